@@ -1,0 +1,131 @@
+//! Many events' bytes in one buffer, with their boundaries, times and positions.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::{Millis, Offset};
+
+/// Events whose structure and UTF-8 were checked ([`crate::Checker`] makes them): each is one JSON object.
+///
+/// Cloning is cheap: the bytes and the boundaries are shared.
+#[derive(Debug, Clone)]
+pub struct EventBatch {
+    bytes: Bytes,
+    /// Start and end of each event in `bytes`; in order, not overlapping.
+    spans: std::sync::Arc<[(u32, u32)]>,
+    meta: EventMeta,
+}
+
+/// What holds for all events of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventMeta {
+    /// When the batch arrived.
+    pub arrival: Millis,
+    /// When its reading was done, on the clock's monotonic nanoseconds: for latencies only.
+    pub read_nanos: u64,
+    /// The offset of the first event in its stream; the others follow without a gap.
+    pub first: Offset,
+}
+
+impl EventBatch {
+    /// For [`EventBatchBuilder`] only: every span must hold one checked JSON object.
+    pub(crate) fn new(bytes: Bytes, spans: Vec<(u32, u32)>) -> EventBatch {
+        debug_assert!(spans.iter().all(|&(start, end)| start < end && end as usize <= bytes.len()));
+        EventBatch { bytes, spans: spans.into(), meta: EventMeta::default() }
+    }
+
+    /// The most bytes that one batch can hold: boundaries are 32-bit.
+    pub const BYTES_MAX: usize = 1 << 30;
+
+    /// The same events with other times and positions.
+    #[must_use]
+    pub fn with_meta(mut self, meta: EventMeta) -> EventBatch {
+        self.meta = meta;
+        self
+    }
+
+    /// Events in the batch.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The text of event `row`, as it arrived, without space around it.
+    pub fn event(&self, row: usize) -> &[u8] {
+        &self.bytes[self.span(row)]
+    }
+
+    /// Where event `row` lies in [`EventBatch::bytes`].
+    pub fn span(&self, row: usize) -> Range<usize> {
+        let (start, end) = self.spans[row];
+        start as usize..end as usize
+    }
+
+    /// The buffer that holds all events, with whatever stood between them.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Bytes of the events themselves, without what stands between them.
+    pub fn event_bytes(&self) -> usize {
+        self.spans.iter().map(|&(start, end)| (end - start) as usize).sum()
+    }
+
+    /// Times and positions.
+    pub fn meta(&self) -> &EventMeta {
+        &self.meta
+    }
+
+    /// Joins batches into one buffer, with the times and positions of the first: the events of the others must follow
+    /// it without a gap. Copies every event once; for many small batches, not for large ones.
+    pub fn concat(batches: &[EventBatch]) -> EventBatch {
+        let mut builder = EventBatchBuilder::default();
+        for batch in batches {
+            for row in 0..batch.len() {
+                builder.push_checked(batch.event(row));
+            }
+        }
+        builder.finish().with_meta(batches.first().map_or_else(EventMeta::default, |batch| batch.meta))
+    }
+}
+
+/// Collects events that are known to be checked (taken from other batches) into a new batch.
+#[derive(Debug, Default)]
+pub struct EventBatchBuilder {
+    bytes: Vec<u8>,
+    spans: Vec<(u32, u32)>,
+}
+
+impl EventBatchBuilder {
+    fn push_checked(&mut self, event: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(event);
+        self.spans.push((start, self.bytes.len() as u32));
+        self.bytes.push(b'\n');
+    }
+
+    /// Adds event `row` of `batch`.
+    pub fn push(&mut self, batch: &EventBatch, row: usize) {
+        self.push_checked(batch.event(row));
+    }
+
+    /// Events so far.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The batch.
+    pub fn finish(self) -> EventBatch {
+        EventBatch::new(self.bytes.into(), self.spans)
+    }
+}

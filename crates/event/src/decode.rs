@@ -1,0 +1,1 @@
+//! Turns the asked-for paths of a batch into columns.

@@ -1,0 +1,99 @@
+//! What to decode: the union of the paths that anybody asked for.
+
+use std::collections::HashMap;
+
+use crate::{Path, Step, Type};
+
+/// One path wanted as one type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Want {
+    /// Where.
+    pub path: Path,
+    /// As what.
+    pub ty: Type,
+}
+
+/// The place of a want in its plan, and of its column in what is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WantId(pub u32);
+
+/// The wanted (path, type) pairs of a stream, each once, compiled into a tree of steps that a decoder walks once per
+/// event. Immutable: a new set of queries makes a new plan.
+#[derive(Debug, Default)]
+pub struct DecodePlan {
+    wants: Vec<Want>,
+    by_want: HashMap<Want, WantId>,
+    pub(crate) root: PlanNode,
+}
+
+/// What is wanted at and below one place.
+#[derive(Debug, Default)]
+pub(crate) struct PlanNode {
+    /// Columns to fill with the value at this very place.
+    pub(crate) here: Vec<WantId>,
+    /// Places below, by key, in order of first want.
+    pub(crate) keys: Vec<(Box<str>, PlanNode)>,
+    /// `keys` by name, for objects whose order is not the expected one.
+    pub(crate) key_index: HashMap<Box<str>, usize>,
+    /// Places below, by list index, ascending.
+    pub(crate) indexes: Vec<(u32, PlanNode)>,
+    /// All columns at or below this place: what stays null (or in error) when there is nothing here.
+    pub(crate) all: Vec<WantId>,
+}
+
+impl DecodePlan {
+    /// A plan of these wants; equal ones are taken once, the order is kept.
+    pub fn new(wants: impl IntoIterator<Item = Want>) -> DecodePlan {
+        let mut plan = DecodePlan::default();
+        for want in wants {
+            if plan.by_want.contains_key(&want) {
+                continue;
+            }
+            let id = WantId(plan.wants.len() as u32);
+            plan.root.insert(want.path.steps(), id);
+            plan.by_want.insert(want.clone(), id);
+            plan.wants.push(want);
+        }
+        plan
+    }
+
+    /// The wants, in the order of the columns.
+    pub fn wants(&self) -> &[Want] {
+        &self.wants
+    }
+
+    /// The column of a want.
+    pub fn find(&self, want: &Want) -> Option<WantId> {
+        self.by_want.get(want).copied()
+    }
+}
+
+impl PlanNode {
+    fn insert(&mut self, steps: &[Step], id: WantId) {
+        self.all.push(id);
+        let Some((step, rest)) = steps.split_first() else {
+            self.here.push(id);
+            return;
+        };
+        let below = match step {
+            Step::Key(key) => {
+                let place = *self.key_index.entry(key.clone()).or_insert_with(|| {
+                    self.keys.push((key.clone(), PlanNode::default()));
+                    self.keys.len() - 1
+                });
+                &mut self.keys[place].1
+            }
+            Step::Index(index) => {
+                let place = match self.indexes.binary_search_by_key(index, |(at, _)| *at) {
+                    Ok(place) => place,
+                    Err(place) => {
+                        self.indexes.insert(place, (*index, PlanNode::default()));
+                        place
+                    }
+                };
+                &mut self.indexes[place].1
+            }
+        };
+        below.insert(rest, id);
+    }
+}

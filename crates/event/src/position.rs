@@ -1,0 +1,16 @@
+//! Where reading stands in a source.
+
+/// A place in one partition of a source: the number of the event that is read next, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Offset(pub u64);
+
+/// What makes recovery exact: which source, which of its partitions, and the next event to read there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Position {
+    /// The source's name; for events that came in over HTTP, the stream's.
+    pub source: Box<str>,
+    /// The partition of the source; 0 where it has only one.
+    pub partition: u32,
+    /// The next event to read.
+    pub offset: Offset,
+}

@@ -1,0 +1,7 @@
+//! Standing queries at work: the matcher finds which events concern which query, expressions are evaluated over whole
+//! batches, operators fold matched rows into partials, windows say when a result is due.
+//!
+//! All of it is pure steps: `(state, batch, now) -> outputs`. No I/O, no clock, no threads, no async; `engine` brings
+//! those.
+
+pub mod expr;
