@@ -22,8 +22,10 @@ pub struct EventBatch {
 pub struct EventMeta {
     /// When the batch arrived.
     pub arrival: Millis,
-    /// When its reading was done, on the clock's monotonic nanoseconds: for latencies only.
-    pub read_nanos: u64,
+    /// When its sender says it was sent, in microseconds since 1970; 0: it does not say.
+    pub sent_micros: i64,
+    /// When its last byte was read, in microseconds since 1970.
+    pub read_micros: i64,
     /// The offset of the first event in its stream; the others follow without a gap.
     pub first: Offset,
 }

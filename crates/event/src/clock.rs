@@ -5,8 +5,12 @@ pub type Millis = i64;
 
 /// Tells the time. Only the edges of the system (listeners, the ticker of `engine`) ask; all else gets `now` as data.
 pub trait Clock: Send + Sync {
+    /// The time now, in microseconds since 1970-01-01T00:00:00Z.
+    fn now_micros(&self) -> i64;
     /// The time now, in milliseconds since 1970-01-01T00:00:00Z.
-    fn now(&self) -> Millis;
+    fn now(&self) -> Millis {
+        self.now_micros().div_euclid(1000)
+    }
     /// Nanoseconds since some fixed instant, never going back: for measuring how long something took.
     fn monotonic_nanos(&self) -> u64;
 }
@@ -33,9 +37,9 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are told to use")]
-    fn now(&self) -> Millis {
+    fn now_micros(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(0, |elapsed| elapsed.as_millis() as Millis)
+        since.map_or(0, |elapsed| elapsed.as_micros() as i64)
     }
 
     fn monotonic_nanos(&self) -> u64 {

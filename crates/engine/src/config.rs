@@ -1,0 +1,75 @@
+//! The engine's settings, with units in their names. The settings file of the binary has the same names.
+
+use swiftwater_event::StreamName;
+
+/// What becomes of a subscriber that does not read as fast as its query answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlowReader {
+    /// Its oldest waiting emits are dropped and counted in the next one's meta.
+    Drop,
+    /// Its query is ended with an error.
+    CutOff,
+}
+
+/// How an engine is to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineConfig {
+    /// Threads that decode, match and operate; 0: one per core.
+    pub shards: usize,
+    /// What `STREAM()` means.
+    pub default_stream: Option<StreamName>,
+    /// Streams that may exist at once.
+    pub streams_max: usize,
+    /// Bytes of events that wait to be looked at, over all streams; a source that sends more waits.
+    pub pending_bytes_max: usize,
+    /// Bytes of small batches that are joined into one before a shard looks at them.
+    pub batch_bytes_max: usize,
+    /// Milliseconds between looks at the clock, for windows and durations.
+    pub tick_ms: u64,
+    /// Queries that may stand at once.
+    pub queries_max: usize,
+    /// The longest query text.
+    pub query_text_bytes_max: usize,
+    /// The longest that a query may stand; 0: no limit.
+    pub query_duration_ms_max: u64,
+    /// Rows of an answer that is given as one (no window, not streaming) where the query states no LIMIT.
+    pub answer_rows_default: u64,
+    /// The most bytes of records in one emit; a larger result ends its query with an error.
+    pub emit_bytes_max: usize,
+    /// The most bytes of groups, rows and windows that one query may hold.
+    pub query_state_bytes_max: usize,
+    /// The most bytes that all queries together may hold.
+    pub state_bytes_max: usize,
+    /// Bytes of emits that wait for one subscriber.
+    pub subscriber_bytes_max: usize,
+    /// Emits that wait for one subscriber.
+    pub subscriber_emits_max: usize,
+    /// What happens when either is passed.
+    pub slow_reader: SlowReader,
+    /// Milliseconds that a detached query that ended is kept for pick-up.
+    pub detached_kept_ms: u64,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            shards: 0,
+            default_stream: None,
+            streams_max: 10_000,
+            pending_bytes_max: 256 << 20,
+            batch_bytes_max: 256 << 10,
+            tick_ms: 10,
+            queries_max: 100_000,
+            query_text_bytes_max: 64 << 10,
+            query_duration_ms_max: 0,
+            answer_rows_default: 500,
+            emit_bytes_max: 64 << 20,
+            query_state_bytes_max: 256 << 20,
+            state_bytes_max: 4 << 30,
+            subscriber_bytes_max: 8 << 20,
+            subscriber_emits_max: 4096,
+            slow_reader: SlowReader::Drop,
+            detached_kept_ms: 600_000,
+        }
+    }
+}

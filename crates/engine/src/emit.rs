@@ -1,0 +1,139 @@
+//! What a standing query answers: records, and what is to be known about them.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use swiftwater_event::{Millis, StreamName};
+
+/// A query's identity: 26 characters of Crockford's base 32 (a ULID), sortable by time of submission.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueryId(pub Arc<str>);
+
+impl fmt::Display for QueryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Records as JSON text: one object a line, each line ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The lines.
+    pub text: Bytes,
+    /// How many.
+    pub count: u64,
+}
+
+/// One answer, or one part of an answer that never ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Emit {
+    /// The records.
+    pub records: Records,
+    /// What is to be known about them.
+    pub meta: EmitMeta,
+}
+
+/// What is to be known about an emit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmitMeta {
+    /// The query; the same for all its emits.
+    pub query: Arc<QueryMeta>,
+    /// When the query ended; only in its last emit, which always comes.
+    pub finished: Option<Finished>,
+    /// The window that the records are of; none where the query has none.
+    pub window: Option<WindowMeta>,
+    /// The stream, as it stood.
+    pub stream: StreamMeta,
+    /// Events since the query began.
+    pub counts: Counts,
+    /// What an asker should know besides.
+    pub warnings: Vec<String>,
+}
+
+/// When and why a query ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// When.
+    pub at: Millis,
+    /// Why.
+    pub reason: EndReason,
+}
+
+/// Why a query ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndReason {
+    /// Its duration is over.
+    Duration,
+    /// It has all rows that its LIMIT asks for.
+    Limit,
+    /// Its input ended.
+    EndOfInput,
+    /// Its client went away or ended it.
+    Client,
+    /// Somebody killed it.
+    Killed,
+    /// The server is shutting down.
+    Shutdown,
+    /// It passed a limit; the text names it.
+    Failed(String),
+}
+
+/// What stays the same through a query's life.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryMeta {
+    /// Its identity.
+    pub id: QueryId,
+    /// Its text, as received.
+    pub text: Arc<str>,
+    /// When it was received.
+    pub received: Millis,
+    /// Its share of the stream's events, where it asked for a sample.
+    pub sample: Option<f64>,
+    /// Names of the records' columns in order, where they are known before the events are (not for `*`).
+    pub columns: Option<Arc<[Box<str>]>>,
+}
+
+/// The window of an emit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowMeta {
+    /// `tumbling`, `additive` or `record`.
+    pub kind: &'static str,
+    /// From 1.
+    pub number: u64,
+    /// Its first instant (that of the first record, for windows by record).
+    pub start: Millis,
+    /// The first instant after it (that of the last record, for windows by record).
+    pub end: Millis,
+    /// When it was emitted.
+    pub emitted: Millis,
+}
+
+/// A stream as an emit saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamMeta {
+    /// Its name.
+    pub name: StreamName,
+    /// The next event to read.
+    pub position: u64,
+    /// Milliseconds that the oldest event not yet looked at has waited; 0 where none waits.
+    pub lag_ms: u64,
+    /// The share of its events that its sources send on, where they sample.
+    pub sample: Option<f64>,
+}
+
+/// Events since a query began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Looked at.
+    pub seen: u64,
+    /// Matched.
+    pub matched: u64,
+    /// Matched or tested events with a value that did not fit the wanted type.
+    pub mistyped: u64,
+    /// That came after their window was closed.
+    pub late: u64,
+    /// Records that were answered and then lost, because the subscriber read too slowly.
+    pub dropped: u64,
+    /// Operations that could not be done, and gave null.
+    pub expression_errors: u64,
+}
