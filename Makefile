@@ -1,0 +1,36 @@
+# `make help` lists what there is. Works with CARGO_TARGET_DIR set and unset.
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+CARGO ?= cargo
+RUN_ARGS ?=
+BENCH_ARGS ?=
+
+# rustup's directory, for shells that were opened before it was installed.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export CARGO
+export FUZZ_SECONDS SOAK_SECONDS
+
+.PHONY: help setup run test torture bench fmt
+
+help: ## List these targets.
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
+		printf '  make %-8s %s\n' "$$target" "$$what"; done
+
+setup: ## Check that the tools to build with are there; as root, install missing ones.
+	@sh scripts/setup.sh
+
+run: setup ## Build the release binary and start the demo (RUN_ARGS="--listen 127.0.0.1:9000").
+	$(CARGO) build --release -p swiftwater-cli
+	$(TARGET_DIR)/release/swiftwater demo $(RUN_ARGS)
+
+test: setup ## Format, lints, all tests, licences: what a change must pass.
+	@sh scripts/check.sh
+
+torture: setup ## Long runs: soaks, kills, fuzzing (SOAK_SECONDS, FUZZ_SECONDS per target, default 3600).
+	@sh scripts/torture.sh
+
+bench: setup ## End-to-end benchmarks (BENCH_ARGS="...").
+	$(CARGO) run --release -p swiftwater-bench -- $(BENCH_ARGS)
+
+fmt: setup ## Format the code.
+	$(CARGO) fmt --all

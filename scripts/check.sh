@@ -1,0 +1,72 @@
+#!/bin/sh
+# What a change must pass: `make test` runs it. Every check runs, whatever became of those before it; the last lines
+# count checks and tests, and what was skipped. CI=true: the lock file must already be right.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+CARGO=${CARGO:-cargo}
+locked=""
+[ "${CI:-}" = true ] && locked=--locked
+log=$(mktemp)
+status=$(mktemp)
+trap 'rm -f "$log" "$status"' EXIT
+passed=0 failed=0 skipped=0 summary=""
+
+note() { # note RESULT NAME REMARK
+    summary="$summary
+$(printf 'check %-34s %s%s' "$2" "$1" "${3:+ ($3)}")"
+}
+
+check() { # check NAME COMMAND...
+    name=$1
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    began=$(date +%s)
+    { "$@"; echo $? >"$status"; } 2>&1 | tee -a "$log"
+    took="$(($(date +%s) - began)) s"
+    if [ "$(cat "$status")" = 0 ]; then
+        passed=$((passed + 1))
+        note ok "$name" "$took"
+    else
+        failed=$((failed + 1))
+        note FAILED "$name" "$took"
+    fi
+}
+
+skip() { # skip NAME WHY
+    printf '\n== %s: skipped: %s\n' "$1" "$2"
+    skipped=$((skipped + 1))
+    note skipped "$1" "$2"
+}
+
+check format "$CARGO" fmt --all --check
+# shellcheck disable=SC2086 # `locked` may be no word at all
+check lints "$CARGO" clippy --workspace --all-targets $locked -- -D warnings
+# Unit, integration and documentation tests; among them the dependency arrows (crates/testkit/tests/rooms.rs) and the
+# examples of README.md (crates/testkit/tests/readme.rs).
+# shellcheck disable=SC2086
+check tests "$CARGO" test --workspace --no-fail-fast $locked
+
+if "$CARGO" deny --version >/dev/null 2>&1; then
+    check "licences, bans, sources" "$CARGO" deny check licenses bans sources
+    if [ "${ADVISORIES:-}" = 1 ]; then
+        check advisories "$CARGO" deny check advisories
+    else
+        skip advisories "ADVISORIES=1 fetches their database and looks"
+    fi
+else
+    skip "licences, bans, sources" "cargo install --locked cargo-deny"
+fi
+
+echo "$summary"
+echo
+awk '/^test result:/ {
+        for (i = 2; i <= NF; i++) {
+            if ($i ~ /^passed/) passed += $(i - 1)
+            if ($i ~ /^failed/) failed += $(i - 1)
+            if ($i ~ /^ignored/) ignored += $(i - 1)
+        }
+    }
+    END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
+echo "checks: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Long runs, for a night rather than a change: `make torture`.
+#   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
+#   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
+# Every part runs, whatever became of those before it; the last line counts.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+CARGO=${CARGO:-cargo}
+passed=0 failed=0 skipped=0
+
+part() { # part NAME COMMAND...
+    name=$1
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    if "$@"; then
+        echo "torture $name: ok"
+        passed=$((passed + 1))
+    else
+        echo "torture $name: FAILED"
+        failed=$((failed + 1))
+    fi
+}
+
+skip() { # skip NAME WHY
+    printf '\n== %s: skipped: %s\n' "$1" "$2"
+    skipped=$((skipped + 1))
+}
+
+SOAK_SECONDS=${SOAK_SECONDS:-3600}
+PROPTEST_CASES=${PROPTEST_CASES:-20000}
+export SOAK_SECONDS PROPTEST_CASES
+part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
+
+if [ ! -f fuzz/Cargo.toml ]; then
+    skip fuzzing "there are no fuzz targets"
+elif ! "$CARGO" +nightly fuzz --version >/dev/null 2>&1; then
+    skip fuzzing "rustup toolchain install nightly; cargo install --locked cargo-fuzz"
+else
+    for target in $("$CARGO" +nightly fuzz list); do
+        part "fuzz $target" "$CARGO" +nightly fuzz run "$target" -- \
+            -max_total_time="${FUZZ_SECONDS:-3600}" -rss_limit_mb=4096 -timeout=20
+    done
+fi
+
+echo
+echo "torture: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
