@@ -83,6 +83,13 @@ impl EventBatch {
         &self.meta
     }
 
+    /// Some of the events, by row, sharing the buffer; times are kept, offsets are not theirs.
+    #[must_use]
+    pub fn select(&self, rows: &[u32]) -> EventBatch {
+        let spans = rows.iter().map(|&row| self.spans[row as usize]).collect();
+        EventBatch { bytes: self.bytes.clone(), spans, meta: self.meta }
+    }
+
     /// Joins batches into one buffer, with the times and positions of the first: the events of the others must follow
     /// it without a gap. Copies every event once; for many small batches, not for large ones.
     pub fn concat(batches: &[EventBatch]) -> EventBatch {

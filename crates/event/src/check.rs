@@ -1,15 +1,36 @@
 //! Splits bytes into events and checks each one's structure and UTF-8, whoever asks or not.
+//!
+//! Input is one JSON object, an array of objects, or objects one after another with any white space between them; the
+//! first byte that is not white space decides (`[` is an array). What was decided where JSON leaves a choice:
+//!
+//! - An event is a JSON object (RFC 8259); anything else in its place is refused. Equal keys are allowed (the last one
+//!   counts when it is decoded); numbers may have any size; half a surrogate pair in an escape is refused.
+//! - White space is space, tab, newline and carriage return. Empty lines are nothing. A byte order mark at the very
+//!   beginning is skipped. Lines end at a newline.
+//! - After a faulty event, reading goes on at the first line that starts after the fault; but if the fault is on a later
+//!   line than the event's beginning, and that line begins with `{`, on that line.
+//! - A `{` after a `}` and a newline always begins an event; if one is open there, it is refused as ending too early.
+//!   No valid event holds such a place, so a text can be cut there ([`crate::last_cut`]) and its parts checked apart.
+//! - In an array, a faulty element is skipped up to the next `,` or `]` if its brackets balance, else to the next line;
+//!   if there is none, the rest belongs to it.
+//! - An event over the size limit is refused at its beginning and skipped by its brackets, without being kept.
+//! - Results never depend on how the input is cut into chunks.
 
 use bytes::Bytes;
 
-use crate::EventBatch;
+use crate::{
+    EventBatch,
+    grammar::{self, Fault, Verdict},
+    scan::{is_space, skip_space},
+    skip::{Skipper, Stop},
+};
 
 /// What is refused, and how much is said of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckLimits {
     /// The longest event, in bytes.
     pub event_bytes_max: usize,
-    /// The deepest nesting of lists and objects, the event itself counted.
+    /// The deepest nesting of lists and objects, the event itself counted; at most 1024, whatever is said here.
     pub depth_max: usize,
     /// How many rejections are described; all are counted.
     pub rejections_described_max: usize,
@@ -43,4 +64,492 @@ pub struct Checked {
     pub rejected: u64,
     /// The first of them.
     pub rejections: Vec<Rejection>,
+}
+
+/// Splits and checks a stream of bytes that comes in chunks.
+///
+/// A chunk's events borrow the chunk itself, unless the chunk before ended within an event: then that event's beginning
+/// and the chunk are copied into one buffer once. Memory: an unfinished event, never more than its limit, and the chunk.
+#[derive(Debug)]
+pub struct Checker {
+    limits: CheckLimits,
+    state: State,
+    /// Whether the input is an array.
+    array: bool,
+    /// The beginning of an unfinished event.
+    carry: Vec<u8>,
+    /// Has read `carry`: while it finds no end, the event need not be checked again.
+    ahead: Option<Skipper>,
+    /// Where `carry`, or else the next chunk, begins.
+    base: Place,
+    /// Rejections described so far.
+    described: usize,
+    rejected: u64,
+    rejections: Vec<Rejection>,
+}
+
+/// Line and column, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    line: u64,
+    column: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing but white space was seen; or not even that, if `fresh`.
+    Start { fresh: bool },
+    /// Between two events that are not in an array.
+    Between,
+    /// In an array, where this may come.
+    Array(Expect),
+    /// Within an event that was refused, up to its end.
+    Skip { skipper: Skipper, undecided: Option<Undecided> },
+    /// On the rest of a line that is not read.
+    RestOfLine,
+    /// After an array's end.
+    Ended,
+    /// Nothing more is read.
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    /// An event or the array's end.
+    First,
+    /// An event.
+    Event,
+    /// A comma or the array's end.
+    Separator,
+    /// Any of these: a faulty element was left in the middle.
+    Anything,
+}
+
+/// An event has exactly the most bytes allowed, but no end yet: if nothing more of it comes, it is not too long, but
+/// ends too early.
+#[derive(Debug)]
+struct Undecided {
+    begin: Place,
+    end: Place,
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+const ENDS_EARLY: &str = "the text ends before the event does";
+
+impl Checker {
+    /// Begins at line 1 of an input.
+    pub fn new(limits: CheckLimits) -> Checker {
+        Checker {
+            limits,
+            state: State::Start { fresh: true },
+            array: false,
+            carry: Vec::new(),
+            ahead: None,
+            base: Place { line: 1, column: 1 },
+            described: 0,
+            rejected: 0,
+            rejections: Vec::new(),
+        }
+    }
+
+    /// The events that this chunk completes. A chunk has at most [`EventBatch::BYTES_MAX`] bytes less one event's; a
+    /// larger one is refused as a whole.
+    pub fn push(&mut self, chunk: Bytes) -> Checked {
+        if chunk.len() > EventBatch::BYTES_MAX - self.carry.len().min(EventBatch::BYTES_MAX) {
+            let message = format!("{} bytes at once are too many, cut them into parts", chunk.len());
+            self.reject(self.base, message, true);
+            return self.checked(Bytes::new(), Vec::new());
+        }
+        if self.carry.is_empty() {
+            return self.read(chunk);
+        }
+        let stop = self.ahead.as_mut().map(|ahead| ahead.read(&chunk, 0));
+        if stop == Some(None) && self.carry.len() + chunk.len() <= self.limits.event_bytes_max {
+            self.carry.extend_from_slice(&chunk);
+            return self.checked(Bytes::new(), Vec::new());
+        }
+        let mut joined = std::mem::take(&mut self.carry);
+        joined.extend_from_slice(&chunk);
+        self.read(joined.into())
+    }
+
+    /// Ends the input. What is left of it is an event that ends too early, if anything; but where that had a fault
+    /// before, events may follow. The checker is used up.
+    pub fn finish(&mut self) -> Checked {
+        let rest = std::mem::take(&mut self.carry);
+        let mut checked = self.read(rest.into());
+        let rest = std::mem::take(&mut self.carry);
+        if !rest.is_empty() {
+            let end = rest.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
+            let place = Lines::new(self.base).place(&rest, end);
+            self.reject(place, ENDS_EARLY.to_owned(), false);
+        } else if let State::Skip { undecided: Some(undecided), .. } = &self.state {
+            self.reject(undecided.end, ENDS_EARLY.to_owned(), false);
+        } else if let State::Array(expect) = self.state
+            && expect != Expect::Anything
+        {
+            self.reject(self.base, "the text ends before the array does".to_owned(), false);
+        }
+        self.state = State::Done;
+        checked.rejected += std::mem::take(&mut self.rejected);
+        checked.rejections.append(&mut self.rejections);
+        checked
+    }
+
+    fn checked(&mut self, bytes: Bytes, spans: Vec<(u32, u32)>) -> Checked {
+        Checked {
+            batch: EventBatch::new(bytes, spans),
+            rejected: std::mem::take(&mut self.rejected),
+            rejections: std::mem::take(&mut self.rejections),
+        }
+    }
+
+    fn reject(&mut self, place: Place, message: String, oversize: bool) {
+        self.rejected += 1;
+        if self.described < self.limits.rejections_described_max {
+            self.described += 1;
+            self.rejections.push(Rejection { line: place.line, column: place.column, message, oversize });
+        }
+    }
+
+    /// Reads as far as events go, and keeps the rest.
+    fn read(&mut self, bytes: Bytes) -> Checked {
+        let mut reader = Reader {
+            bytes: &bytes,
+            at: 0,
+            utf8_to: utf8_end(&bytes, 0),
+            lines: Lines::new(self.base),
+            spans: Vec::new(),
+        };
+        while reader.at < bytes.len() && self.step(&mut reader) {}
+        let Reader { at, mut lines, spans, .. } = reader;
+        self.base = lines.place(&bytes, at);
+        self.carry.extend_from_slice(&bytes[at..]);
+        self.ahead = None;
+        if self.carry.first() == Some(&b'{') {
+            let mut ahead = Skipper::new(!self.array);
+            ahead.read(&self.carry, 0);
+            self.ahead = Some(ahead);
+        }
+        let bytes = if spans.is_empty() { Bytes::new() } else { bytes };
+        self.checked(bytes, spans)
+    }
+
+    /// One step on; `false` when the rest is to be kept until more comes.
+    fn step(&mut self, reader: &mut Reader<'_>) -> bool {
+        let bytes = reader.bytes;
+        match &mut self.state {
+            State::Start { fresh } => {
+                if std::mem::take(fresh) {
+                    if bytes.starts_with(BYTE_ORDER_MARK) {
+                        reader.at = BYTE_ORDER_MARK.len();
+                        reader.lines.skip(BYTE_ORDER_MARK.len());
+                    } else if BYTE_ORDER_MARK.starts_with(bytes) {
+                        *fresh = true;
+                        return false;
+                    }
+                }
+                reader.at = skip_space(bytes, reader.at);
+                match bytes.get(reader.at) {
+                    None => {}
+                    Some(b'[') => {
+                        self.array = true;
+                        self.state = State::Array(Expect::First);
+                        reader.at += 1;
+                    }
+                    Some(_) => self.state = State::Between,
+                }
+            }
+            State::Between => {
+                reader.at = skip_space(bytes, reader.at);
+                match bytes.get(reader.at) {
+                    None => {}
+                    Some(b'{') => return self.event(reader),
+                    Some(_) => {
+                        self.not_an_event(reader);
+                        self.state = State::RestOfLine;
+                    }
+                }
+            }
+            State::Array(expect) => {
+                let expect = *expect;
+                reader.at = skip_space(bytes, reader.at);
+                let Some(&byte) = bytes.get(reader.at) else { return true };
+                return self.array_step(reader, expect, byte);
+            }
+            State::Skip { .. } => self.skip(reader),
+            State::RestOfLine => match memchr::memchr(b'\n', &bytes[reader.at..]) {
+                None => reader.at = bytes.len(),
+                Some(newline) => {
+                    reader.at += newline + 1;
+                    self.state = if self.array { State::Array(Expect::Anything) } else { State::Between };
+                }
+            },
+            State::Ended => {
+                reader.at = skip_space(bytes, reader.at);
+                if reader.at < bytes.len() {
+                    let place = reader.place(reader.at);
+                    self.reject(place, "expected nothing after the array's end".to_owned(), false);
+                    self.state = State::Done;
+                }
+            }
+            State::Done => reader.at = bytes.len(),
+        }
+        true
+    }
+
+    fn array_step(&mut self, reader: &mut Reader<'_>, expect: Expect, byte: u8) -> bool {
+        match (expect, byte) {
+            (Expect::First | Expect::Separator | Expect::Anything, b']') => {
+                self.state = State::Ended;
+                reader.at += 1;
+            }
+            (Expect::Separator | Expect::Anything, b',') => {
+                self.state = State::Array(Expect::Event);
+                reader.at += 1;
+            }
+            (Expect::Event, b']') => {
+                let place = reader.place(reader.at);
+                self.reject(place, "expected an event after `,`".to_owned(), false);
+                self.state = State::Array(Expect::Separator);
+            }
+            (Expect::Separator, _) => {
+                let place = reader.place(reader.at);
+                self.reject(place, "expected `,` or `]` after an event".to_owned(), false);
+                self.state = self.skipping();
+            }
+            (_, b'{') => return self.event(reader),
+            _ => {
+                self.not_an_event(reader);
+                self.state = self.skipping();
+            }
+        }
+        true
+    }
+
+    fn skipping(&self) -> State {
+        State::Skip { skipper: Skipper::new(!self.array), undecided: None }
+    }
+
+    fn not_an_event(&mut self, reader: &mut Reader<'_>) {
+        let place = reader.place(reader.at);
+        let found = match reader.bytes[reader.at] {
+            b'[' => "a list".to_owned(),
+            b'"' => "a string".to_owned(),
+            b'-' | b'0'..=b'9' => "a number".to_owned(),
+            byte @ 0x21..0x7f => format!("`{}`", byte as char),
+            byte => format!("byte 0x{byte:02x}"),
+        };
+        self.reject(place, format!("expected an event, which is a JSON object, not {found}"), false);
+    }
+
+    /// Reads the event that begins here; `false` if it is to be kept until more of it comes.
+    fn event(&mut self, reader: &mut Reader<'_>) -> bool {
+        let (begin, most) = (reader.at, self.limits.event_bytes_max);
+        let mut verdict = reader.check(self.limits.depth_max);
+        if let Verdict::Fault(at, _) = verdict
+            && at + grammar::LOOK_AHEAD_MAX > begin + most
+            && begin + most < reader.bytes.len()
+        {
+            // Only what lies within the limit may decide, as that may be all there is in another chunking.
+            verdict = grammar::object::<true>(&reader.bytes[..begin + most], begin, self.limits.depth_max);
+        }
+        match verdict {
+            Verdict::End(end) => {
+                self.state = if self.array { State::Array(Expect::Separator) } else { State::Between };
+                reader.at = end;
+                if end - begin <= most {
+                    reader.spans.push((begin as u32, end as u32));
+                    return true;
+                }
+                let place = reader.place(begin);
+                self.reject_oversize(place);
+                if self.array {
+                    self.state = self.skipping();
+                }
+            }
+            Verdict::Fault(at, fault) => {
+                if let Some(end) = self.boundary(reader.bytes, begin, at) {
+                    let place = reader.place(end);
+                    self.reject(place, ENDS_EARLY.to_owned(), false);
+                    reader.at = at;
+                    self.state = State::Between;
+                } else {
+                    self.fault(reader, at, fault);
+                }
+            }
+            Verdict::Incomplete if reader.bytes.len() - begin <= most => return false,
+            Verdict::Incomplete => {
+                let seen = &reader.bytes[..begin + most];
+                let mut skipper = Skipper::new(!self.array);
+                skipper.read(seen, begin);
+                let end = seen.iter().rposition(|&byte| !is_space(byte)).map_or(begin, |last| last + 1);
+                let undecided = Undecided { begin: reader.place(begin), end: reader.place(end.max(begin)) };
+                reader.at = begin + most;
+                self.state = State::Skip { skipper, undecided: Some(undecided) };
+            }
+        }
+        true
+    }
+
+    /// If another event begins at `at`: the end of what stands before it.
+    fn boundary(&self, bytes: &[u8], begin: usize, at: usize) -> Option<usize> {
+        if self.array || bytes[at] != b'{' {
+            return None;
+        }
+        let last = begin + bytes[begin..at].iter().rposition(|&byte| !is_space(byte))?;
+        (bytes[last] == b'}' && bytes[last..at].contains(&b'\n')).then_some(last + 1)
+    }
+
+    fn fault(&mut self, reader: &mut Reader<'_>, at: usize, fault: Fault) {
+        let begin = reader.at;
+        let place = reader.place(at);
+        self.reject(place, fault.to_string(), false);
+        if self.array {
+            self.state = self.skipping();
+            return;
+        }
+        let line_start = memchr::memrchr(b'\n', &reader.bytes[begin..at]).map(|newline| begin + newline + 1);
+        match line_start {
+            Some(start) if reader.bytes[start] == b'{' => {
+                reader.at = start;
+                self.state = State::Between;
+            }
+            _ => {
+                reader.at = at;
+                self.state = State::RestOfLine;
+            }
+        }
+    }
+
+    fn reject_oversize(&mut self, begin: Place) {
+        let message = format!("the event is longer than {} bytes", self.limits.event_bytes_max);
+        self.reject(begin, message, true);
+    }
+
+    /// Reads on in an event that is refused.
+    fn skip(&mut self, reader: &mut Reader<'_>) {
+        let State::Skip { mut skipper, undecided } = std::mem::replace(&mut self.state, State::Done) else {
+            return;
+        };
+        let bytes = reader.bytes;
+        if let Some(undecided) = undecided {
+            let next = if skipper.in_string() { reader.at } else { skip_space(bytes, reader.at) };
+            skipper.read(&bytes[..next], reader.at);
+            reader.at = next;
+            if next == bytes.len() {
+                self.state = State::Skip { skipper, undecided: Some(undecided) };
+                return;
+            }
+            if skipper.at_boundary(bytes[next]) {
+                self.reject(undecided.end, ENDS_EARLY.to_owned(), false);
+                self.state = State::Between;
+                return;
+            }
+            self.reject_oversize(undecided.begin);
+        }
+        loop {
+            (reader.at, self.state) = match skipper.read(bytes, reader.at) {
+                None => (bytes.len(), State::Skip { skipper, undecided: None }),
+                Some(Stop::Closed(at)) if self.array => {
+                    reader.at = at + 1;
+                    continue;
+                }
+                Some(Stop::Closed(at)) => (at + 1, State::Between),
+                Some(Stop::Separator(at)) if self.array => (at, State::Array(Expect::Separator)),
+                Some(Stop::Boundary(at)) => (at, State::Between),
+                Some(Stop::Separator(at) | Stop::Broken(at)) => (at, State::RestOfLine),
+            };
+            return;
+        }
+    }
+}
+
+/// Checks a text that is not an array, or a part of one cut at [`crate::last_cut`], whose first line has this number.
+///
+/// Nothing is copied. A byte order mark is skipped on line 1 only.
+pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Checked {
+    let mut checker = Checker::new(*limits);
+    checker.base.line = first_line;
+    checker.state = State::Between;
+    let marked = first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK);
+    let text = if marked { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes };
+    let Checked { batch, rejected, rejections } = checker.push(text);
+    let last = checker.finish();
+    Checked { batch, rejected: rejected + last.rejected, rejections: [rejections, last.rejections].concat() }
+}
+
+/// One buffer, as far as it is read.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// From `at` on, everything before this place is UTF-8.
+    utf8_to: usize,
+    lines: Lines,
+    spans: Vec<(u32, u32)>,
+}
+
+impl Reader<'_> {
+    fn place(&mut self, at: usize) -> Place {
+        self.lines.place(self.bytes, at)
+    }
+
+    /// Checks the event at `at`.
+    #[inline(always)]
+    fn check(&mut self, depth_max: usize) -> Verdict {
+        if self.utf8_to < self.at {
+            self.utf8_to = utf8_end(self.bytes, self.at);
+        }
+        let known =
+            grammar::object::<false>(&self.bytes[..self.utf8_to.max(self.at + 1)], self.at, depth_max);
+        if known != Verdict::Incomplete || self.utf8_to == self.bytes.len() {
+            return known;
+        }
+        grammar::object::<true>(self.bytes, self.at, depth_max)
+    }
+}
+
+/// The first place from `from` on where `bytes` are not UTF-8.
+fn utf8_end(bytes: &[u8], from: usize) -> usize {
+    match simdutf8::compat::from_utf8(&bytes[from..]) {
+        Ok(_) => bytes.len(),
+        Err(error) => from + error.valid_up_to(),
+    }
+}
+
+/// Turns places in a buffer into lines and columns, reading forward only as far as asked.
+struct Lines {
+    /// Line and line start where the buffer begins.
+    first: (u64, i64),
+    /// Newlines are counted up to here.
+    counted: usize,
+    line: u64,
+    /// Where `line` starts; before the buffer if negative.
+    line_start: i64,
+}
+
+impl Lines {
+    fn new(base: Place) -> Lines {
+        let first = (base.line, 1 - base.column as i64);
+        Lines { first, counted: 0, line: first.0, line_start: first.1 }
+    }
+
+    /// Counts the first line's columns from `at` on.
+    fn skip(&mut self, at: usize) {
+        self.line_start = at as i64;
+        self.first.1 = self.line_start;
+    }
+
+    fn place(&mut self, bytes: &[u8], at: usize) -> Place {
+        if at < self.counted {
+            (self.counted, self.line, self.line_start) = (0, self.first.0, self.first.1);
+        }
+        let unread = &bytes[self.counted..at];
+        if let Some(last) = memchr::memrchr(b'\n', unread) {
+            self.line += memchr::memchr_iter(b'\n', unread).count() as u64;
+            self.line_start = (self.counted + last + 1) as i64;
+        }
+        self.counted = at;
+        Place { line: self.line, column: (at as i64 - self.line_start + 1) as u64 }
+    }
 }

@@ -1,13 +1,12 @@
 //! What was decoded: one Arrow column per want, one row per event.
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int32Array, Int64Array, StringViewArray,
+    ArrayRef, BooleanArray, Float32Array, Float64Array, Int32Array, Int64Array, StringViewArray,
     TimestampMicrosecondArray,
 };
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use bumpalo::Bump;
 
-use crate::{Value, WantId};
+use crate::WantId;
 
 /// The kinds of JSON values in a tagged column; the numbers are its Arrow type ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,24 +8,37 @@ mod path;
 mod types;
 mod value;
 
+mod grammar;
+mod scan;
+
 mod batch;
 mod check;
+mod cut;
+mod skip;
+
 mod columns;
 mod plan;
 
-mod clock;
+mod build;
 mod decode;
+mod number;
+mod text;
+mod time;
+mod walk;
+
+mod clock;
 mod name;
 mod position;
 
 pub use batch::{EventBatch, EventBatchBuilder, EventMeta};
-pub use check::{CheckLimits, Checked, Checker, Rejection};
+pub use check::{CheckLimits, Checked, Checker, Rejection, check_block};
 pub use clock::{Clock, Millis, SystemClock};
-pub use columns::{Column, Decoded, KIND_COUNT, Kind};
+pub use columns::{Column, Decoded, KIND_COUNT, Kind, Tagged, Values};
+pub use cut::{first_cut, last_cut};
 pub use decode::Decoder;
 pub use name::{NameError, StreamName};
 pub use path::{Path, PathError, Step};
 pub use plan::{DecodePlan, Want, WantId};
 pub use position::{Offset, Position};
 pub use types::{Primitive, TimeUnit, Type, TypeError};
-pub use value::Value;
+pub use value::{Value, parse_value, write_json};

@@ -24,11 +24,15 @@ pub struct DecodePlan {
     wants: Vec<Want>,
     by_want: HashMap<Want, WantId>,
     pub(crate) root: PlanNode,
+    /// Places in the tree.
+    pub(crate) node_count: usize,
 }
 
 /// What is wanted at and below one place.
 #[derive(Debug, Default)]
 pub(crate) struct PlanNode {
+    /// The number of this place in its plan, the root being 0.
+    pub(crate) number: usize,
     /// Columns to fill with the value at this very place.
     pub(crate) here: Vec<WantId>,
     /// Places below, by key, in order of first want.
@@ -54,6 +58,7 @@ impl DecodePlan {
             plan.by_want.insert(want.clone(), id);
             plan.wants.push(want);
         }
+        plan.root.number_from(&mut plan.node_count);
         plan
     }
 
@@ -69,6 +74,18 @@ impl DecodePlan {
 }
 
 impl PlanNode {
+    /// Whether nothing is wanted below this place.
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.keys.is_empty() && self.indexes.is_empty()
+    }
+
+    fn number_from(&mut self, next: &mut usize) {
+        self.number = *next;
+        *next += 1;
+        let keys = self.keys.iter_mut().map(|(_, node)| node);
+        keys.chain(self.indexes.iter_mut().map(|(_, node)| node)).for_each(|node| node.number_from(next));
+    }
+
     fn insert(&mut self, steps: &[Step], id: WantId) {
         self.all.push(id);
         let Some((step, rest)) = steps.split_first() else {

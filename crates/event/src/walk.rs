@@ -1,0 +1,221 @@
+//! Walks events along a plan's tree of steps and notes where each wanted value lies.
+
+use crate::{
+    plan::PlanNode,
+    scan::skip_space,
+    text::{container_end, scalar_end, string_end, unescape, value_end},
+};
+
+/// Where a value lies in a buffer: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    start: u32,
+    /// The end; its highest bit says that the value is a string with escapes.
+    end: u32,
+}
+
+const ESCAPED: u32 = 1 << 31;
+
+impl Slot {
+    /// There is no value.
+    pub(crate) const MISSING: Slot = Slot { start: u32::MAX, end: 0 };
+    /// The value cannot be had.
+    pub(crate) const ERROR: Slot = Slot { start: u32::MAX, end: 1 };
+
+    pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Slot {
+        Slot { start: start as u32, end: end as u32 | if escaped { ESCAPED } else { 0 } }
+    }
+
+    /// The value that begins at `at`.
+    #[inline(always)]
+    pub(crate) fn read(bytes: &[u8], at: usize) -> Slot {
+        let (end, escaped) = value_end(bytes, at);
+        Slot::new(at, end, escaped)
+    }
+
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(crate) fn end(self) -> usize {
+        (self.end & !ESCAPED) as usize
+    }
+
+    pub(crate) fn is_escaped(self) -> bool {
+        self.end & ESCAPED != 0
+    }
+
+    /// Whether there is a value, though it may be the literal `null`.
+    pub(crate) fn is_there(self) -> bool {
+        self.start != u32::MAX
+    }
+
+    /// The value's text.
+    pub(crate) fn text(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start()..self.end()]
+    }
+}
+
+/// A key seen at some place among the keys of an object, and what it led to. The next event's key at that place is most
+/// likely the same; whether it is, is checked byte by byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeenKey {
+    /// The key's text with its closing quote.
+    start: u32,
+    end: u32,
+    /// Which of the node's keys it is.
+    child: u32,
+}
+
+const NO_CHILD: u32 = u32::MAX;
+
+/// Keys of one object that are remembered.
+const SEEN_MAX: usize = 4096;
+
+/// The walk through one event after another of one buffer.
+pub(crate) struct Walk<'a> {
+    /// The whole buffer: keys remembered from earlier events lie in it.
+    pub(crate) bytes: &'a [u8],
+    /// A slot a want and row; the rows of one want together.
+    pub(crate) slots: &'a mut [Slot],
+    pub(crate) rows: usize,
+    pub(crate) row: usize,
+    /// By the number of the node.
+    pub(crate) seen: &'a mut [Vec<SeenKey>],
+    /// For keys with escapes.
+    pub(crate) key: &'a mut Vec<u8>,
+}
+
+impl Walk<'_> {
+    /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
+    #[inline]
+    pub(crate) fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
+        let slot = if node.is_leaf() {
+            Slot::read(self.bytes, at)
+        } else {
+            let end = self.inside(node, at);
+            let escaped = self.bytes[at] == b'"' && self.bytes[at..end].contains(&b'\\');
+            Slot::new(at, end, escaped)
+        };
+        for id in &node.here {
+            self.slots[id.0 as usize * self.rows + self.row] = slot;
+        }
+        slot.end()
+    }
+
+    fn inside(&mut self, node: &PlanNode, at: usize) -> usize {
+        match self.bytes[at] {
+            b'{' => {
+                node.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+                if node.keys.is_empty() { container_end(self.bytes, at + 1) } else { self.object(node, at) }
+            }
+            b'[' => {
+                node.keys.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+                self.list(node, at)
+            }
+            b'n' => scalar_end(self.bytes, at),
+            _ => {
+                node.keys.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+                node.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+                value_end(self.bytes, at).0
+            }
+        }
+    }
+
+    fn set(&mut self, node: &PlanNode, slot: Slot) {
+        for id in &node.all {
+            self.slots[id.0 as usize * self.rows + self.row] = slot;
+        }
+    }
+
+    fn object(&mut self, node: &PlanNode, at: usize) -> usize {
+        let bytes = self.bytes;
+        let mut at = skip_space(bytes, at + 1);
+        if bytes[at] == b'}' {
+            return at + 1;
+        }
+        let mut place = 0;
+        loop {
+            let (key_end, child) = self.key(node, place, at + 1);
+            place += 1;
+            let colon = skip_space(bytes, key_end);
+            let value = skip_space(bytes, colon + 1);
+            let end = match node.keys.get(child as usize) {
+                None => value_end(bytes, value).0,
+                Some((_, child)) => {
+                    // Of equal keys the last counts: what an earlier one left must go.
+                    if !child.is_leaf() {
+                        self.set(child, Slot::MISSING);
+                    }
+                    self.visit(child, value)
+                }
+            };
+            at = skip_space(bytes, end);
+            if bytes[at] == b'}' {
+                return at + 1;
+            }
+            at = skip_space(bytes, at + 1);
+        }
+    }
+
+    /// The key whose text begins at `at`, the `place`th of its object: where it ends with its quote, and which it is.
+    #[inline(always)]
+    fn key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
+        let bytes = self.bytes;
+        if let Some(seen) = self.seen[node.number].get(place) {
+            let text = &bytes[seen.start as usize..seen.end as usize];
+            if bytes[at..].starts_with(text) {
+                return (at + text.len(), seen.child);
+            }
+        }
+        self.new_key(node, place, at)
+    }
+
+    #[cold]
+    fn new_key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
+        let (quote, escaped) = string_end(self.bytes, at);
+        let text = &self.bytes[at..quote];
+        let text = if escaped {
+            self.key.clear();
+            unescape(text, self.key);
+            self.key.as_slice()
+        } else {
+            text
+        };
+        let found = std::str::from_utf8(text).ok().and_then(|key| node.key_index.get(key));
+        let child = found.map_or(NO_CHILD, |&place| place as u32);
+        let known = SeenKey { start: at as u32, end: quote as u32 + 1, child };
+        let seen = &mut self.seen[node.number];
+        if place < seen.len() {
+            seen[place] = known;
+        } else if seen.len() < SEEN_MAX {
+            // Keys are met one after another, so this one is the next to be remembered.
+            seen.push(known);
+        }
+        (quote + 1, child)
+    }
+
+    fn list(&mut self, node: &PlanNode, at: usize) -> usize {
+        let bytes = self.bytes;
+        let mut at = skip_space(bytes, at + 1);
+        let mut wanted = node.indexes.iter().peekable();
+        let mut index = 0;
+        while bytes[at] != b']' {
+            let end = match wanted.peek() {
+                None => return container_end(bytes, at),
+                Some((next, child)) if *next == index => {
+                    wanted.next();
+                    self.visit(child, at)
+                }
+                Some(_) => value_end(bytes, at).0,
+            };
+            index += 1;
+            at = skip_space(bytes, end);
+            if bytes[at] == b',' {
+                at = skip_space(bytes, at + 1);
+            }
+        }
+        wanted.for_each(|(_, child)| self.set(child, Slot::ERROR));
+        at + 1
+    }
+}
