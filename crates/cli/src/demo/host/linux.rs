@@ -1,0 +1,28 @@
+//! What Linux tells of a process beyond the portable figures; elsewhere nothing of it is known.
+
+/// How many threads a process has.
+#[cfg(target_os = "linux")]
+pub(super) fn threads(pid: u32) -> Option<u32> {
+    // The name, the second field, may hold anything, so fields are counted from its last parenthesis: proc_pid_stat(5).
+    const AFTER_NAME: usize = 17;
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(AFTER_NAME)?.parse().ok()
+}
+
+/// Whether we may know what a process reads and writes; mostly only of our own processes.
+#[cfg(target_os = "linux")]
+pub(super) fn may_read_io(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/io")).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn threads(_pid: u32) -> Option<u32> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn may_read_io(_pid: u32) -> bool {
+    false
+}
