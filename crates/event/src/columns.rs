@@ -82,8 +82,8 @@ pub struct Column {
     /// Rows whose path cannot be had at all (an element past the end of a list, a step into something that has no
     /// parts); none where absent. Such rows are null in `values`.
     pub errors: Option<BooleanBuffer>,
-    /// Rows that hold a value which does not fit the wanted type. Always 0 for a tagged column.
-    pub mistyped: u64,
+    /// Rows that hold a value which does not fit the wanted type; none where absent.
+    pub mistyped: Option<BooleanBuffer>,
 }
 
 /// The columns of a batch, in the order of the plan's wants.

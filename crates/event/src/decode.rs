@@ -11,10 +11,11 @@
 //! - INTEGER and LONG: numbers whose value is whole and fits, however written (`5`, `5.0`, `1e3`), exactly.
 //! - TIMESTAMP: RFC 3339 text (a space may stand for the `T`; no zone is UTC), or what LONG takes, in the type's unit.
 //! - LIST and MAP: a list, an object; an element that does not fit is null in it, and the row counts as mistyped, once.
-//!   With elements of ANY, the column is tagged, and all that is not the wanted container is null and mistyped.
+//!   With elements of ANY, the column is tagged: all that is not the outer container is null and mistyped, and what is
+//!   in it is not looked at.
 //! - ANY: everything. A number without point and exponent that fits 64 bits is a Long (`-0` is 0), any other a Double.
 
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 
 use crate::{
     Column, DecodePlan, Decoded, EventBatch,
@@ -71,7 +72,13 @@ impl Decoder {
             let errors = slots
                 .contains(&Slot::ERROR)
                 .then(|| BooleanBuffer::collect_bool(rows, |row| slots[row] == Slot::ERROR));
-            Column { values, errors, mistyped: misfits.len() as u64 }
+            let mistyped = (!misfits.is_empty()).then(|| {
+                let mut mask = BooleanBufferBuilder::new(rows);
+                mask.append_n(rows, false);
+                misfits.iter().for_each(|&row| mask.set_bit(row as usize, true));
+                mask.finish()
+            });
+            Column { values, errors, mistyped }
         });
         Decoded { rows, columns: columns.collect() }
     }

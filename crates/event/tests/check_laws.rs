@@ -1,7 +1,12 @@
 //! Laws of checking: what is accepted is what serde_json accepts, and neither chunks nor cuts change anything.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
 use bytes::Bytes;
 use proptest::prelude::*;
+use support::{json, object};
 use swiftwater_event::{CheckLimits, Checked, Checker, Rejection, check_block, first_cut, last_cut};
 
 type Outcome = (Vec<String>, u64, Vec<Rejection>);
@@ -42,34 +47,6 @@ fn in_blocks(text: &[u8], limits: CheckLimits, blocks: &[&[u8]]) -> Outcome {
 
 fn limits(event_bytes_max: usize) -> CheckLimits {
     CheckLimits { event_bytes_max, rejections_described_max: usize::MAX, ..CheckLimits::default() }
-}
-
-fn json(depth: u32) -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        Just("null".to_owned()),
-        Just("true".to_owned()),
-        Just("false".to_owned()),
-        any::<i64>().prop_map(|n| n.to_string()),
-        any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| format!("{n:?}")),
-        "[ -~äß€😀]{0,20}".prop_map(|text| serde_json::to_string(&text).unwrap()),
-        Just(r#""\ud83d\ude00\n\/""#.to_owned()),
-    ];
-    leaf.prop_recursive(depth, 40, 6, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..5).prop_map(|parts| format!("[{}]", parts.join(","))),
-            object(inner),
-        ]
-    })
-}
-
-fn object(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
-    let spaces = prop_oneof![4 => Just(""), 1 => Just(" "), 1 => Just("\n"), 1 => Just(" \r\n\t")];
-    prop::collection::vec(("[a-e\\\\\"ü]{0,3}", spaces, value), 0..6).prop_map(|fields| {
-        let field = |(key, space, value): &(String, &str, String)| {
-            format!("{space}{}{space}:{space}{value}{space}", serde_json::to_string(key).unwrap())
-        };
-        format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
-    })
 }
 
 /// Good objects with any space between them, and then some bytes spoilt.

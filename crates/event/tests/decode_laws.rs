@@ -1,0 +1,256 @@
+//! Decoding against the same done slowly over `serde_json::Value`, for any events, plans and batch borders.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use bumpalo::Bump;
+use bytes::Bytes;
+use proptest::prelude::*;
+use serde_json::Value as Json;
+use support::{json, object};
+use swiftwater_event::{
+    CheckLimits, DecodePlan, Decoder, EventBatch, Path, Primitive, Step, TimeUnit, Type, Value, Want,
+    check_block, parse_value, write_json,
+};
+
+fn batch(text: &str) -> EventBatch {
+    let checked = check_block(Bytes::copy_from_slice(text.as_bytes()), &CheckLimits::default(), 1);
+    assert_eq!((checked.rejected, checked.rejections), (0, vec![]), "{text}");
+    checked.batch
+}
+
+fn written(value: &Value<'_>) -> String {
+    if matches!(value, Value::Error) {
+        return "error".to_owned();
+    }
+    let mut out = Vec::new();
+    write_json(value, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// What a want gives in one event, as JSON text or `error`, and whether it is mistyped.
+fn expected(event: &Json, want: &Want) -> (String, bool) {
+    let mut value = event;
+    for step in want.path.steps() {
+        value = match (step, value) {
+            (_, Json::Null) => return ("null".to_owned(), false),
+            (Step::Key(key), Json::Object(fields)) => match fields.get(&**key) {
+                Some(value) => value,
+                None => return ("null".to_owned(), false),
+            },
+            (Step::Index(index), Json::Array(parts)) if (*index as usize) < parts.len() => {
+                &parts[*index as usize]
+            }
+            _ => return ("error".to_owned(), false),
+        };
+    }
+    let mut mistyped = false;
+    (as_type(value, &want.ty, &mut mistyped), mistyped)
+}
+
+fn as_type(value: &Json, ty: &Type, mistyped: &mut bool) -> String {
+    if value.is_null() {
+        return "null".to_owned();
+    }
+    let fitting = match ty {
+        Type::Any => Some(as_any(value)),
+        Type::Primitive(primitive) => as_primitive(value, *primitive),
+        Type::List(inner) => value.as_array().map(|parts| {
+            let parts: Vec<_> = parts.iter().map(|part| as_type(part, inner, mistyped)).collect();
+            format!("[{}]", parts.join(","))
+        }),
+        Type::Map(inner) => value.as_object().map(|fields| {
+            // serde_json keeps a repeated key where it stood first; here it stands where it was last.
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            let field = |(key, part): (&String, &Json), mistyped: &mut bool| {
+                format!("{}:{}", Json::from(key.as_str()), as_type(part, inner, mistyped))
+            };
+            let fields: Vec<_> = fields.into_iter().map(|entry| field(entry, mistyped)).collect();
+            format!("{{{}}}", fields.join(","))
+        }),
+    };
+    fitting.unwrap_or_else(|| {
+        *mistyped = true;
+        "null".to_owned()
+    })
+}
+
+fn as_any(value: &Json) -> String {
+    match value {
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) => whole.to_string(),
+            None => format!("{:?}", number.as_f64().unwrap()),
+        },
+        Json::Array(_) => as_type(value, &Type::List(Box::new(Type::Any)), &mut false),
+        Json::Object(_) => as_type(value, &Type::Map(Box::new(Type::Any)), &mut false),
+        other => other.to_string(),
+    }
+}
+
+fn as_primitive(value: &Json, primitive: Primitive) -> Option<String> {
+    let whole = || {
+        let number = value.as_number()?;
+        number.as_i64().or_else(|| {
+            let double = number.as_f64()?;
+            (!number.is_u64() && double.fract() == 0.0 && double.abs() < 9e18).then_some(double as i64)
+        })
+    };
+    Some(match primitive {
+        Primitive::Boolean => value.as_bool()?.to_string(),
+        Primitive::Integer => i32::try_from(whole()?).ok()?.to_string(),
+        Primitive::Long => whole()?.to_string(),
+        Primitive::Float => {
+            let text = value.as_number()?.to_string();
+            written(&Value::Float(text.parse().unwrap()))
+        }
+        Primitive::Double => format!("{:?}", value.as_f64()?),
+        Primitive::String => Json::from(value.as_str()?).to_string(),
+        Primitive::Timestamp(_) => {
+            // No text that the generator makes is a time; the unit is microseconds.
+            written(&Value::Timestamp(whole()?))
+        }
+    })
+}
+
+/// The same JSON text with the fields of its objects in order, so that two can be compared.
+fn sorted(text: &str) -> String {
+    fn sort(value: &Value<'_>, out: &mut String) {
+        match value {
+            Value::Map(fields) => {
+                let mut fields: Vec<_> = fields.iter().collect();
+                fields.sort_by_key(|(key, _)| *key);
+                out.push('{');
+                for (place, (key, part)) in fields.into_iter().enumerate() {
+                    if place > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&written(&Value::String(key)));
+                    out.push(':');
+                    sort(part, out);
+                }
+                out.push('}');
+            }
+            Value::List(parts) => {
+                out.push('[');
+                for (place, part) in parts.iter().enumerate() {
+                    if place > 0 {
+                        out.push(',');
+                    }
+                    sort(part, out);
+                }
+                out.push(']');
+            }
+            other => out.push_str(&written(other)),
+        }
+    }
+    let arena = Bump::new();
+    let mut out = String::new();
+    match parse_value(text, &arena) {
+        Some(value) => sort(&value, &mut out),
+        None => out.push_str(text),
+    }
+    out
+}
+
+fn primitive() -> impl Strategy<Value = Type> {
+    prop::sample::select(vec![
+        Type::BOOLEAN,
+        Type::INTEGER,
+        Type::LONG,
+        Type::FLOAT,
+        Type::DOUBLE,
+        Type::STRING,
+        Type::Any,
+        Type::Primitive(Primitive::Timestamp(TimeUnit::Microsecond)),
+    ])
+}
+
+fn known() -> impl Strategy<Value = Type> {
+    primitive().prop_filter("known", |ty| *ty != Type::Any)
+}
+
+fn ty() -> impl Strategy<Value = Type> {
+    prop_oneof![
+        2 => Just(Type::Any),
+        4 => primitive(),
+        1 => primitive().prop_map(|inner| Type::list(inner).unwrap()),
+        1 => primitive().prop_map(|inner| Type::map(inner).unwrap()),
+        1 => known().prop_map(|inner| Type::list(Type::map(inner).unwrap()).unwrap()),
+        1 => known().prop_map(|inner| Type::map(Type::list(inner).unwrap()).unwrap()),
+    ]
+}
+
+fn want() -> impl Strategy<Value = Want> {
+    let key = || {
+        prop::sample::select(vec!["a", "b", "c", "d", "\"", "aü", ""]).prop_map(|key| Step::Key(key.into()))
+    };
+    let step = prop_oneof![3 => key(), 1 => (0u32..4).prop_map(Step::Index)];
+    (key(), prop::collection::vec(step, 0..3), ty()).prop_map(|(first, rest, ty)| {
+        let steps = std::iter::once(first).chain(rest).collect();
+        Want { path: Path::new(steps).unwrap(), ty }
+    })
+}
+
+fn events() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(object(json(4)), 1..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decoding_agrees_with_serde_json(events in events(), wants in prop::collection::vec(want(), 1..8), cut in any::<prop::sample::Index>()) {
+        let parsed: Vec<Json> = events.iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+        let plan = DecodePlan::new(wants);
+        let mut decoder = Decoder::new();
+        let cut = cut.index(events.len());
+        let mut row_from = 0;
+        for part in [&events[..], &events[..cut], &events[cut..]] {
+            if part.len() < events.len() && part.as_ptr() == events.as_ptr() {
+                row_from = 0;
+            }
+            let batch = batch(&part.join("\n"));
+            let decoded = decoder.decode(&batch, &plan);
+            prop_assert_eq!(decoded.rows, part.len());
+            for (place, want) in plan.wants().iter().enumerate() {
+                let column = decoded.column(plan.find(want).unwrap());
+                prop_assert!(std::ptr::eq(column, &decoded.columns[place]));
+                let arena = Bump::new();
+                let mut mistyped = Vec::new();
+                let rows: Vec<u32> = (0..part.len() as u32).rev().collect();
+                let mut filled = Vec::new();
+                column.fill(&rows, &arena, &mut filled);
+                for row in 0..part.len() {
+                    let event = &parsed[if part.as_ptr() == events.as_ptr() { row } else { cut + row }];
+                    let (wanted, bad) = expected(event, want);
+                    mistyped.push(bad);
+                    let got = written(&column.value(row, &arena));
+                    prop_assert_eq!(sorted(&got), sorted(&wanted), "{} AS {} in {}", want.path, want.ty, part[row]);
+                    prop_assert_eq!(written(&filled[part.len() - 1 - row]), got);
+                }
+                let mask = column.mistyped.as_ref().map_or(vec![false; part.len()], |mask| mask.iter().collect());
+                prop_assert_eq!(mask, mistyped, "{} AS {}", want.path, want.ty);
+                prop_assert!(column.mistyped.as_ref().is_none_or(|mask| mask.count_set_bits() > 0));
+            }
+            row_from += part.len();
+        }
+        prop_assert!(row_from >= events.len());
+    }
+
+    #[test]
+    fn parsing_then_writing_says_the_same(text in json(5)) {
+        let arena = Bump::new();
+        let value = parse_value(&text, &arena).unwrap();
+        let parsed: Json = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(sorted(&written(&value)), sorted(&as_type(&parsed, &Type::Any, &mut false)));
+    }
+
+    #[test]
+    fn what_is_no_json_is_not_parsed(text in "[\\[\\]{}\",:0-9a-ftrue.\\\\ -]{0,12}") {
+        let arena = Bump::new();
+        let good = serde_json::from_str::<Json>(&text).is_ok();
+        prop_assert_eq!(parse_value(&text, &arena).is_some(), good, "{}", text);
+    }
+}
