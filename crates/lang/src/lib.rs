@@ -2,12 +2,75 @@
 //!
 //! One parser and one planner serve all dialects; a dialect is a small table of settings ([`Dialect`]). This room
 //! knows paths and types of `event`, and nothing of how a plan is run.
+//!
+//! ```
+//! use swiftwater_lang::{Dialect, ParseOptions, parse, plan::Body};
+//!
+//! let text = "SELECT carrier, COUNT(*) AS n FROM STREAM(flights) WHERE delay > 15 GROUP BY carrier";
+//! let statement = parse(text, &ParseOptions::new(Dialect::Native, 0))?;
+//! assert!(matches!(statement.query.body, Body::Group(_)));
+//!
+//! let errors = parse("SELCET * FROM STREAM()", &ParseOptions::new(Dialect::Native, 0)).unwrap_err();
+//! assert_eq!(errors.0[0].hint.as_deref(), Some("Did you mean SELECT rather than `SELCET`?"));
+//! # Ok::<(), swiftwater_lang::QueryErrors>(())
+//! ```
 
 mod dialect;
+mod error;
 pub mod plan;
 mod schema;
-mod error;
+
+mod ast;
+mod keyword;
+mod lexer;
+mod names;
+mod numbers;
+mod parser;
+mod planner;
+mod print;
+mod source;
+
+use swiftwater_event::Millis;
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
 pub use schema::{Schema, SchemaError};
+use source::{Fault, locate};
+
+/// What a text is read under.
+#[derive(Debug, Clone, Copy)]
+pub struct ParseOptions<'a> {
+    /// Whose rules hold.
+    pub dialect: Dialect,
+    /// Declared types of the stream's fields, where it has any.
+    pub schema: Option<&'a Schema>,
+    /// The time that NOW stands for.
+    pub now: Millis,
+    /// The longest text taken, in bytes.
+    pub text_bytes_max: usize,
+}
+
+impl ParseOptions<'_> {
+    /// The longest text taken unless said otherwise.
+    pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+    /// No schema, and texts of up to [`ParseOptions::TEXT_BYTES_MAX`].
+    pub fn new(dialect: Dialect, now: Millis) -> Self {
+        ParseOptions { dialect, schema: None, now, text_bytes_max: ParseOptions::TEXT_BYTES_MAX }
+    }
+}
+
+/// Reads one statement. Takes time linear in the text (times the depth of its expressions, which is limited), and
+/// never panics.
+///
+/// Errors come all at once for each phase: spelling, then grammar, then the query's structure, then names and types.
+pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
+    let bytes_max = options.text_bytes_max.min(i32::MAX as usize);
+    if text.len() > bytes_max {
+        let message = format!("the query has {} bytes, the limit is {bytes_max}", text.len());
+        return Err(locate("", vec![Fault::whole(message)]));
+    }
+    parser::parse(text, options.dialect)
+        .and_then(|ast| planner::plan(text, &ast, options))
+        .map_err(|faults| locate(text, faults))
+}

@@ -3,7 +3,7 @@
 //! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in the row of an aggregation's
 //! result. Knows nothing of matching, shards or time, except as numbers.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use swiftwater_event::{Path, StreamName, Type};
 
@@ -305,4 +305,61 @@ pub enum Function {
     Hash,
     /// `CAST(x AS type)`.
     Cast(Type),
+}
+
+impl Expr {
+    /// Calls `visit` with this expression and every one within it, outermost first.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        visit(self);
+        if let Expr::Call { args, .. } = self {
+            args.iter().for_each(|arg| arg.visit(visit));
+        }
+    }
+
+    /// Parts of this expression: itself and all within it.
+    pub fn size(&self) -> usize {
+        match self {
+            Expr::Call { args, .. } => 1 + args.iter().map(Expr::size).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    /// Levels of this expression, 1 for a constant or a path. A planned expression has at most 512.
+    pub fn depth(&self) -> usize {
+        match self {
+            Expr::Call { args, .. } => 1 + args.iter().map(Expr::depth).max().unwrap_or(0),
+            _ => 1,
+        }
+    }
+}
+
+impl Query {
+    /// All expressions over the event's paths, in no order.
+    pub fn event_exprs(&self) -> Vec<&Expr> {
+        let mut exprs: Vec<&Expr> = self.filter.iter().collect();
+        match &self.body {
+            Body::Raw(raw) => {
+                exprs.extend(raw.columns.iter().map(|column| &column.expr));
+                exprs.extend(self.order_by.iter().map(|key| &key.expr));
+            }
+            Body::Group(group) => {
+                exprs.extend(&group.keys);
+                exprs.extend(group.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()));
+            }
+        }
+        exprs
+    }
+
+    /// The paths of the event that this query reads, each with the type it is wanted as; each pair once.
+    pub fn paths(&self) -> Vec<(&Path, &Type)> {
+        let mut paths = BTreeSet::new();
+        for expr in self.event_exprs() {
+            expr.visit(&mut |expr| {
+                if let Expr::Path { path, ty } = expr {
+                    paths.insert((path, ty));
+                }
+            });
+        }
+        paths.into_iter().collect()
+    }
 }

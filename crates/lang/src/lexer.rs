@@ -1,0 +1,345 @@
+//! Text to tokens. All faults of spelling (a quote that is not closed, a number that cannot be) are found here,
+//! together; the parser sees only whole tokens.
+//!
+//! ```text
+//! word    = letter (letter | digit | "_")*          letters are Unicode's and "_"
+//! quoted  = '"' (any | '""')+ '"'                   a name
+//! string  = "'" (any | "''")* "'"
+//! number  = digits ["L"]                            INTEGER; LONG with L, or where it fits no INTEGER
+//!         | (digits "." digits? | digits) [("e"|"E") ["+"|"-"] digits] ["f"]      DOUBLE; FLOAT with f
+//! ```
+
+use crate::{
+    Dialect,
+    keyword::Keyword,
+    source::{Fault, Span},
+};
+
+/// One token.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Token {
+    pub(crate) kind: TokenKind,
+    pub(crate) span: Span,
+}
+
+/// What a token is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TokenKind {
+    /// A name or keyword without quotes; its text is the span's.
+    Word(Option<Keyword>),
+    /// A name in double quotes.
+    Quoted(Box<str>),
+    /// Text in single quotes.
+    String(Box<str>),
+    /// A whole number, and whether it ends in `L`. A sign before it is the parser's.
+    Whole { value: u128, long: bool },
+    /// A number with a point or an exponent.
+    Double(f64),
+    /// The same, ending in `f`.
+    Float(f32),
+    /// An operator or a mark.
+    Symbol(Symbol),
+    /// The end of the text; always the last token, and only there.
+    End,
+}
+
+/// Operators and marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum Symbol {
+    LeftParen, RightParen, LeftBracket, RightBracket, Comma, Dot, Colon, Semicolon,
+    Plus, Minus, Star, Slash, Percent, Concat,
+    Eq, Ne, Lt, Le, Gt, Ge,
+}
+
+impl Symbol {
+    #[rustfmt::skip]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Symbol::LeftParen => "(", Symbol::RightParen => ")", Symbol::LeftBracket => "[", Symbol::RightBracket => "]",
+            Symbol::Comma => ",", Symbol::Dot => ".", Symbol::Colon => ":", Symbol::Semicolon => ";",
+            Symbol::Plus => "+", Symbol::Minus => "-", Symbol::Star => "*", Symbol::Slash => "/", Symbol::Percent => "%",
+            Symbol::Concat => "||", Symbol::Eq => "=", Symbol::Ne => "!=", Symbol::Lt => "<", Symbol::Le => "<=",
+            Symbol::Gt => ">", Symbol::Ge => ">=",
+        }
+    }
+}
+
+/// Cuts the text into tokens, the last of them [`TokenKind::End`]. Linear in the text.
+pub(crate) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<Token>, Vec<Fault>> {
+    let mut lexer = Lexer { text, dialect, at: 0, tokens: Vec::new(), faults: Vec::new() };
+    while lexer.at < text.len() {
+        lexer.next();
+    }
+    let end = Span::new(text.len(), text.len());
+    lexer.tokens.push(Token { kind: TokenKind::End, span: end });
+    if lexer.faults.is_empty() { Ok(lexer.tokens) } else { Err(lexer.faults) }
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    dialect: Dialect,
+    at: usize,
+    tokens: Vec<Token>,
+    faults: Vec<Fault>,
+}
+
+impl Lexer<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn byte(&self, offset: usize) -> u8 {
+        self.text.as_bytes().get(self.at + offset).copied().unwrap_or(0)
+    }
+
+    fn push(&mut self, kind: TokenKind, bytes: usize) {
+        let span = Span::new(self.at, self.at + bytes);
+        self.tokens.push(Token { kind, span });
+        self.at += bytes;
+    }
+
+    fn fault(&mut self, bytes: usize, message: impl Into<String>, hint: Option<&str>) {
+        let fault = Fault::at(Span::new(self.at, self.at + bytes), message);
+        self.faults.push(match hint {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        });
+        self.at += bytes;
+    }
+
+    fn next(&mut self) {
+        let Some(c) = self.rest().chars().next() else { return };
+        if c.is_whitespace() {
+            self.at += c.len_utf8();
+        } else if self.dialect == Dialect::Native && self.rest().starts_with("--") {
+            self.at += self.rest().find(['\n', '\r']).unwrap_or(self.rest().len());
+        } else if self.dialect == Dialect::Native && self.rest().starts_with("/*") {
+            match self.rest()[2..].find("*/") {
+                Some(end) => self.at += end + 4,
+                None => self.fault(self.rest().len(), "this comment has no end", Some("Close it with `*/`.")),
+            }
+        } else if is_name_start(c) {
+            let bytes = self.rest().find(|c| !is_name_part(c)).unwrap_or(self.rest().len());
+            let keyword = Keyword::of(&self.rest()[..bytes]);
+            self.push(TokenKind::Word(keyword), bytes);
+        } else if c.is_ascii_digit() || (c == '.' && self.byte(1).is_ascii_digit() && !self.follows_operand())
+        {
+            self.number();
+        } else if c == '\'' || c == '"' {
+            self.quoted(c);
+        } else {
+            self.symbol(c);
+        }
+    }
+
+    /// Whether a dot here leads into what stands before it, rather than beginning a number.
+    fn follows_operand(&self) -> bool {
+        use Symbol::{RightBracket, RightParen};
+        self.tokens.last().is_some_and(|last| {
+            last.span.end as usize == self.at
+                && matches!(
+                    last.kind,
+                    TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::Symbol(RightBracket | RightParen)
+                )
+        })
+    }
+
+    fn quoted(&mut self, quote: char) {
+        let mut value = String::new();
+        let mut from = 1;
+        loop {
+            let Some(found) = self.rest()[from..].find(quote) else {
+                let what = if quote == '\'' { "string" } else { "quoted name" };
+                let hint = format!("Close it with `{quote}`; a `{quote}` inside it is written twice.");
+                return self.fault(self.rest().len(), format!("this {what} has no end"), Some(&hint));
+            };
+            value.push_str(&self.rest()[from..from + found]);
+            from += found + 1;
+            if self.byte(from) != quote as u8 {
+                break;
+            }
+            value.push(quote);
+            from += 1;
+        }
+        if quote == '\'' {
+            self.push(TokenKind::String(value.into()), from);
+        } else if value.is_empty() {
+            self.fault(from, "a name cannot be empty", Some("Text goes into single quotes: `''`."));
+        } else {
+            self.push(TokenKind::Quoted(value.into()), from);
+        }
+    }
+
+    fn number(&mut self) {
+        let bytes = self.rest().as_bytes();
+        let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut length = digits(0);
+        let whole_length = length;
+        let mut whole = true;
+        if bytes.get(length) == Some(&b'.') {
+            whole = false;
+            length += 1 + digits(length + 1);
+        }
+        if matches!(bytes.get(length), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(bytes.get(length + 1), Some(b'+' | b'-')));
+            let exponent = digits(length + 1 + sign);
+            if exponent > 0 {
+                whole = false;
+                length += 1 + sign + exponent;
+            }
+        }
+        let suffix = bytes.get(length).map(u8::to_ascii_uppercase);
+        let has_suffix = matches!((whole, suffix), (true, Some(b'L')) | (false, Some(b'F')));
+        let total = length + usize::from(has_suffix);
+        let run_on = self.rest()[total..].find(|c| !is_name_part(c)).unwrap_or(self.rest().len() - total);
+        if run_on > 0 {
+            let what = &self.rest()[..total + run_on];
+            let message = format!("`{}` is neither a number nor a name", short(what));
+            let hint = "A name that begins with a digit goes into double quotes; a FLOAT is written `5.0f`.";
+            return self.fault(total + run_on, message, Some(hint));
+        }
+        if self.dialect == Dialect::Bullet && whole_length == 0 {
+            return self.fault(total, "a number cannot begin with a point", Some("Write a `0` before it."));
+        }
+        let text = &self.rest()[..length];
+        let kind = if whole {
+            text.parse().map(|value| TokenKind::Whole { value, long: has_suffix }).ok()
+        } else if has_suffix {
+            text.parse().ok().filter(|value: &f32| value.is_finite()).map(TokenKind::Float)
+        } else {
+            text.parse().ok().filter(|value: &f64| value.is_finite()).map(TokenKind::Double)
+        };
+        match kind {
+            Some(kind) => self.push(kind, total),
+            None => self.fault(
+                total,
+                "this number is too large",
+                Some("Whole numbers have at most 64 bits; DOUBLEs reach up to 1.7E308, FLOATs to 3.4E38."),
+            ),
+        }
+    }
+
+    fn symbol(&mut self, c: char) {
+        let symbol = match (c, self.byte(c.len_utf8())) {
+            ('=', b'=') => Some((Symbol::Eq, 2)),
+            ('!', b'=') => Some((Symbol::Ne, 2)),
+            ('<', b'>') => Some((Symbol::Ne, 2)),
+            ('<', b'=') => Some((Symbol::Le, 2)),
+            ('>', b'=') => Some((Symbol::Ge, 2)),
+            ('|', b'|') => Some((Symbol::Concat, 2)),
+            ('(', _) => Some((Symbol::LeftParen, 1)),
+            (')', _) => Some((Symbol::RightParen, 1)),
+            ('[', _) => Some((Symbol::LeftBracket, 1)),
+            (']', _) => Some((Symbol::RightBracket, 1)),
+            (',', _) => Some((Symbol::Comma, 1)),
+            ('.', _) => Some((Symbol::Dot, 1)),
+            (':', _) => Some((Symbol::Colon, 1)),
+            (';', _) => Some((Symbol::Semicolon, 1)),
+            ('+', _) => Some((Symbol::Plus, 1)),
+            ('-', _) => Some((Symbol::Minus, 1)),
+            ('*', _) => Some((Symbol::Star, 1)),
+            ('/', _) => Some((Symbol::Slash, 1)),
+            ('%', _) => Some((Symbol::Percent, 1)),
+            ('=', _) => Some((Symbol::Eq, 1)),
+            ('<', _) => Some((Symbol::Lt, 1)),
+            ('>', _) => Some((Symbol::Gt, 1)),
+            _ => None,
+        };
+        if let Some((symbol, bytes)) = symbol {
+            return self.push(TokenKind::Symbol(symbol), bytes);
+        }
+        let hint = match c {
+            '!' => Some("Write `NOT`, or `!=`."),
+            '&' => Some("Write `AND`."),
+            '|' => Some("Write `OR`."),
+            '`' => Some("Names go into double quotes."),
+            '‘' | '’' | '“' | '”' | '„' => {
+                Some("Text goes into straight single quotes, names into straight double quotes.")
+            }
+            '{' | '}' => Some("Lists are written `[1, 2]`; there are no literal maps."),
+            '?' | '$' | '@' => Some("A name that holds this character goes into double quotes."),
+            _ => None,
+        };
+        let width = c.len_utf8() + usize::from(matches!(c, '&' | '|') && self.byte(1) == c as u8);
+        self.fault(width, format!("`{}` means nothing here", c.escape_debug()), hint);
+    }
+}
+
+/// Text cut to a length fit for a message.
+pub(crate) fn short(text: &str) -> String {
+    const CHARS: usize = 60;
+    match text.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+pub(crate) fn is_name_start(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+pub(crate) fn is_name_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a name needs no quotes.
+pub(crate) fn is_plain_name(name: &str, dialect: Dialect) -> bool {
+    name.chars().next().is_some_and(is_name_start)
+        && name.chars().all(is_name_part)
+        && !Keyword::of(name).is_some_and(|keyword| keyword.is_reserved(dialect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let shown = match tokenize(text, Dialect::Native) {
+            Ok(tokens) => {
+                let show = |token: &Token| match &token.kind {
+                    TokenKind::Word(Some(keyword)) => keyword.text().to_owned(),
+                    TokenKind::Word(None) => {
+                        text[token.span.start as usize..token.span.end as usize].to_owned()
+                    }
+                    TokenKind::Quoted(name) => format!("\"{name}\""),
+                    TokenKind::String(value) => format!("'{value}'"),
+                    TokenKind::Whole { value, long } => format!("{value}{}", if *long { "L" } else { "" }),
+                    TokenKind::Double(value) => format!("{value:?}"),
+                    TokenKind::Float(value) => format!("{value:?}f"),
+                    TokenKind::Symbol(symbol) => symbol.text().to_owned(),
+                    TokenKind::End => ".".to_owned(),
+                };
+                tokens.iter().map(show).collect::<Vec<_>>().join(" ")
+            }
+            Err(faults) => faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "),
+        };
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn tokens() {
+        check("select a_1, ünder", "SELECT a_1 , ünder .");
+        check("5 5L 5l 5. 5.0 .5 1e3 1.5E-2 5.0f 1e2F", "5 5L 5L 5.0 5.0 0.5 1000.0 0.015 5.0f 100.0f .");
+        check("a.b a[0].c 1.0", "a . b a [ 0 ] . c 1.0 .");
+        check("'it''s' \"a \"\"b\"\"\" ''", "'it's' \"a \"b\"\" '' .");
+        check("a==b a<>b a!=b <= >= < > ||", "a = b a != b a != b <= >= < > || .");
+        check("a -- b\n - /* c\n */ d", "a - d .");
+        check("'名前'", "'名前' .");
+    }
+
+    #[test]
+    fn faults_are_reported_together() {
+        check("'abc", "this string has no end");
+        check("\"abc", "this quoted name has no end");
+        check("\"\"", "a name cannot be empty");
+        check("/* abc", "this comment has no end");
+        check(
+            "5f 1x ! ?",
+            "`5f` is neither a number nor a name; `1x` is neither a number nor a name; `!` means nothing here; `?` means nothing here",
+        );
+        check("9999999999999999999999999999999999999999999", "this number is too large");
+        check("a && b", "`&` means nothing here");
+        check("a | b", "`|` means nothing here");
+    }
+}

@@ -1,0 +1,684 @@
+//! Expressions: an operator-precedence (Pratt) parser.
+//!
+//! Levels, loosest first. Native: OR, XOR, AND, NOT, IS [NOT] NULL, BETWEEN, IN, RLIKE and LIKE, equality, order, `||`,
+//! `+ -`, `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS [NOT] NULL are the tightest.
+//! All operators associate to the left.
+
+use swiftwater_event::Type;
+
+use super::{DEPTH_MAX, Parsed, Parser};
+use crate::{
+    Dialect,
+    ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
+    keyword::{Keyword, did_you_mean},
+    lexer::{Symbol, TokenKind, short},
+    plan::{AggregateFunction, Comparison, Literal, Quantifier},
+    source::{Fault, Span},
+};
+
+/// How tightly operators bind; see the head of this file.
+pub(crate) mod level {
+    pub(crate) const ANY: u8 = 0;
+    pub(crate) const OR: u8 = 1;
+    pub(crate) const XOR: u8 = 2;
+    pub(crate) const AND: u8 = 3;
+    pub(crate) const NOT: u8 = 4;
+    pub(crate) const IS: u8 = 5;
+    pub(crate) const BETWEEN: u8 = 6;
+    pub(crate) const IN: u8 = 7;
+    pub(crate) const LIKE: u8 = 8;
+    pub(crate) const EQUALITY: u8 = 9;
+    pub(crate) const ORDER: u8 = 10;
+    pub(crate) const CONCAT: u8 = 11;
+    pub(crate) const SUM: u8 = 12;
+    pub(crate) const PRODUCT: u8 = 13;
+    /// IS [NOT] NULL in Bullet's dialect.
+    pub(crate) const BULLET_IS: u8 = 14;
+    pub(crate) const UNARY: u8 = 15;
+}
+
+/// The functions by name.
+const BUILTINS: [(Keyword, Builtin); 16] = [
+    (Keyword::SizeIs, Builtin::SizeIs),
+    (Keyword::SizeOf, Builtin::SizeOf),
+    (Keyword::ContainsKey, Builtin::ContainsKey),
+    (Keyword::ContainsValue, Builtin::ContainsValue),
+    (Keyword::Filter, Builtin::Filter),
+    (Keyword::If, Builtin::If),
+    (Keyword::Coalesce, Builtin::Coalesce),
+    (Keyword::Abs, Builtin::Abs),
+    (Keyword::Trim, Builtin::Trim),
+    (Keyword::Lower, Builtin::Lower),
+    (Keyword::Upper, Builtin::Upper),
+    (Keyword::Substring, Builtin::Substring),
+    (Keyword::Substr, Builtin::Substring),
+    (Keyword::UnixTimestamp, Builtin::UnixTimestamp),
+    (Keyword::Hash, Builtin::Hash),
+    (Keyword::Between, Builtin::Between),
+];
+
+const AGGREGATES: [(Keyword, AggregateFunction); 5] = [
+    (Keyword::Count, AggregateFunction::Count),
+    (Keyword::Sum, AggregateFunction::Sum),
+    (Keyword::Avg, AggregateFunction::Avg),
+    (Keyword::Min, AggregateFunction::Min),
+    (Keyword::Max, AggregateFunction::Max),
+];
+
+/// An operator that follows its left operand.
+enum Infix {
+    And,
+    Or,
+    Is,
+    Between { negated: bool },
+    In { negated: bool },
+    Like { negated: bool },
+    RLike { negated: bool },
+    Compare(Comparison),
+    Plain(Binary),
+}
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Parsed<Node> {
+        self.expression_at(level::ANY)
+    }
+
+    /// An expression whose operators all bind at least as tightly as `loosest`.
+    fn expression_at(&mut self, loosest: u8) -> Parsed<Node> {
+        self.nesting += 1;
+        if self.nesting > DEPTH_MAX {
+            return Err(too_deep(self.span()));
+        }
+        let mut left = self.operand(loosest)?;
+        while let Some((infix, level)) = self.infix() {
+            if level < loosest {
+                break;
+            }
+            left = self.infix_expression(left, infix, level)?;
+        }
+        self.nesting -= 1;
+        Ok(left)
+    }
+
+    fn node(&self, kind: NodeKind, span: Span) -> Parsed<Node> {
+        let mut node = Node { kind, span, depth: 1 };
+        let mut deepest = 0;
+        node.children(&mut |child| deepest = deepest.max(child.depth));
+        node.depth = deepest + 1;
+        if node.depth > DEPTH_MAX { Err(too_deep(span)) } else { Ok(node) }
+    }
+
+    // ---- operators between operands
+
+    fn infix(&self) -> Option<(Infix, u8)> {
+        let is_level = if self.dialect == Dialect::Bullet { level::BULLET_IS } else { level::IS };
+        Some(match self.kind() {
+            TokenKind::Symbol(symbol) => match symbol {
+                Symbol::Plus => (Infix::Plain(Binary::Add), level::SUM),
+                Symbol::Minus => (Infix::Plain(Binary::Subtract), level::SUM),
+                Symbol::Star => (Infix::Plain(Binary::Multiply), level::PRODUCT),
+                Symbol::Slash => (Infix::Plain(Binary::Divide), level::PRODUCT),
+                Symbol::Percent => (Infix::Plain(Binary::Remainder), level::PRODUCT),
+                Symbol::Concat => (Infix::Plain(Binary::Concat), level::CONCAT),
+                Symbol::Eq => (Infix::Compare(Comparison::Eq), level::EQUALITY),
+                Symbol::Ne => (Infix::Compare(Comparison::Ne), level::EQUALITY),
+                Symbol::Lt => (Infix::Compare(Comparison::Lt), level::ORDER),
+                Symbol::Le => (Infix::Compare(Comparison::Le), level::ORDER),
+                Symbol::Gt => (Infix::Compare(Comparison::Gt), level::ORDER),
+                Symbol::Ge => (Infix::Compare(Comparison::Ge), level::ORDER),
+                _ => return None,
+            },
+            TokenKind::Word(Some(keyword)) => {
+                let negated = *keyword == Keyword::Not;
+                let operator = if negated { self.keyword_at(1)? } else { *keyword };
+                match operator {
+                    Keyword::And if !negated => (Infix::And, level::AND),
+                    Keyword::Or if !negated => (Infix::Or, level::OR),
+                    Keyword::Xor if !negated => (Infix::Plain(Binary::Xor), level::XOR),
+                    Keyword::Is if !negated => (Infix::Is, is_level),
+                    Keyword::RLike => (Infix::RLike { negated }, level::LIKE),
+                    Keyword::Like => (Infix::Like { negated }, level::LIKE),
+                    Keyword::In => (Infix::In { negated }, level::IN),
+                    Keyword::Between => (Infix::Between { negated }, level::BETWEEN),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn infix_expression(&mut self, left: Node, infix: Infix, level: u8) -> Parsed<Node> {
+        let operator = self.span();
+        if self.is_keyword(Keyword::Not) {
+            self.advance();
+        }
+        self.advance();
+        let start = left.span;
+        let (kind, end) = match infix {
+            Infix::And | Infix::Or => {
+                let (keyword, wrap): (_, fn(Vec<Node>) -> NodeKind) = if level == level::AND {
+                    (Keyword::And, NodeKind::And)
+                } else {
+                    (Keyword::Or, NodeKind::Or)
+                };
+                let mut operands = vec![left];
+                loop {
+                    operands.push(self.expression_at(level + 1)?);
+                    if !self.take_keyword(keyword) {
+                        break;
+                    }
+                }
+                (wrap(operands), self.last_span())
+            }
+            Infix::Is => {
+                let negated = self.take_keyword(Keyword::Not);
+                self.expect_keyword(Keyword::Null)?;
+                (NodeKind::IsNull { operand: Box::new(left), negated }, self.last_span())
+            }
+            Infix::Between { negated } => {
+                let bounds = Box::new(self.bounds()?);
+                (NodeKind::Between { value: Box::new(left), bounds, negated }, self.last_span())
+            }
+            Infix::In { negated } => {
+                if self.is_symbol(Symbol::LeftParen) {
+                    self.advance();
+                    if self.is_keyword(Keyword::Select) {
+                        return Err(Fault::not_yet(self.span(), "a query within an expression"));
+                    }
+                    let list = self.operands(Symbol::RightParen)?;
+                    (NodeKind::InList { value: Box::new(left), list, negated }, self.last_span())
+                } else {
+                    let right = self.expression_at(level + 1)?;
+                    let end = right.span;
+                    (NodeKind::Binary(Binary::In { negated }, Box::new(left), Box::new(right)), end)
+                }
+            }
+            Infix::Like { negated } => {
+                if self.dialect == Dialect::Bullet {
+                    return Err(Fault::at(operator, "Bullet's dialect has no LIKE")
+                        .hint("Write RLIKE with a regular expression."));
+                }
+                self.binary(Binary::Like { negated }, left, level)?
+            }
+            Infix::RLike { negated } => {
+                let any = self.take_keyword(Keyword::Any);
+                self.binary(Binary::RLike { any, negated }, left, level)?
+            }
+            Infix::Compare(comparison) => {
+                let quantifier = self.quantifier();
+                self.binary(Binary::Compare(comparison, quantifier), left, level)?
+            }
+            Infix::Plain(Binary::Concat) if self.dialect == Dialect::Bullet => {
+                return Err(
+                    Fault::at(operator, "Bullet's dialect has no `||`").hint("Write OR for a logical or.")
+                );
+            }
+            Infix::Plain(binary) => self.binary(binary, left, level)?,
+        };
+        self.node(kind, start.to(end))
+    }
+
+    fn binary(&mut self, operator: Binary, left: Node, level: u8) -> Parsed<(NodeKind, Span)> {
+        let right = self.expression_at(level + 1)?;
+        let end = right.span;
+        Ok((NodeKind::Binary(operator, Box::new(left), Box::new(right)), end))
+    }
+
+    /// `ANY` or `ALL` behind a comparison; ALL is also a name, so what follows decides.
+    fn quantifier(&mut self) -> Quantifier {
+        if self.take_keyword(Keyword::Any) {
+            return Quantifier::Any;
+        }
+        let operand_follows = match self.kind_at(1) {
+            TokenKind::Word(Some(Keyword::Limit | Keyword::Windowing | Keyword::Asc | Keyword::Desc)) => {
+                false
+            }
+            TokenKind::Word(Some(Keyword::Sample | Keyword::End)) => false,
+            TokenKind::Word(Some(keyword)) => {
+                !keyword.is_reserved(self.dialect)
+                    || BUILTINS.iter().any(|(name, _)| name == keyword)
+                    || matches!(keyword, Keyword::Null | Keyword::True | Keyword::False | Keyword::Cast)
+            }
+            TokenKind::Symbol(symbol) => matches!(symbol, Symbol::LeftParen | Symbol::LeftBracket),
+            TokenKind::End => false,
+            _ => true,
+        };
+        if operand_follows && self.take_keyword(Keyword::All) { Quantifier::All } else { Quantifier::One }
+    }
+
+    /// `(low, high)`, or (native) `low AND high`.
+    fn bounds(&mut self) -> Parsed<[Node; 2]> {
+        let in_parens =
+            self.is_symbol(Symbol::LeftParen) && (self.dialect == Dialect::Bullet || self.comma_in_parens());
+        if in_parens {
+            self.advance();
+            let low = self.expression()?;
+            self.expect_symbol(Symbol::Comma)?;
+            let high = self.expression()?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok([low, high]);
+        }
+        if self.dialect == Dialect::Bullet {
+            return Err(self.expected("`(`").hint("Write `x BETWEEN (low, high)`."));
+        }
+        let low = self.expression_at(level::BETWEEN + 1)?;
+        self.expect_keyword(Keyword::And)?;
+        let high = self.expression_at(level::BETWEEN + 1)?;
+        Ok([low, high])
+    }
+
+    /// Whether the parenthesis here holds a comma of its own.
+    fn comma_in_parens(&self) -> bool {
+        let mut open = 0_usize;
+        for token in &self.tokens[self.at..] {
+            match token.kind {
+                TokenKind::Symbol(Symbol::LeftParen | Symbol::LeftBracket) => open += 1,
+                TokenKind::Symbol(Symbol::RightParen | Symbol::RightBracket) => {
+                    open -= 1;
+                    if open == 0 {
+                        return false;
+                    }
+                }
+                TokenKind::Symbol(Symbol::Comma) if open == 1 => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    // ---- operands
+
+    /// An operand with the operators before it and the steps behind it.
+    fn operand(&mut self, loosest: u8) -> Parsed<Node> {
+        let start = self.span();
+        match self.kind() {
+            TokenKind::Word(Some(Keyword::Not)) => {
+                if loosest > level::NOT && !self.dialect.not_binds_tightest() {
+                    return Err(Fault::at(start, "NOT binds more loosely than the operator before it")
+                        .hint("Write `(NOT …)`."));
+                }
+                self.advance();
+                let operand = if self.dialect.not_binds_tightest() {
+                    self.expression_at(level::UNARY)?
+                } else {
+                    self.expression_at(level::NOT)?
+                };
+                let end = operand.span;
+                self.node(NodeKind::Unary(Unary::Not, Box::new(operand)), start.to(end))
+            }
+            TokenKind::Symbol(Symbol::Minus | Symbol::Plus) => self.signed(start),
+            TokenKind::Word(Some(Keyword::SizeOf)) if self.symbol_at(1) != Some(Symbol::LeftParen) => {
+                self.advance();
+                let operand = self.expression_at(level::UNARY)?;
+                let end = operand.span;
+                self.node(NodeKind::Call(Builtin::SizeOf, vec![operand]), start.to(end))
+            }
+            _ => {
+                let primary = self.primary()?;
+                self.steps(primary)
+            }
+        }
+    }
+
+    /// `-5`, `+5`, and in the native dialect `-x`.
+    fn signed(&mut self, start: Span) -> Parsed<Node> {
+        let negative = self.is_symbol(Symbol::Minus);
+        self.advance();
+        if matches!(self.kind(), TokenKind::Whole { .. } | TokenKind::Double(_) | TokenKind::Float(_)) {
+            return self.number(negative, start);
+        }
+        if self.dialect == Dialect::Bullet {
+            return Err(self.expected("a number").hint("Only numbers have a sign; write `0 - x`."));
+        }
+        let operand = self.expression_at(level::UNARY)?;
+        let span = start.to(operand.span);
+        if negative { self.node(NodeKind::Unary(Unary::Minus, Box::new(operand)), span) } else { Ok(operand) }
+    }
+
+    fn number(&mut self, negative: bool, start: Span) -> Parsed<Node> {
+        let span = start.to(self.span());
+        let literal = match *self.kind() {
+            TokenKind::Double(value) => Literal::Double(if negative { -value } else { value }),
+            TokenKind::Float(value) => Literal::Float(if negative { -value } else { value }),
+            TokenKind::Whole { value, long } => {
+                // As Bullet has it, the sign comes after the choice of the type: -2147483648 is a LONG.
+                let magnitude = i128::try_from(value).unwrap_or(i128::MAX);
+                let value = if negative { -magnitude } else { magnitude };
+                match (i32::try_from(magnitude), i64::try_from(value)) {
+                    (Ok(magnitude), _) if !long => {
+                        Literal::Integer(if negative { -magnitude } else { magnitude })
+                    }
+                    (_, Ok(value)) => Literal::Long(value),
+                    _ => {
+                        return Err(Fault::at(span, "this number fits no LONG")
+                            .hint("Write it with a point for a DOUBLE."));
+                    }
+                }
+            }
+            _ => return Err(self.expected("a number")),
+        };
+        self.advance();
+        self.node(NodeKind::Literal(literal), span)
+    }
+
+    fn literal(&mut self, literal: Literal) -> Parsed<Node> {
+        let span = self.span();
+        self.advance();
+        self.node(NodeKind::Literal(literal), span)
+    }
+
+    fn primary(&mut self) -> Parsed<Node> {
+        let start = self.span();
+        match self.kind().clone() {
+            TokenKind::Whole { .. } | TokenKind::Double(_) | TokenKind::Float(_) => self.number(false, start),
+            TokenKind::String(text) => self.literal(Literal::String(text)),
+            TokenKind::Symbol(Symbol::LeftParen) => {
+                self.advance();
+                if self.is_keyword(Keyword::Select) {
+                    return Err(Fault::not_yet(start, "a query within an expression"));
+                }
+                let inner = self.expression()?;
+                self.expect_symbol(Symbol::RightParen)?;
+                self.node(NodeKind::Parens(Box::new(inner)), start.to(self.last_span()))
+            }
+            TokenKind::Symbol(Symbol::LeftBracket) => {
+                self.advance();
+                if self.take_symbol(Symbol::RightBracket) {
+                    return Err(Fault::at(start.to(self.last_span()), "a list cannot be empty"));
+                }
+                let elements = self.operands(Symbol::RightBracket)?;
+                self.node(NodeKind::List(elements), start.to(self.last_span()))
+            }
+            TokenKind::Quoted(_) | TokenKind::Word(_) if self.is_call() => self.call(start),
+            TokenKind::Word(Some(Keyword::Null)) => self.literal(Literal::Null),
+            TokenKind::Word(Some(Keyword::True)) => self.literal(Literal::Boolean(true)),
+            TokenKind::Word(Some(Keyword::False)) => self.literal(Literal::Boolean(false)),
+            TokenKind::Word(Some(Keyword::Now))
+                if !matches!(self.symbol_at(1), Some(Symbol::Dot | Symbol::LeftBracket)) =>
+            {
+                self.advance();
+                self.node(NodeKind::Now, start)
+            }
+            TokenKind::Word(Some(Keyword::Case)) if self.dialect == Dialect::Native => self.case(start),
+            TokenKind::Word(Some(Keyword::Explode | Keyword::Outer))
+                if self.dialect == Dialect::Bullet || self.keyword_at(1) == Some(Keyword::Explode) =>
+            {
+                Err(Fault::not_yet(start, "EXPLODE"))
+            }
+            TokenKind::Quoted(_) | TokenKind::Word(_) => {
+                let name = self.name("an expression")?;
+                self.node(NodeKind::Name(name), start)
+            }
+            TokenKind::Symbol(Symbol::Star) => {
+                Err(self.expected("an expression").hint("`*` stands alone in a select list, or in COUNT(*)."))
+            }
+            _ => Err(self.expected("an expression")),
+        }
+    }
+
+    /// `.name` and `[index]` behind an operand, and a type hint behind those.
+    fn steps(&mut self, mut base: Node) -> Parsed<Node> {
+        let is_field = matches!(base.kind, NodeKind::Name(_));
+        let may_step = is_field
+            || (self.dialect == Dialect::Native
+                && !matches!(base.kind, NodeKind::Literal(_) | NodeKind::Now));
+        if !may_step {
+            return Ok(base);
+        }
+        let start = base.span;
+        let mut steps = 0;
+        loop {
+            let kind = if self.take_symbol(Symbol::Dot) {
+                let name = self.member_name()?;
+                NodeKind::Member(Box::new(base), name)
+            } else if self.take_symbol(Symbol::LeftBracket) {
+                let index = self.expression()?;
+                self.expect_symbol(Symbol::RightBracket)?;
+                NodeKind::Index(Box::new(base), Box::new(index))
+            } else {
+                break;
+            };
+            steps += 1;
+            let span = start.to(self.last_span());
+            if self.dialect == Dialect::Bullet && steps > 2 {
+                return Err(Fault::at(span, "a path has at most three parts in Bullet's dialect"));
+            }
+            base = self.node(kind, span)?;
+        }
+        if (is_field || steps > 0) && self.take_symbol(Symbol::Colon) {
+            let ty = self.type_name()?;
+            let span = start.to(self.last_span());
+            base = self.node(NodeKind::Hint(Box::new(base), ty), span)?;
+        }
+        Ok(base)
+    }
+
+    /// The name behind a dot; in the native dialect any word can be one.
+    fn member_name(&mut self) -> Parsed<Name> {
+        let span = self.span();
+        if self.dialect == Dialect::Native && matches!(self.kind(), TokenKind::Word(_)) {
+            let text = self.word(span).into();
+            self.advance();
+            return Ok(Name { text, quoted: false, span });
+        }
+        self.name("a name")
+    }
+
+    /// Operands up to the closing mark, at least one.
+    fn operands(&mut self, close: Symbol) -> Parsed<Vec<Node>> {
+        let mut operands = vec![self.expression()?];
+        while self.take_symbol(Symbol::Comma) {
+            operands.push(self.expression()?);
+        }
+        if self.take_symbol(close) {
+            Ok(operands)
+        } else {
+            Err(self.expected(&format!("`,` or `{}`", close.text())))
+        }
+    }
+
+    // ---- functions
+
+    fn is_call(&self) -> bool {
+        if self.symbol_at(1) != Some(Symbol::LeftParen) {
+            return false;
+        }
+        match self.kind() {
+            TokenKind::Word(None) => true,
+            TokenKind::Word(Some(keyword)) => {
+                use Keyword::{Between, Cast, CumFreq, Explode, Freq, Now, Quantile, SizeOf, Top};
+                matches!(keyword, Cast | CumFreq | Explode | Freq | Now | Quantile | SizeOf | Top | Between)
+                    || BUILTINS.iter().any(|(name, _)| name == keyword)
+                    || AGGREGATES.iter().any(|(name, _)| name == keyword)
+                    || !keyword.is_reserved(self.dialect)
+            }
+            _ => false,
+        }
+    }
+
+    fn call(&mut self, start: Span) -> Parsed<Node> {
+        let word = self.word(start).to_owned();
+        let keyword = self.keyword_at(0);
+        if let Some(Keyword::CumFreq | Keyword::Explode | Keyword::Freq | Keyword::Quantile | Keyword::Top) =
+            keyword
+        {
+            return Err(Fault::not_yet(start, &word.to_uppercase()));
+        }
+        self.advance();
+        self.advance();
+        if keyword == Some(Keyword::Cast) {
+            let operand = self.expression()?;
+            self.expect_keyword(Keyword::As)?;
+            let type_start = self.span();
+            let ty = self.type_name()?;
+            if ty.depth() > 0 || ty == Type::Any {
+                let span = type_start.to(self.last_span());
+                return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))
+                    .hint("CAST is to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
+            }
+            self.expect_symbol(Symbol::RightParen)?;
+            return self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()));
+        }
+        if keyword == Some(Keyword::Now) {
+            self.expect_symbol(Symbol::RightParen)?;
+            return self.node(NodeKind::Now, start.to(self.last_span()));
+        }
+        if let Some((_, function)) = AGGREGATES.iter().find(|(name, _)| Some(*name) == keyword) {
+            return self.aggregate(*function, start);
+        }
+        let native = self.dialect == Dialect::Native;
+        let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
+        let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
+            let all = BUILTINS.iter().map(|(name, _)| name).chain(AGGREGATES.iter().map(|(name, _)| name));
+            let near = did_you_mean(&word, all.map(|name| name.text()));
+            let fault = Fault::at(start, format!("no function `{}`", short(&word)));
+            return Err(match near {
+                Some(near) => fault.hint(format!("Did you mean {near}?")),
+                None => fault,
+            });
+        };
+        let args = if self.take_symbol(Symbol::RightParen) {
+            Vec::new()
+        } else {
+            self.operands(Symbol::RightParen)?
+        };
+        let span = start.to(self.last_span());
+        let (fewest, most) = builtin.arity();
+        if args.len() < fewest || args.len() > most {
+            let takes = match (fewest, most) {
+                (1, 1) => "1 argument".to_owned(),
+                (1, usize::MAX) => "at least 1 argument".to_owned(),
+                (fewest, most) if fewest == most => format!("{fewest} arguments"),
+                (fewest, most) => format!("{fewest} to {most} arguments"),
+            };
+            let message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
+            // Not fatal: the arguments may have faults of their own, and other clauses too.
+            self.faults.push(Fault::at(span, message));
+        }
+        self.node(NodeKind::Call(*builtin, args), span)
+    }
+
+    fn aggregate(&mut self, function: AggregateFunction, start: Span) -> Parsed<Node> {
+        if self.is_keyword(Keyword::Distinct) {
+            let what = format!("{}(DISTINCT …)", self.word(start).to_uppercase());
+            return Err(Fault::not_yet(start.to(self.span()), &what));
+        }
+        let argument = if function == AggregateFunction::Count && self.take_symbol(Symbol::Star) {
+            None
+        } else if function == AggregateFunction::Count && self.dialect == Dialect::Bullet {
+            return Err(self.expected("`*` or DISTINCT"));
+        } else if self.is_symbol(Symbol::RightParen) {
+            let what =
+                if function == AggregateFunction::Count { "`*` or an expression" } else { "an expression" };
+            return Err(self.expected(what));
+        } else {
+            Some(Box::new(self.expression()?))
+        };
+        self.expect_symbol(Symbol::RightParen)?;
+        if self.is_keyword(Keyword::Filter) && self.symbol_at(1) == Some(Symbol::LeftParen) {
+            return Err(Fault::not_yet(self.span(), "FILTER (WHERE …) behind an aggregate")
+                .hint("Aggregate over `CASE WHEN condition THEN value END` instead."));
+        }
+        self.node(NodeKind::Aggregate { function, argument }, start.to(self.last_span()))
+    }
+
+    fn case(&mut self, start: Span) -> Parsed<Node> {
+        self.advance();
+        let operand = if self.is_keyword(Keyword::When) { None } else { Some(Box::new(self.expression()?)) };
+        let mut arms = Vec::new();
+        while self.take_keyword(Keyword::When) {
+            let when = self.expression()?;
+            self.expect_keyword(Keyword::Then)?;
+            arms.push((when, self.expression()?));
+        }
+        if arms.is_empty() {
+            return Err(self.expected_word(&[Keyword::When]));
+        }
+        let otherwise =
+            if self.take_keyword(Keyword::Else) { Some(Box::new(self.expression()?)) } else { None };
+        if !self.take_keyword(Keyword::End) {
+            return Err(self.expected_word(if otherwise.is_some() {
+                &[Keyword::End]
+            } else {
+                &[Keyword::When, Keyword::Else, Keyword::End]
+            }));
+        }
+        self.node(NodeKind::Case { operand, arms, otherwise }, start.to(self.last_span()))
+    }
+
+    // ---- types
+
+    /// `LONG`, `LIST[MAP[STRING]]`, `TIMESTAMP(MS)`.
+    fn type_name(&mut self) -> Parsed<Type> {
+        let start = self.span();
+        if !matches!(self.kind(), TokenKind::Word(_)) {
+            return Err(self.expected("a type"));
+        }
+        let mut text = self.word(start).to_uppercase();
+        self.advance();
+        let mut open = 0;
+        while (text.ends_with("LIST") || text.ends_with("MAP")) && self.is_symbol(Symbol::LeftBracket) {
+            open += 1;
+            if open > 2 {
+                return Err(Fault::at(start.to(self.span()), "a type nests at most two levels deep"));
+            }
+            self.advance();
+            if !matches!(self.kind(), TokenKind::Word(_)) {
+                return Err(self.expected("a type"));
+            }
+            text.push('[');
+            text.push_str(&self.word(self.span()).to_uppercase());
+            self.advance();
+        }
+        if text.ends_with("TIMESTAMP") && self.is_symbol(Symbol::LeftParen) {
+            self.advance();
+            text.push('(');
+            text.push_str(&self.word(self.span()).to_uppercase());
+            self.advance();
+            self.expect_symbol(Symbol::RightParen)?;
+            text.push(')');
+        }
+        for _ in 0..open {
+            self.expect_symbol(Symbol::RightBracket)?;
+            text.push(']');
+        }
+        let span = start.to(self.last_span());
+        let ty = Type::parse(&text).map_err(|error| {
+            const TYPES: [&str; 9] =
+                ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "LIST", "MAP", "TIMESTAMP"];
+            let fault = Fault::at(span, error.to_string());
+            match did_you_mean(&text, TYPES) {
+                Some(near) => fault.hint(format!("Did you mean {near}?")),
+                None => {
+                    fault.hint("Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, LIST[…] and MAP[…].")
+                }
+            }
+        })?;
+        if !has_bullet_shape(&ty) {
+            return Err(Fault::at(span, format!("there is no type {ty}"))
+                .hint("A LIST or MAP holds primitives, or maps of primitives."));
+        }
+        let has_timestamp = text.contains("TIMESTAMP") || ty == Type::Any;
+        if self.dialect == Dialect::Bullet && has_timestamp {
+            return Err(Fault::at(span, format!("Bullet's dialect has no type {ty}")));
+        }
+        Ok(ty)
+    }
+}
+
+/// Whether a type is one of those that the language has: not a list of lists, nor a map of lists.
+fn has_bullet_shape(ty: &Type) -> bool {
+    match ty {
+        Type::Any | Type::Primitive(_) => true,
+        Type::List(inner) | Type::Map(inner) => match &**inner {
+            Type::List(_) => false,
+            Type::Map(innermost) => innermost.depth() == 0,
+            _ => true,
+        },
+    }
+}
+
+fn too_deep(span: Span) -> Fault {
+    Fault::at(span, format!("this expression nests more than {DEPTH_MAX} levels deep"))
+        .hint("Write it with fewer parentheses, or as several conditions with AND and OR.")
+}
