@@ -20,6 +20,7 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use crate::{
     Column, DecodePlan, Decoded, EventBatch,
     build::Source,
+    index::Index,
     walk::{SeenKey, Slot, Walk},
 };
 
@@ -29,6 +30,7 @@ pub struct Decoder {
     slots: Vec<Slot>,
     seen: Vec<Vec<SeenKey>>,
     key: Vec<u8>,
+    index: Index,
 }
 
 impl Decoder {
@@ -58,12 +60,14 @@ impl Decoder {
             slots: &mut self.slots,
             rows,
             row: 0,
+            index: &mut self.index,
             seen: &mut self.seen,
             key: &mut self.key,
         };
         for row in 0..rows {
             walk.row = row;
-            walk.visit(&plan.root, batch.span(row).start);
+            let span = batch.span(row);
+            walk.event(&plan.root, span.start, span.end);
         }
         let mut source = Source::new(batch.bytes());
         let columns = wants.iter().enumerate().map(|(place, want)| {

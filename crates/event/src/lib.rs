@@ -21,6 +21,7 @@ mod plan;
 
 mod build;
 mod decode;
+mod index;
 mod number;
 mod text;
 mod time;

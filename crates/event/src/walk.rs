@@ -1,9 +1,10 @@
 //! Walks events along a plan's tree of steps and notes where each wanted value lies.
 
 use crate::{
+    index::Index,
     plan::PlanNode,
-    scan::skip_space,
-    text::{container_end, scalar_end, string_end, unescape, value_end},
+    scan::{is_space, skip_space},
+    text::{string_end, unescape, value_end},
 };
 
 /// Where a value lies in a buffer: 8 bytes.
@@ -80,6 +81,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) slots: &'a mut [Slot],
     pub(crate) rows: usize,
     pub(crate) row: usize,
+    /// The brackets and commas of the event.
+    pub(crate) index: &'a mut Index,
     /// By the number of the node.
     pub(crate) seen: &'a mut [Vec<SeenKey>],
     /// For keys with escapes.
@@ -87,37 +90,53 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Notes what the plan wants of the event in `bytes[start..end]`.
+    pub(crate) fn event(&mut self, root: &PlanNode, start: usize, end: usize) {
+        self.index.read(self.bytes, start, end);
+        self.visit(root, start);
+    }
+
     /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
-    #[inline]
-    pub(crate) fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
-        let slot = if node.is_leaf() {
-            Slot::read(self.bytes, at)
-        } else {
-            let end = self.inside(node, at);
-            let escaped = self.bytes[at] == b'"' && self.bytes[at..end].contains(&b'\\');
-            Slot::new(at, end, escaped)
-        };
+    fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
+        let end = if node.is_leaf() { self.value_end(at) } else { self.inside(node, at) };
+        let escaped =
+            self.index.has_escapes() && self.bytes[at] == b'"' && self.bytes[at..end].contains(&b'\\');
+        let slot = Slot::new(at, end, escaped);
         for id in &node.here {
             self.slots[id.0 as usize * self.rows + self.row] = slot;
         }
-        slot.end()
+        end
+    }
+
+    /// The end of the value that begins at `at`.
+    #[inline(always)]
+    fn value_end(&self, at: usize) -> usize {
+        if matches!(self.bytes[at], b'{' | b'[') {
+            return self.index.container_end(self.bytes, at + 1);
+        }
+        // Whatever else is there ends before the next comma or bracket.
+        let mut end = self.index.next(at);
+        while is_space(self.bytes[end - 1]) {
+            end -= 1;
+        }
+        end
     }
 
     fn inside(&mut self, node: &PlanNode, at: usize) -> usize {
         match self.bytes[at] {
             b'{' => {
                 node.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
-                if node.keys.is_empty() { container_end(self.bytes, at + 1) } else { self.object(node, at) }
+                if node.keys.is_empty() { self.value_end(at) } else { self.object(node, at) }
             }
             b'[' => {
                 node.keys.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
                 self.list(node, at)
             }
-            b'n' => scalar_end(self.bytes, at),
+            b'n' => self.value_end(at),
             _ => {
                 node.keys.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
                 node.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
-                value_end(self.bytes, at).0
+                self.value_end(at)
             }
         }
     }
@@ -141,7 +160,7 @@ impl Walk<'_> {
             let colon = skip_space(bytes, key_end);
             let value = skip_space(bytes, colon + 1);
             let end = match node.keys.get(child as usize) {
-                None => value_end(bytes, value).0,
+                None => self.value_end(value),
                 Some((_, child)) => {
                     // Of equal keys the last counts: what an earlier one left must go.
                     if !child.is_leaf() {
@@ -202,12 +221,12 @@ impl Walk<'_> {
         let mut index = 0;
         while bytes[at] != b']' {
             let end = match wanted.peek() {
-                None => return container_end(bytes, at),
+                None => return self.index.container_end(bytes, at),
                 Some((next, child)) if *next == index => {
                     wanted.next();
                     self.visit(child, at)
                 }
-                Some(_) => value_end(bytes, at).0,
+                Some(_) => self.value_end(at),
             };
             index += 1;
             at = skip_space(bytes, end);

@@ -1,0 +1,299 @@
+//! Where the brackets and commas of a text are, 64 bytes at a time, as bits.
+//!
+//! The text is known to be good, so its strings are told from the rest by the parity of their quotes; after Langdale and
+//! Lemire, "Parsing Gigabytes of JSON per Second", VLDB 2019, of which this is the first stage. On x86-64 the widest
+//! instructions that the machine has are chosen at run time (AVX2 with PCLMULQDQ, else SSE2); elsewhere it is done in
+//! plain words.
+
+/// The marks of one text.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    blocks: Vec<Marks>,
+    base: usize,
+    has_escapes: bool,
+}
+
+/// The marks of 64 bytes, the first in the lowest bit; nothing within strings is marked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    /// Brackets of both kinds.
+    brackets: u64,
+    /// Brackets and commas.
+    all: u64,
+}
+
+/// What bytes are, whether in strings or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Classes {
+    quotes: u64,
+    backslashes: u64,
+    brackets: u64,
+    commas: u64,
+}
+
+/// What goes over from one block to the next.
+#[derive(Debug, Default)]
+struct Carry {
+    /// All ones within a string.
+    in_string: u64,
+    /// 1 if the first byte is escaped.
+    escaped: u64,
+    backslashes: u64,
+}
+
+impl Index {
+    /// Marks `bytes[start..end]`, which is a checked event.
+    pub(crate) fn read(&mut self, bytes: &[u8], start: usize, end: usize) {
+        self.base = start;
+        self.blocks.clear();
+        self.blocks.reserve((end - start) / 64 + 1);
+        let mut carry = Carry::default();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("pclmulqdq") {
+            // SAFETY: the features were just found.
+            unsafe { self.read_avx2(&bytes[start..end], &mut carry) };
+        } else {
+            self.read_with(&bytes[start..end], &mut carry, classes, prefix_xor);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        self.read_with(&bytes[start..end], &mut carry, classes, prefix_xor);
+        self.has_escapes = carry.backslashes != 0;
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,pclmulqdq,bmi1,bmi2,popcnt,lzcnt")]
+    fn read_avx2(&mut self, text: &[u8], carry: &mut Carry) {
+        self.read_with(text, carry, |block| classes_avx2(block), |bits| prefix_xor_clmul(bits));
+    }
+
+    #[inline(always)]
+    fn read_with(
+        &mut self,
+        text: &[u8],
+        carry: &mut Carry,
+        classes: impl Fn(&[u8; 64]) -> Classes,
+        prefix_xor: impl Fn(u64) -> u64,
+    ) {
+        let (blocks, rest) = text.as_chunks::<64>();
+        for block in blocks {
+            self.blocks.push(marks(classes(block), carry, &prefix_xor));
+        }
+        if !rest.is_empty() {
+            let mut block = [b' '; 64];
+            block[..rest.len()].copy_from_slice(rest);
+            self.blocks.push(marks(classes(&block), carry, &prefix_xor));
+        }
+    }
+
+    /// Whether there is a backslash anywhere in the text.
+    #[inline(always)]
+    pub(crate) fn has_escapes(&self) -> bool {
+        self.has_escapes
+    }
+
+    /// The first comma or bracket from `at` on.
+    #[inline(always)]
+    pub(crate) fn next(&self, at: usize) -> usize {
+        let at = at - self.base;
+        let mut block = at / 64;
+        let mut marks = self.blocks[block].all & (u64::MAX << (at % 64));
+        while marks == 0 {
+            block += 1;
+            marks = self.blocks[block].all;
+        }
+        self.base + block * 64 + marks.trailing_zeros() as usize
+    }
+
+    /// The end of the list or object within which `at` lies, outside its strings.
+    #[inline(always)]
+    pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
+        let at = at - self.base;
+        let mut block = at / 64;
+        let mut marks = self.blocks[block].brackets & (u64::MAX << (at % 64));
+        let mut depth = 1isize;
+        loop {
+            while marks == 0 {
+                block += 1;
+                marks = self.blocks[block].brackets;
+            }
+            let place = self.base + block * 64 + marks.trailing_zeros() as usize;
+            marks &= marks - 1;
+            // `[` and `{` end in 0b011, `]` and `}` in 0b101.
+            depth += if bytes[place] & 4 == 0 { 1 } else { -1 };
+            if depth == 0 {
+                return place + 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn marks(classes: Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64) -> Marks {
+    let mut quotes = classes.quotes;
+    if classes.backslashes | carry.escaped != 0 {
+        quotes &= !escaped(classes.backslashes, &mut carry.escaped);
+        carry.backslashes |= classes.backslashes;
+    }
+    let in_string = prefix_xor(quotes) ^ carry.in_string;
+    carry.in_string = ((in_string as i64) >> 63) as u64;
+    Marks { brackets: classes.brackets & !in_string, all: (classes.brackets | classes.commas) & !in_string }
+}
+
+/// The bytes that a backslash before them escapes. `first` says whether the first is, and is left for the next block.
+fn escaped(backslashes: u64, first: &mut u64) -> u64 {
+    let mut escaped = *first;
+    let mut rest = backslashes & !escaped;
+    *first = 0;
+    while rest != 0 {
+        let place = rest.trailing_zeros();
+        if place == 63 {
+            *first = 1;
+            break;
+        }
+        let next = 1 << (place + 1);
+        escaped |= next;
+        rest &= !next & (rest - 1);
+    }
+    escaped
+}
+
+/// Each bit is the parity of the bits up to it.
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+fn prefix_xor_clmul(bits: u64) -> u64 {
+    use std::arch::x86_64::*;
+    let product = _mm_clmulepi64_si128::<0>(_mm_set_epi64x(0, bits as i64), _mm_set1_epi8(-1));
+    _mm_cvtsi128_si64(product) as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn classes_avx2(block: &[u8; 64]) -> Classes {
+    use std::arch::x86_64::*;
+    // SAFETY: both halves lie within the block.
+    let halves = unsafe {
+        [_mm256_loadu_si256(block.as_ptr().cast()), _mm256_loadu_si256(block.as_ptr().add(32).cast())]
+    };
+    let bits = |halves: [__m256i; 2]| {
+        let [low, high] = halves.map(|half| u64::from(_mm256_movemask_epi8(half) as u32));
+        low | high << 32
+    };
+    let equal = |byte: u8| halves.map(|half| _mm256_cmpeq_epi8(half, _mm256_set1_epi8(byte as i8)));
+    // `[` and `{`, `]` and `}` differ in one bit.
+    let brackets = halves.map(|half| {
+        let curly = _mm256_or_si256(half, _mm256_set1_epi8(0x20));
+        let open = _mm256_cmpeq_epi8(curly, _mm256_set1_epi8(b'{' as i8));
+        _mm256_or_si256(open, _mm256_cmpeq_epi8(curly, _mm256_set1_epi8(b'}' as i8)))
+    });
+    Classes {
+        quotes: bits(equal(b'"')),
+        backslashes: bits(equal(b'\\')),
+        brackets: bits(brackets),
+        commas: bits(equal(b',')),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn classes(block: &[u8; 64]) -> Classes {
+    use std::arch::x86_64::*;
+    let mut classes = Classes { quotes: 0, backslashes: 0, brackets: 0, commas: 0 };
+    for quarter in 0..4 {
+        // SAFETY: each quarter lies within the block; SSE2 is part of x86-64.
+        unsafe {
+            let bytes = _mm_loadu_si128(block.as_ptr().add(quarter * 16).cast());
+            let bits = |found| u64::from(_mm_movemask_epi8(found) as u16) << (quarter * 16);
+            let curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+            let open = _mm_cmpeq_epi8(curly, _mm_set1_epi8(b'{' as i8));
+            let close = _mm_cmpeq_epi8(curly, _mm_set1_epi8(b'}' as i8));
+            classes.quotes |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"' as i8)));
+            classes.backslashes |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)));
+            classes.brackets |= bits(_mm_or_si128(open, close));
+            classes.commas |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b',' as i8)));
+        }
+    }
+    classes
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn classes(block: &[u8; 64]) -> Classes {
+    plain_classes(block)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn plain_classes(block: &[u8; 64]) -> Classes {
+    let mut classes = Classes { quotes: 0, backslashes: 0, brackets: 0, commas: 0 };
+    for (place, &byte) in block.iter().enumerate() {
+        let bit = |is: bool| u64::from(is) << place;
+        classes.quotes |= bit(byte == b'"');
+        classes.backslashes |= bit(byte == b'\\');
+        classes.brackets |= bit(matches!(byte | 0x20, b'{' | b'}'));
+        classes.commas |= bit(byte == b',');
+    }
+    classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_ways_to_classify_agree(block in prop::collection::vec(any::<u8>(), 64), seed in any::<u64>()) {
+            let mut block: [u8; 64] = block.try_into().unwrap();
+            for place in 0..64 {
+                if seed >> place & 1 == 1 {
+                    block[place] = b"\"\\{}[],;"[block[place] as usize % 8];
+                }
+            }
+            let expected = plain_classes(&block);
+            prop_assert_eq!(classes(&block), expected);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the feature was just found.
+                prop_assert_eq!(unsafe { classes_avx2(&block) }, expected);
+            }
+        }
+
+        #[test]
+        fn parities_agree(bits in any::<u64>()) {
+            let expected = (0..64).fold(0, |parity, place| {
+                parity | u64::from((bits & (u64::MAX >> (63 - place))).count_ones() % 2) << place
+            });
+            prop_assert_eq!(prefix_xor(bits), expected);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("pclmulqdq") {
+                // SAFETY: the feature was just found.
+                prop_assert_eq!(unsafe { prefix_xor_clmul(bits) }, expected);
+            }
+        }
+
+        #[test]
+        fn both_ways_to_read_agree(text in "([{}\\[\\],\"]|\\\\\\\\|\\\\\"|[a-z]{1,9}){0,200}") {
+            let mut wide = Index::default();
+            wide.read(text.as_bytes(), 0, text.len());
+            let mut plain = Index::default();
+            plain.read_with(text.as_bytes(), &mut Carry::default(), classes, prefix_xor);
+            let marks = |index: &Index| index.blocks.iter().map(|block| (block.brackets, block.all)).collect::<Vec<_>>();
+            prop_assert_eq!(marks(&wide), marks(&plain));
+            let mut in_string = false;
+            let mut escaped = false;
+            for (place, byte) in text.bytes().enumerate() {
+                let marked = wide.blocks[place / 64].all >> (place % 64) & 1 == 1;
+                prop_assert_eq!(marked, !in_string && b"{}[],".contains(&byte), "at {}", place);
+                // Outside strings good text has no backslash, so it does not matter what one does there.
+                in_string ^= byte == b'"' && !escaped;
+                escaped = byte == b'\\' && !escaped;
+            }
+        }
+    }
+}
