@@ -1,0 +1,160 @@
+//! Values as bytes, to group by: equal keys have equal bytes.
+//!
+//! ```text
+//! value  := null | false | true | whole | double | text | time | list | map        (one byte of tag each)
+//! whole  := 3 i64      double := 4 f64      time := 6 i64                           (little endian)
+//! text   := 5 length bytes
+//! list   := 7 length value*
+//! map    := 8 length (length bytes value)*                                         (by key)
+//! length := u32, little endian
+//! ```
+//!
+//! Native: a number that is whole and fits is a LONG whatever its type, -0.0 is 0, all NaN are one; maps are equal
+//! whatever the order of their keys. Bullet: the key is Java's text of the value, so null and 'null' are one.
+
+use bumpalo::Bump;
+use swiftwater_event::Value;
+use swiftwater_lang::Dialect;
+
+use super::java::java_text;
+use super::order::{Number, sorted};
+
+const NULL: u8 = 0;
+const FALSE: u8 = 1;
+const TRUE: u8 = 2;
+const WHOLE: u8 = 3;
+const DOUBLE: u8 = 4;
+const TEXT: u8 = 5;
+const TIME: u8 = 6;
+const LIST: u8 = 7;
+const MAP: u8 = 8;
+
+/// How deep a decoded value may nest: beyond what an event can hold.
+const DEPTH_MAX: usize = 200;
+
+/// Appends one value of a group's key. Several may follow one another: none is the beginning of another.
+pub fn encode_group_value(value: &Value<'_>, dialect: Dialect, out: &mut Vec<u8>) {
+    if dialect.keys_are_text() {
+        // Straight from the text where it is one; most keys are.
+        if let Value::String(text) = value {
+            return push_text(TEXT, text, out);
+        }
+        let mut text = String::new();
+        java_text(value, &mut text);
+        return push_text(TEXT, &text, out);
+    }
+    encode(value, out);
+}
+
+fn encode(value: &Value<'_>, out: &mut Vec<u8>) {
+    if let Some(number) = Number::of(value) {
+        return match (number.as_whole(), number) {
+            (Some(whole), _) | (None, Number::Whole(whole)) => {
+                out.push(WHOLE);
+                out.extend(whole.to_le_bytes());
+            }
+            (None, Number::Double(double)) => {
+                out.push(DOUBLE);
+                out.extend(if double.is_nan() { f64::NAN } else { double }.to_le_bytes());
+            }
+        };
+    }
+    match value {
+        Value::Boolean(truth) => out.push(if *truth { TRUE } else { FALSE }),
+        Value::String(text) => push_text(TEXT, text, out),
+        Value::Timestamp(micros) => {
+            out.push(TIME);
+            out.extend(micros.to_le_bytes());
+        }
+        Value::List(items) => {
+            out.push(LIST);
+            push_length(items.len(), out);
+            for item in *items {
+                encode(item, out);
+            }
+        }
+        Value::Map(entries) => {
+            out.push(MAP);
+            push_length(entries.len(), out);
+            for (key, item) in sorted(entries) {
+                push_length(key.len(), out);
+                out.extend(key.as_bytes());
+                encode(item, out);
+            }
+        }
+        _ => out.push(NULL),
+    }
+}
+
+fn push_text(tag: u8, text: &str, out: &mut Vec<u8>) {
+    out.push(tag);
+    push_length(text.len(), out);
+    out.extend(text.as_bytes());
+}
+
+/// Lengths are those of parts of one event, which is far shorter than 4 GiB.
+fn push_length(length: usize, out: &mut Vec<u8>) {
+    out.extend(u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+/// The first value of an encoded key, its text and containers in the arena, and the bytes behind it. Bytes that hold no
+/// value, which the encoding never makes, are a null and end the key.
+pub fn decode_group_value<'a, 'b>(bytes: &'b [u8], arena: &'a Bump) -> (Value<'a>, &'b [u8]) {
+    let mut rest = bytes;
+    match decode(&mut rest, arena, 0) {
+        Some(value) => (value, rest),
+        None => (Value::Null, &[]),
+    }
+}
+
+fn decode<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Option<Value<'a>> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    let (&tag, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(match tag {
+        NULL => Value::Null,
+        FALSE => Value::Boolean(false),
+        TRUE => Value::Boolean(true),
+        WHOLE => Value::Long(i64::from_le_bytes(take(bytes)?)),
+        DOUBLE => Value::Double(f64::from_le_bytes(take(bytes)?)),
+        TIME => Value::Timestamp(i64::from_le_bytes(take(bytes)?)),
+        TEXT => Value::String(take_text(bytes, arena)?),
+        LIST => {
+            let length = take_length(bytes)?;
+            let mut items = bumpalo::collections::Vec::new_in(arena);
+            for _ in 0..length {
+                items.push(decode(bytes, arena, depth + 1)?);
+            }
+            Value::List(items.into_bump_slice())
+        }
+        MAP => {
+            let length = take_length(bytes)?;
+            let mut entries = bumpalo::collections::Vec::new_in(arena);
+            for _ in 0..length {
+                let key = take_text(bytes, arena)?;
+                entries.push((key, decode(bytes, arena, depth + 1)?));
+            }
+            Value::Map(entries.into_bump_slice())
+        }
+        _ => return None,
+    })
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+fn take_length(bytes: &mut &[u8]) -> Option<usize> {
+    Some(u32::from_le_bytes(take(bytes)?) as usize)
+}
+
+fn take_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Option<&'a str> {
+    let length = take_length(bytes)?;
+    let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
+    *bytes = &bytes[length..];
+    Some(arena.alloc_str(text))
+}

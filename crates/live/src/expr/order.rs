@@ -1,0 +1,113 @@
+//! The total order of ORDER BY, MIN and MAX in the native dialect: values of all kinds have their place in it.
+
+use std::cmp::Ordering;
+
+use swiftwater_event::Value;
+
+/// Nulls (and errors), then booleans, numbers, text, timestamps, lists, maps.
+///
+/// Numbers by their exact value, whatever their type; one zero; NaN equals NaN and is the largest. Text by code point.
+/// Lists element by element, the shorter first. Maps as lists of their entries in the order of their keys, so that the
+/// order of keys in the event does not matter.
+pub fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    match (left, right) {
+        (Value::Boolean(a), Value::Boolean(b)) => a.cmp(b),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
+        (Value::List(a), Value::List(b)) => {
+            let first_difference =
+                a.iter().zip(*b).map(|(a, b)| total_order(a, b)).find(|order| order.is_ne());
+            first_difference.unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        (Value::Map(a), Value::Map(b)) => compare_maps(a, b),
+        _ => match (Number::of(left), Number::of(right)) {
+            (Some(a), Some(b)) => a.compare(b),
+            _ => rank(left).cmp(&rank(right)),
+        },
+    }
+}
+
+fn rank(value: &Value<'_>) -> u8 {
+    match value {
+        Value::Null | Value::Error => 0,
+        Value::Boolean(_) => 1,
+        Value::Integer(_) | Value::Long(_) | Value::Float(_) | Value::Double(_) => 2,
+        Value::String(_) => 3,
+        Value::Timestamp(_) => 4,
+        Value::List(_) => 5,
+        Value::Map(_) => 6,
+    }
+}
+
+fn compare_maps(left: &[(&str, Value<'_>)], right: &[(&str, Value<'_>)]) -> Ordering {
+    let (left, right) = (sorted(left), sorted(right));
+    let differences = left
+        .iter()
+        .zip(&right)
+        .map(|((key_a, a), (key_b, b))| key_a.cmp(key_b).then_with(|| total_order(a, b)));
+    let mut differences = differences.filter(|order| order.is_ne());
+    differences.next().unwrap_or_else(|| left.len().cmp(&right.len()))
+}
+
+/// The entries by key.
+pub(super) fn sorted<'m, 'a>(entries: &'m [(&'a str, Value<'a>)]) -> Vec<&'m (&'a str, Value<'a>)> {
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_by_key(|(key, _)| *key);
+    sorted
+}
+
+/// A number of either kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Number {
+    Whole(i64),
+    Double(f64),
+}
+
+impl Number {
+    pub(super) fn of(value: &Value<'_>) -> Option<Number> {
+        match value {
+            Value::Integer(number) => Some(Number::Whole(i64::from(*number))),
+            Value::Long(number) => Some(Number::Whole(*number)),
+            Value::Float(number) => Some(Number::Double(f64::from(*number))),
+            Value::Double(number) => Some(Number::Double(*number)),
+            _ => None,
+        }
+    }
+
+    fn compare(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Whole(a), Number::Whole(b)) => a.cmp(&b),
+            (Number::Double(a), Number::Double(b)) => {
+                a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+            }
+            (Number::Whole(a), Number::Double(b)) => compare_exactly(a, b),
+            (Number::Double(a), Number::Whole(b)) => compare_exactly(b, a).reverse(),
+        }
+    }
+
+    /// The whole number that this is, if it is one that fits: so 1.0 and 1 are one key.
+    pub(super) fn as_whole(self) -> Option<i64> {
+        match self {
+            Number::Whole(number) => Some(number),
+            Number::Double(number) => {
+                let is_whole = (-LIMIT..LIMIT).contains(&number) && number.trunc() == number;
+                is_whole.then_some(number as i64)
+            }
+        }
+    }
+}
+
+/// 2^63: doubles below it, and not below its negative, have a whole part that fits.
+const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
+/// Without rounding: by the whole part, then by the fraction.
+fn compare_exactly(whole: i64, double: f64) -> Ordering {
+    if double.is_nan() || double >= LIMIT {
+        return Ordering::Less;
+    }
+    if double < -LIMIT {
+        return Ordering::Greater;
+    }
+    let truncated = double.trunc();
+    whole.cmp(&(truncated as i64)).then_with(|| truncated.partial_cmp(&double).unwrap_or(Ordering::Equal))
+}

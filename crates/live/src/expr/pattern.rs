@@ -1,0 +1,568 @@
+//! Patterns: Java's regular expressions on the `regex` crate, and LIKE.
+//!
+//! A pattern of RLIKE matches the whole text. What Java writes differently is translated: `\Q…\E`, the ASCII classes
+//! `\d \w \s`, `.` that stops at every line end, `\h`, `\v`, `\R`, `\e`, `\uXXXX`, `\0oo`, `\cX`, POSIX and `java…`
+//! classes, escapes of signs that need none. Look-around, backreferences, atomic groups and possessive quantifiers
+//! cannot be had: the engine runs in time linear in the text, whatever the pattern.
+//!
+//! Known differences: `(?x)` is refused; `(?i)` folds all of Unicode, where Java without `(?u)` folds ASCII only; `$` does not match before
+//! a closing line end.
+
+use regex::{Regex, RegexBuilder};
+
+use super::predicate::Truth;
+
+/// The most memory that one compiled pattern takes.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// The deepest nesting of groups and classes.
+const NEST_MAX: u32 = 100;
+
+/// A pattern that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct PatternError {
+    message: String,
+}
+
+impl PatternError {
+    fn new(message: impl Into<String>) -> PatternError {
+        PatternError { message: message.into() }
+    }
+}
+
+/// Compiles a pattern written for Java, to match whole texts.
+pub(super) fn compile_java(pattern: &str) -> Result<Regex, PatternError> {
+    let translated = format!(r"\A(?:{})\z", Translation::of(pattern)?);
+    let compiled = RegexBuilder::new(&translated)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .nest_limit(NEST_MAX)
+        .build();
+    compiled.map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or("it cannot be read");
+        PatternError::new(last.strip_prefix("error: ").unwrap_or(last))
+    })
+}
+
+/// The walk over a Java pattern that writes the same for the `regex` crate.
+struct Translation<'p> {
+    rest: std::iter::Peekable<std::str::Chars<'p>>,
+    out: String,
+    /// For each open group, whether `.` takes line ends in what follows it.
+    dot_all: Vec<bool>,
+}
+
+/// What Java's `.` does not take.
+const NOT_LINE_END: &str = r"[^\n\r\x{85}\x{2028}\x{2029}]";
+
+impl Translation<'_> {
+    fn of(pattern: &str) -> Result<String, PatternError> {
+        let mut walk =
+            Translation { rest: pattern.chars().peekable(), out: String::new(), dot_all: vec![false] };
+        while let Some(c) = walk.rest.next() {
+            walk.one(c)?;
+        }
+        Ok(walk.out)
+    }
+
+    fn one(&mut self, c: char) -> Result<(), PatternError> {
+        match c {
+            '\\' => self.escape(false)?,
+            '[' => self.class(0)?,
+            '(' => self.group()?,
+            ')' => {
+                if self.dot_all.len() > 1 {
+                    self.dot_all.pop();
+                }
+                self.out.push(')');
+            }
+            '.' if self.dot_all.last() == Some(&true) => self.out.push_str(r"(?s:.)"),
+            '.' => self.out.push_str(NOT_LINE_END),
+            '*' | '+' | '?' | '}' => {
+                self.out.push(c);
+                if self.rest.peek() == Some(&'+') {
+                    return Err(PatternError::new("possessive quantifiers are not supported"));
+                }
+                if self.rest.peek() == Some(&'?') {
+                    self.rest.next();
+                    self.out.push('?');
+                }
+            }
+            _ => self.out.push(c),
+        }
+        Ok(())
+    }
+
+    /// After `(`: look-around and atomic groups are refused, flags are followed.
+    fn group(&mut self) -> Result<(), PatternError> {
+        let inherited = self.dot_all.last() == Some(&true);
+        if self.rest.peek() != Some(&'?') {
+            self.dot_all.push(inherited);
+            self.out.push('(');
+            return Ok(());
+        }
+        self.rest.next();
+        match self.rest.peek() {
+            Some('=' | '!') => return Err(PatternError::new("look-ahead is not supported")),
+            Some('>') => return Err(PatternError::new("atomic groups are not supported")),
+            Some('<') => {
+                self.rest.next();
+                if matches!(self.rest.peek(), Some('=' | '!')) {
+                    return Err(PatternError::new("look-behind is not supported"));
+                }
+                self.dot_all.push(inherited);
+                self.out.push_str("(?P<");
+                return Ok(());
+            }
+            _ => {}
+        }
+        // Flags: those that mean the same are handed on. `u` and `d` set what is so here anyhow.
+        let mut dot_all = inherited;
+        let mut is_on = true;
+        self.out.push_str("(?");
+        let mut pending_off = false;
+        while let Some(flag) = self.rest.next() {
+            match flag {
+                '-' => {
+                    is_on = false;
+                    pending_off = true;
+                }
+                's' => dot_all = is_on,
+                'i' | 'm' => {
+                    if std::mem::take(&mut pending_off) {
+                        self.out.push('-');
+                    }
+                    self.out.push(flag);
+                }
+                'u' | 'd' => {}
+                ')' => {
+                    // Flags for the rest of the group that is open.
+                    if self.out.ends_with("(?") {
+                        self.out.truncate(self.out.len() - "(?".len());
+                    } else {
+                        self.out.push(')');
+                    }
+                    if let Some(last) = self.dot_all.last_mut() {
+                        *last = dot_all;
+                    }
+                    return Ok(());
+                }
+                ':' => {
+                    self.out.push(':');
+                    self.dot_all.push(dot_all);
+                    return Ok(());
+                }
+                _ => return Err(PatternError::new(format!("flag `{flag}` is not supported"))),
+            }
+        }
+        Err(PatternError::new("a group is not closed"))
+    }
+
+    /// After `[`, up to its `]`.
+    fn class(&mut self, depth: u32) -> Result<(), PatternError> {
+        if depth > NEST_MAX {
+            return Err(PatternError::new("classes nest too deeply"));
+        }
+        self.out.push('[');
+        if self.rest.peek() == Some(&'^') {
+            self.rest.next();
+            self.out.push('^');
+        }
+        let mut is_first = true;
+        while let Some(c) = self.rest.next() {
+            match c {
+                '\\' => self.escape(true)?,
+                '[' => self.class(depth + 1)?,
+                ']' if !is_first => {
+                    self.out.push(']');
+                    return Ok(());
+                }
+                ']' => self.out.push_str(r"\]"),
+                // Operators of classes here, plain characters in Java.
+                '~' => self.out.push_str(r"\~"),
+                '-' if self.rest.peek() == Some(&'-') => self.out.push_str(r"\-"),
+                _ => self.out.push(c),
+            }
+            is_first = false;
+        }
+        Err(PatternError::new("a class is not closed"))
+    }
+
+    /// After `\`.
+    fn escape(&mut self, in_class: bool) -> Result<(), PatternError> {
+        let Some(c) = self.rest.next() else {
+            return Err(PatternError::new(r"a pattern cannot end in `\`"));
+        };
+        let set = |inner: &str, negated: bool| match (negated, in_class) {
+            (true, _) => format!("[^{inner}]"),
+            (false, true) => inner.to_owned(),
+            (false, false) => format!("[{inner}]"),
+        };
+        let horizontal = r"\t \x{A0}\x{1680}\x{180e}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}";
+        let vertical = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
+        let text = match c {
+            'd' | 'D' => set("0-9", c == 'D'),
+            'w' | 'W' => set("a-zA-Z0-9_", c == 'W'),
+            's' | 'S' => set(r"\t\n\x0B\f\r\x20", c == 'S'),
+            'h' | 'H' => set(&horizontal.replace(' ', r"\x20"), c == 'H'),
+            'v' | 'V' => set(vertical, c == 'V'),
+            'R' if !in_class => format!(r"(?:\r\n|[{vertical}])"),
+            't' | 'n' | 'r' | 'f' | 'a' => format!(r"\{c}"),
+            'e' => r"\x1B".to_owned(),
+            'b' | 'B' | 'A' | 'z' if !in_class => {
+                if self.rest.peek() == Some(&'{') {
+                    return Err(PatternError::new(format!(r"`\{c}{{…}}` is not supported")));
+                }
+                format!(r"\{c}")
+            }
+            'Z' if !in_class => r"\z".to_owned(),
+            'Q' => return self.quoted(),
+            'E' => String::new(),
+            'x' | 'u' | '0' | 'c' => self.code(c)?,
+            'p' | 'P' => self.property(c == 'P')?,
+            '1'..='9' | 'k' => return Err(PatternError::new("backreferences are not supported")),
+            'a'..='z' | 'A'..='Z' => {
+                return Err(PatternError::new(format!(r"there is no escape `\{c}` here")));
+            }
+            _ => escaped(c),
+        };
+        self.out.push_str(&text);
+        Ok(())
+    }
+
+    /// `\Q…\E`, both inside and outside classes.
+    fn quoted(&mut self) -> Result<(), PatternError> {
+        while let Some(c) = self.rest.next() {
+            if c == '\\' && self.rest.peek() == Some(&'E') {
+                self.rest.next();
+                return Ok(());
+            }
+            self.out.push_str(&escaped(c));
+        }
+        Ok(())
+    }
+
+    /// `\xhh`, `\x{h…}`, `\uhhhh` (two of them for a pair), `\0ooo`, `\cX`.
+    fn code(&mut self, kind: char) -> Result<String, PatternError> {
+        let bad = || PatternError::new(format!(r"`\{kind}` is not followed by a code"));
+        if kind == 'c' {
+            let control = self.rest.next().filter(char::is_ascii).ok_or_else(bad)?;
+            return Ok(format!(r"\x{{{:x}}}", control as u32 ^ 0x40));
+        }
+        let code = match (kind, self.rest.peek()) {
+            ('x', Some('{')) => {
+                self.rest.next();
+                let digits: String = self.rest.by_ref().take_while(|c| *c != '}').collect();
+                u32::from_str_radix(&digits, 16).map_err(|_| bad())?
+            }
+            ('x', _) => self.digits(16, 2).ok_or_else(bad)?,
+            ('0', _) => {
+                let mut code =
+                    self.rest.next_if(|c| c.is_digit(8)).and_then(|c| c.to_digit(8)).ok_or_else(bad)?;
+                for _ in 0..2 {
+                    match self.rest.next_if(|c| c.is_digit(8)).and_then(|c| c.to_digit(8)) {
+                        Some(digit) if code * 8 + digit <= 0o377 => code = code * 8 + digit,
+                        Some(_) => return Err(bad()),
+                        None => break,
+                    }
+                }
+                code
+            }
+            _ => {
+                let code = self.digits(16, 4).ok_or_else(bad)?;
+                if (0xD800..0xDC00).contains(&code) {
+                    let follows = self.rest.next() == Some('\\') && self.rest.next() == Some('u');
+                    let low = self.digits(16, 4).filter(|low| follows && (0xDC00..0xE000).contains(low));
+                    0x10000 + ((code - 0xD800) << 10) + (low.ok_or_else(bad)? - 0xDC00)
+                } else {
+                    code
+                }
+            }
+        };
+        char::from_u32(code).map(|c| format!(r"\x{{{:x}}}", c as u32)).ok_or_else(bad)
+    }
+
+    fn digits(&mut self, radix: u32, count: usize) -> Option<u32> {
+        let mut code = 0;
+        for _ in 0..count {
+            code = code * radix + self.rest.next()?.to_digit(radix)?;
+        }
+        Some(code)
+    }
+
+    /// `\p{…}`: POSIX names are of ASCII only; `java…`, `Is…` and general categories are Unicode's.
+    fn property(&mut self, negated: bool) -> Result<String, PatternError> {
+        let name: String = match self.rest.next() {
+            Some('{') => self.rest.by_ref().take_while(|c| *c != '}').collect(),
+            Some(c) => c.to_string(),
+            None => return Err(PatternError::new(r"`\p` is not followed by a name")),
+        };
+        let posix = match name.as_str() {
+            "Lower" => "[:lower:]",
+            "Upper" => "[:upper:]",
+            "ASCII" => "[:ascii:]",
+            "Alpha" => "[:alpha:]",
+            "Digit" => "[:digit:]",
+            "Alnum" => "[:alnum:]",
+            "Punct" => "[:punct:]",
+            "Graph" => "[:graph:]",
+            "Print" => "[:print:]",
+            "Blank" => "[:blank:]",
+            "Cntrl" => "[:cntrl:]",
+            "XDigit" => "[:xdigit:]",
+            "Space" => "[:space:]",
+            _ => {
+                let unicode = match name.as_str() {
+                    "javaLowerCase" => "Lowercase",
+                    "javaUpperCase" => "Uppercase",
+                    "javaWhitespace" | "IsWhite_Space" | "IsWhiteSpace" => "White_Space",
+                    "javaLetter" => "L",
+                    "javaDigit" | "IsDigit" => "Nd",
+                    "L1" => return Err(PatternError::new(r"`\p{L1}` is not supported")),
+                    other => match other.split_once('=') {
+                        Some(("script" | "sc" | "general_category" | "gc", value)) => value,
+                        Some(_) => {
+                            return Err(PatternError::new(format!(r"`\p{{{other}}}` is not supported")));
+                        }
+                        None => other.strip_prefix("Is").unwrap_or(other),
+                    },
+                };
+                return Ok(format!(r"\{}{{{unicode}}}", if negated { 'P' } else { 'p' }));
+            }
+        };
+        Ok(if negated { format!("[^{posix}]") } else { format!("[{posix}]") })
+    }
+}
+
+/// A character that stands for itself.
+fn escaped(c: char) -> String {
+    if c.is_ascii_alphanumeric() || !c.is_ascii() { c.to_string() } else { format!(r"\x{{{:x}}}", c as u32) }
+}
+
+/// The constant patterns of one RLIKE; `None` for one that is none, which is an error of the rows that reach it.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    compiled: Vec<Option<Regex>>,
+    null: bool,
+}
+
+impl Patterns {
+    pub(super) fn new(compiled: Vec<Option<Regex>>, null: bool) -> Patterns {
+        Patterns { compiled, null }
+    }
+
+    /// Whether one matches, tried in order.
+    pub(super) fn matches(&self, text: &str) -> Truth {
+        for pattern in &self.compiled {
+            match pattern {
+                None => return Truth::Error,
+                Some(pattern) if pattern.is_match(text) => return Truth::True,
+                Some(_) => {}
+            }
+        }
+        if self.null { Truth::Null } else { Truth::False }
+    }
+}
+
+/// A pattern of LIKE: `%` takes any characters, `_` one; `\` before a character takes it as it is.
+#[derive(Debug)]
+pub(super) struct LikePattern {
+    parts: Vec<Like>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Like {
+    Text(Box<str>),
+    One,
+    Any,
+}
+
+impl LikePattern {
+    pub(super) fn new(pattern: &str) -> LikePattern {
+        let mut parts = Vec::new();
+        let mut text = String::new();
+        let mut chars = pattern.chars();
+        while let Some(c) = chars.next() {
+            let wildcard = match c {
+                '%' => Like::Any,
+                '_' => Like::One,
+                '\\' => {
+                    text.push(chars.next().unwrap_or('\\'));
+                    continue;
+                }
+                c => {
+                    text.push(c);
+                    continue;
+                }
+            };
+            if !text.is_empty() {
+                parts.push(Like::Text(std::mem::take(&mut text).into()));
+            }
+            if wildcard != Like::Any || parts.last() != Some(&Like::Any) {
+                parts.push(wildcard);
+            }
+        }
+        if !text.is_empty() {
+            parts.push(Like::Text(text.into()));
+        }
+        LikePattern { parts }
+    }
+
+    /// Whether the whole text matches. After a mismatch only the last `%` is tried further on, so the cost is at most
+    /// the product of the lengths.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let mut rest = text;
+        let mut at = 0;
+        let mut retry: Option<(usize, &str)> = None;
+        loop {
+            let stepped = match self.parts.get(at) {
+                None if rest.is_empty() => return true,
+                None => None,
+                Some(Like::Any) if at + 1 == self.parts.len() => return true,
+                Some(Like::Any) => {
+                    retry = Some((at, rest));
+                    Some(rest)
+                }
+                Some(Like::One) => {
+                    let mut chars = rest.chars();
+                    chars.next().map(|_| chars.as_str())
+                }
+                Some(Like::Text(part)) => rest.strip_prefix(&**part),
+            };
+            if let Some(stepped) = stepped {
+                rest = stepped;
+                at += 1;
+                continue;
+            }
+            // Let the last `%` take one character more, or go straight to the next place its text occurs at.
+            let Some((any, from)) = retry else { return false };
+            let mut chars = from.chars();
+            if chars.next().is_none() {
+                return false;
+            }
+            let mut next = chars.as_str();
+            if let Some(Like::Text(part)) = self.parts.get(any + 1) {
+                match next.find(&**part) {
+                    Some(found) => next = next.get(found..).unwrap_or(""),
+                    None => return false,
+                }
+            }
+            retry = Some((any, next));
+            rest = next;
+            at = any + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn java_patterns_match_whole_texts() {
+        let cases = [
+            ("a.*", "abc", true),
+            ("b", "abc", false),
+            ("a|abc", "abc", true),
+            ("a.c", "a\nc", false),
+            ("a.c", "a\u{2028}c", false),
+            ("(?s)a.c", "a\nc", true),
+            ("(?s:a.)(.)", "a\n\n", false),
+            ("(?i)ABC", "abc", true),
+            ("(?-i:a)(?i:B)", "ab", true),
+            (r"\d+", "١", false),
+            (r"\w+", "é", false),
+            (r"[\w.]+@\w+\.com", "a.b@x.com", true),
+            (r"[^\s]+", "a b", false),
+            (r"\S+\s\S+", "a b", true),
+            (r"\Qa.b\E+", "a.bb", true),
+            (r"\Qa.b", "axb", false),
+            (r"[\Q]^\E]+", "]^", true),
+            (r"\u0041\x42\x{43}\0104", "ABCD", true),
+            (r"\uD83D\uDE00", "😀", true),
+            (r"\p{Alpha}+", "é", false),
+            (r"\p{L}+", "é", true),
+            (r"\p{IsAlphabetic}+", "é", true),
+            (r"\p{javaUpperCase}\P{Upper}", "Aé", true),
+            (r"\-\/\<\!\é", "-/<!é", true),
+            (r"[a-z&&[^bc]]+", "ad", true),
+            (r"[a-z&&[^bc]]+", "ab", false),
+            (r"[~a~]+", "~a", true),
+            (r"(?<year>\d{4})", "2021", true),
+            (r"\R", "\r\n", true),
+            (r"\h\v", "\u{3000}\u{85}", true),
+            ("", "", true),
+            (".", "😀", true),
+            (r"^abc$", "abc", true),
+        ];
+        for (pattern, text, matches) in cases {
+            let regex = compile_java(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert_eq!(regex.is_match(text), matches, "{pattern} on {text:?}: {regex}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said() {
+        for (pattern, message) in [
+            ("(?=a)", "look-ahead is not supported"),
+            ("(?<!a)b", "look-behind is not supported"),
+            (r"(a)\1", "backreferences are not supported"),
+            ("a++", "possessive quantifiers are not supported"),
+            ("(?>a)", "atomic groups are not supported"),
+            ("[a", "a class is not closed"),
+            ("(a", "unclosed group"),
+            ("*", "repetition operator missing expression"),
+            (r"\", r"a pattern cannot end in `\`"),
+            (r"\y", r"there is no escape `\y` here"),
+        ] {
+            let error = compile_java(pattern).unwrap_err();
+            assert_eq!(error.to_string(), message, "{pattern}");
+        }
+        assert!(compile_java(&"(a{100}){100}{100}".repeat(2)).is_err());
+        assert!(compile_java(&"(".repeat(1000)).is_err());
+        assert!(compile_java(&"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn like_patterns() {
+        for (pattern, text, matches) in [
+            ("", "", true),
+            ("", "a", false),
+            ("%", "", true),
+            ("a%", "abc", true),
+            ("%c", "abc", true),
+            ("%b%", "abc", true),
+            ("a_c", "aéc", true),
+            ("a_c", "ac", false),
+            (r"a\%", "a%", true),
+            (r"a\%", "ab", false),
+            (r"a\\b", r"a\b", true),
+            ("%a%b%c%", "xxaxxbxxcxx", true),
+            ("%ab", "aab", true),
+            ("%_b", "ab", true),
+            ("a%%b", "ab", true),
+            ("%😀_", "x😀y", true),
+            ("A%", "abc", false),
+        ] {
+            assert_eq!(LikePattern::new(pattern).matches(text), matches, "{pattern} on {text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn like_agrees_with_its_regex(pattern in "[ab%_é]{0,8}", text in "[abé]{0,10}") {
+            let regex = format!("(?s)^{}$", pattern.replace('%', ".*").replace('_', "."));
+            let expected = Regex::new(&regex).unwrap().is_match(&text);
+            prop_assert_eq!(LikePattern::new(&pattern).matches(&text), expected);
+        }
+
+        #[test]
+        fn any_pattern_is_read(pattern in r"[\[\]()\\a-zA-Z0-9{}?*+^$.|&~<>=!:é,-]{0,16}") {
+            let _ = compile_java(&pattern);
+        }
+    }
+}

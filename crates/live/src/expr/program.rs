@@ -1,0 +1,217 @@
+//! A compiled expression, what it reads, and what it counts.
+
+use bumpalo::Bump;
+use swiftwater_event::{Column, Decoded, Millis, Value, WantId};
+use swiftwater_lang::{Dialect, plan};
+
+use super::compile::{self, CompileError};
+use super::predicate::Truth;
+use super::value_node::{Constant, Node};
+use super::{Scratch, Wants, cast};
+
+/// A compiled expression: immutable, shared by all threads that run it.
+#[derive(Debug)]
+pub struct Program {
+    root: Node,
+    dialect: Dialect,
+}
+
+/// What a program reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// Rows of a decoded batch.
+    Events {
+        /// The batch.
+        decoded: &'a Decoded,
+        /// The column of each of the program's wants, by place in its [`Wants`].
+        bindings: &'a [WantId],
+        /// The rows to run over; the results are in this order.
+        rows: &'a [u32],
+        /// The arrival time of the batch.
+        now: Millis,
+    },
+    /// The slots of aggregated rows, one vector per slot.
+    Slots {
+        /// By slot, then by row.
+        columns: &'a [Vec<Value<'a>>],
+        /// Rows.
+        count: usize,
+        /// The time of the result.
+        now: Millis,
+    },
+}
+
+/// What went wrong while evaluating, for the answer's metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EvalCounts {
+    /// Operations that had no result. Native: each operation on each row, at the place where its null arose. Bullet:
+    /// rows whose result is an error.
+    pub expression_errors: u64,
+}
+
+impl Program {
+    /// Compiles an expression, adding the paths that it reads to `wants`.
+    pub fn compile(expr: &plan::Expr, dialect: Dialect, wants: &mut Wants) -> Result<Program, CompileError> {
+        Ok(Program { root: compile::node(expr, dialect, wants)?, dialect })
+    }
+
+    /// One value per row into `out` (cleared first), in the order of the rows. In the native dialect none is
+    /// [`Value::Error`]. Values borrow from the batch or the arena, never from the program.
+    pub fn evaluate<'a>(
+        &self,
+        rows: &Rows<'a>,
+        scratch: &mut Scratch,
+        arena: &'a Bump,
+        counts: &mut EvalCounts,
+        out: &mut Vec<Value<'a>>,
+    ) {
+        out.clear();
+        let mut context = Context { rows, arena, dialect: self.dialect, counts, scratch };
+        context.over_all_rows(|context, selection| self.root.evaluate(selection, context, out));
+        if self.dialect == Dialect::Bullet {
+            counts.expression_errors +=
+                out.iter().filter(|value| matches!(value, Value::Error)).count() as u64;
+        }
+    }
+
+    /// The rows (numbers as in [`Rows::Events`]; places from 0 for slots) where the expression is true, into `out`
+    /// (cleared first), in order. Any primitive is cast to BOOLEAN.
+    ///
+    /// The operands of an AND run in order, each on the rows only where all before it were true: so of a row that a
+    /// null already rules out no further error is counted.
+    pub fn keep<'a>(
+        &self,
+        rows: &Rows<'a>,
+        scratch: &mut Scratch,
+        arena: &'a Bump,
+        counts: &mut EvalCounts,
+        out: &mut Vec<u32>,
+    ) {
+        out.clear();
+        let mut context = Context { rows, arena, dialect: self.dialect, counts, scratch };
+        context.over_all_rows(|context, selection| match &self.root {
+            Node::Truth(predicate) => predicate.select(selection, context, out),
+            root => {
+                let mut values = context.scratch.take_values();
+                root.evaluate(selection, context, &mut values);
+                for (value, &row) in values.iter().zip(selection) {
+                    match cast::truth(*value, context.dialect) {
+                        Truth::True => out.push(row),
+                        Truth::Error => context.counts.expression_errors += 1,
+                        Truth::False | Truth::Null => {}
+                    }
+                }
+                context.scratch.give_values(values);
+            }
+        });
+    }
+
+    /// The value, if it is the same for all rows.
+    pub fn constant<'a>(&self, arena: &'a Bump) -> Option<Value<'a>> {
+        match &self.root {
+            Node::Constant(constant) => Some(constant.in_arena(arena)),
+            _ => None,
+        }
+    }
+
+    /// Whether the expression is the value of one want, as it is, and of which.
+    pub fn as_want(&self) -> Option<usize> {
+        match &self.root {
+            Node::Column(column) => Some(column.want),
+            _ => None,
+        }
+    }
+}
+
+/// All that an evaluation passes down to its nodes.
+pub(super) struct Context<'r, 'a> {
+    pub(super) rows: &'r Rows<'a>,
+    pub(super) arena: &'a Bump,
+    pub(super) dialect: Dialect,
+    pub(super) counts: &'r mut EvalCounts,
+    pub(super) scratch: &'r mut Scratch,
+}
+
+impl<'a> Context<'_, 'a> {
+    fn over_all_rows(&mut self, run: impl FnOnce(&mut Self, &[u32])) {
+        match *self.rows {
+            Rows::Events { rows, .. } => run(self, rows),
+            Rows::Slots { count, .. } => {
+                let mut all = self.scratch.take_rows();
+                all.extend(0..u32::try_from(count).unwrap_or(u32::MAX));
+                run(self, &all);
+                self.scratch.give_rows(all);
+            }
+        }
+    }
+
+    /// The column of a want; `None` over slots, or where nothing is bound.
+    pub(super) fn column(&self, want: usize) -> Option<&'a Column> {
+        match *self.rows {
+            Rows::Events { decoded, bindings, .. } => {
+                bindings.get(want).and_then(|id| decoded.columns.get(id.0 as usize))
+            }
+            Rows::Slots { .. } => None,
+        }
+    }
+
+    /// The values of a slot; `None` over events.
+    pub(super) fn slot(&self, slot: usize) -> Option<&'a [Value<'a>]> {
+        match *self.rows {
+            Rows::Slots { columns, .. } => columns.get(slot).map(Vec::as_slice),
+            Rows::Events { .. } => None,
+        }
+    }
+
+    /// The time of the rows.
+    pub(super) fn now(&self) -> Millis {
+        match *self.rows {
+            Rows::Events { now, .. } | Rows::Slots { now, .. } => now,
+        }
+    }
+
+    /// Native: errors become null and are counted. Every node calls this on what it made, so that no operand of
+    /// another is ever an error.
+    pub(super) fn settle_values(&mut self, values: &mut [Value<'a>]) {
+        if !self.dialect.errors_become_null() {
+            return;
+        }
+        for value in values {
+            if matches!(value, Value::Error) {
+                *value = Value::Null;
+                self.counts.expression_errors += 1;
+            }
+        }
+    }
+
+    /// [`Context::settle_values`] for truths.
+    pub(super) fn settle_truths(&mut self, truths: &mut [Truth]) {
+        if !self.dialect.errors_become_null() {
+            return;
+        }
+        for truth in truths {
+            if *truth == Truth::Error {
+                *truth = Truth::Null;
+                self.counts.expression_errors += 1;
+            }
+        }
+    }
+}
+
+impl Constant {
+    /// The value, its text and elements copied into the arena: once per evaluation, not per row.
+    pub(super) fn in_arena<'a>(&self, arena: &'a Bump) -> Value<'a> {
+        match self {
+            Constant::Null => Value::Null,
+            Constant::Boolean(truth) => Value::Boolean(*truth),
+            Constant::Integer(number) => Value::Integer(*number),
+            Constant::Long(number) => Value::Long(*number),
+            Constant::Float(number) => Value::Float(*number),
+            Constant::Double(number) => Value::Double(*number),
+            Constant::String(text) => Value::String(arena.alloc_str(text)),
+            Constant::List(items) => {
+                Value::List(arena.alloc_slice_fill_iter(items.iter().map(|item| item.in_arena(arena))))
+            }
+        }
+    }
+}
