@@ -9,6 +9,8 @@
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     blocks: Vec<Marks>,
+    /// Kept in memory between the two passes: with the passes in one, LLVM takes the masks apart bit by bit.
+    classes: Vec<Classes>,
     base: usize,
     has_escapes: bool,
 }
@@ -22,13 +24,13 @@ struct Marks {
     all: u64,
 }
 
-/// What bytes are, whether in strings or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What 64 bytes are, whether in strings or not; each mask in two halves, the lower first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Classes {
-    quotes: u64,
-    backslashes: u64,
-    brackets: u64,
-    commas: u64,
+    quotes: [u32; 2],
+    backslashes: [u32; 2],
+    brackets: [u32; 2],
+    commas: [u32; 2],
 }
 
 /// What goes over from one block to the next.
@@ -45,44 +47,50 @@ impl Index {
     /// Marks `bytes[start..end]`, which is a checked event.
     pub(crate) fn read(&mut self, bytes: &[u8], start: usize, end: usize) {
         self.base = start;
-        self.blocks.clear();
-        self.blocks.reserve((end - start) / 64 + 1);
-        let mut carry = Carry::default();
+        let text = &bytes[start..end];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("pclmulqdq") {
             // SAFETY: the features were just found.
-            unsafe { self.read_avx2(&bytes[start..end], &mut carry) };
-        } else {
-            self.read_with(&bytes[start..end], &mut carry, classes, prefix_xor);
+            unsafe {
+                self.classify_avx2(text);
+                self.mark_clmul();
+            }
+            return;
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        self.read_with(&bytes[start..end], &mut carry, classes, prefix_xor);
-        self.has_escapes = carry.backslashes != 0;
+        self.classify(text, classes);
+        self.mark(prefix_xor);
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,pclmulqdq,bmi1,bmi2,popcnt,lzcnt")]
-    fn read_avx2(&mut self, text: &[u8], carry: &mut Carry) {
-        self.read_with(text, carry, |block| classes_avx2(block), |bits| prefix_xor_clmul(bits));
+    #[target_feature(enable = "avx2")]
+    fn classify_avx2(&mut self, text: &[u8]) {
+        self.classify(text, |block| classes_avx2(block));
     }
 
     #[inline(always)]
-    fn read_with(
-        &mut self,
-        text: &[u8],
-        carry: &mut Carry,
-        classes: impl Fn(&[u8; 64]) -> Classes,
-        prefix_xor: impl Fn(u64) -> u64,
-    ) {
+    fn classify(&mut self, text: &[u8], classes: impl Fn(&[u8; 64]) -> Classes) {
         let (blocks, rest) = text.as_chunks::<64>();
-        for block in blocks {
-            self.blocks.push(marks(classes(block), carry, &prefix_xor));
-        }
+        self.classes.clear();
+        self.classes.extend(blocks.iter().map(&classes));
         if !rest.is_empty() {
             let mut block = [b' '; 64];
             block[..rest.len()].copy_from_slice(rest);
-            self.blocks.push(marks(classes(&block), carry, &prefix_xor));
+            self.classes.push(classes(&block));
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "pclmulqdq")]
+    fn mark_clmul(&mut self) {
+        self.mark(|bits| prefix_xor_clmul(bits));
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, prefix_xor: impl Fn(u64) -> u64) {
+        let mut carry = Carry::default();
+        self.blocks.clear();
+        self.blocks.extend(self.classes.iter().map(|classes| marks(classes, &mut carry, &prefix_xor)));
+        self.has_escapes = carry.backslashes != 0;
     }
 
     /// Whether there is a backslash anywhere in the text.
@@ -128,15 +136,21 @@ impl Index {
 }
 
 #[inline(always)]
-fn marks(classes: Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64) -> Marks {
-    let mut quotes = classes.quotes;
-    if classes.backslashes | carry.escaped != 0 {
-        quotes &= !escaped(classes.backslashes, &mut carry.escaped);
-        carry.backslashes |= classes.backslashes;
+fn marks(classes: &Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64) -> Marks {
+    let (mut quotes, backslashes) = (whole(classes.quotes), whole(classes.backslashes));
+    if backslashes | carry.escaped != 0 {
+        quotes &= !escaped(backslashes, &mut carry.escaped);
+        carry.backslashes |= backslashes;
     }
     let in_string = prefix_xor(quotes) ^ carry.in_string;
     carry.in_string = ((in_string as i64) >> 63) as u64;
-    Marks { brackets: classes.brackets & !in_string, all: (classes.brackets | classes.commas) & !in_string }
+    let brackets = whole(classes.brackets);
+    Marks { brackets: brackets & !in_string, all: (brackets | whole(classes.commas)) & !in_string }
+}
+
+#[inline(always)]
+fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// The bytes that a backslash before them escapes. `first` says whether the first is, and is left for the next block.
@@ -183,10 +197,7 @@ fn classes_avx2(block: &[u8; 64]) -> Classes {
     let halves = unsafe {
         [_mm256_loadu_si256(block.as_ptr().cast()), _mm256_loadu_si256(block.as_ptr().add(32).cast())]
     };
-    let bits = |halves: [__m256i; 2]| {
-        let [low, high] = halves.map(|half| u64::from(_mm256_movemask_epi8(half) as u32));
-        low | high << 32
-    };
+    let bits = |halves: [__m256i; 2]| halves.map(|half| _mm256_movemask_epi8(half) as u32);
     let equal = |byte: u8| halves.map(|half| _mm256_cmpeq_epi8(half, _mm256_set1_epi8(byte as i8)));
     // `[` and `{`, `]` and `}` differ in one bit.
     let brackets = halves.map(|half| {
@@ -205,19 +216,19 @@ fn classes_avx2(block: &[u8; 64]) -> Classes {
 #[cfg(target_arch = "x86_64")]
 fn classes(block: &[u8; 64]) -> Classes {
     use std::arch::x86_64::*;
-    let mut classes = Classes { quotes: 0, backslashes: 0, brackets: 0, commas: 0 };
+    let mut classes = Classes::default();
     for quarter in 0..4 {
         // SAFETY: each quarter lies within the block; SSE2 is part of x86-64.
         unsafe {
             let bytes = _mm_loadu_si128(block.as_ptr().add(quarter * 16).cast());
-            let bits = |found| u64::from(_mm_movemask_epi8(found) as u16) << (quarter * 16);
+            let bits = |found| u32::from(_mm_movemask_epi8(found) as u16) << (quarter % 2 * 16);
             let curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
             let open = _mm_cmpeq_epi8(curly, _mm_set1_epi8(b'{' as i8));
             let close = _mm_cmpeq_epi8(curly, _mm_set1_epi8(b'}' as i8));
-            classes.quotes |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"' as i8)));
-            classes.backslashes |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)));
-            classes.brackets |= bits(_mm_or_si128(open, close));
-            classes.commas |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b',' as i8)));
+            classes.quotes[quarter / 2] |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"' as i8)));
+            classes.backslashes[quarter / 2] |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)));
+            classes.brackets[quarter / 2] |= bits(_mm_or_si128(open, close));
+            classes.commas[quarter / 2] |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b',' as i8)));
         }
     }
     classes
@@ -230,13 +241,13 @@ fn classes(block: &[u8; 64]) -> Classes {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn plain_classes(block: &[u8; 64]) -> Classes {
-    let mut classes = Classes { quotes: 0, backslashes: 0, brackets: 0, commas: 0 };
+    let mut classes = Classes::default();
     for (place, &byte) in block.iter().enumerate() {
-        let bit = |is: bool| u64::from(is) << place;
-        classes.quotes |= bit(byte == b'"');
-        classes.backslashes |= bit(byte == b'\\');
-        classes.brackets |= bit(matches!(byte | 0x20, b'{' | b'}'));
-        classes.commas |= bit(byte == b',');
+        let (half, bit) = (place / 32, |is: bool| u32::from(is) << (place % 32));
+        classes.quotes[half] |= bit(byte == b'"');
+        classes.backslashes[half] |= bit(byte == b'\\');
+        classes.brackets[half] |= bit(matches!(byte | 0x20, b'{' | b'}'));
+        classes.commas[half] |= bit(byte == b',');
     }
     classes
 }
@@ -282,7 +293,8 @@ mod tests {
             let mut wide = Index::default();
             wide.read(text.as_bytes(), 0, text.len());
             let mut plain = Index::default();
-            plain.read_with(text.as_bytes(), &mut Carry::default(), classes, prefix_xor);
+            plain.classify(text.as_bytes(), classes);
+            plain.mark(prefix_xor);
             let marks = |index: &Index| index.blocks.iter().map(|block| (block.brackets, block.all)).collect::<Vec<_>>();
             prop_assert_eq!(marks(&wide), marks(&plain));
             let mut in_string = false;

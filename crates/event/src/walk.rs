@@ -182,9 +182,9 @@ impl Walk<'_> {
     fn key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
         let bytes = self.bytes;
         if let Some(seen) = self.seen[node.number].get(place) {
-            let text = &bytes[seen.start as usize..seen.end as usize];
-            if bytes[at..].starts_with(text) {
-                return (at + text.len(), seen.child);
+            let len = (seen.end - seen.start) as usize;
+            if same(bytes, seen.start as usize, at, len) {
+                return (at + len, seen.child);
             }
         }
         self.new_key(node, place, at)
@@ -237,4 +237,19 @@ impl Walk<'_> {
         wanted.for_each(|(_, child)| self.set(child, Slot::ERROR));
         at + 1
     }
+}
+
+/// Whether `len` bytes from `a` on are those from `b` on; if there are not so many, they are not.
+#[inline(always)]
+fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
+    // Most keys are short, and most lie far enough from the end of the buffer for one comparison of a whole register.
+    if len <= 16
+        && let (Some(a), Some(b)) = (bytes.get(a..a + 16), bytes.get(b..b + 16))
+        && let (Ok(a), Ok(b)) = (a.try_into(), b.try_into())
+    {
+        let different: u128 = u128::from_le_bytes(a) ^ u128::from_le_bytes(b);
+        // A shift by all 128 bits, which `len` 0 would need, does not occur: a closing quote is always compared.
+        return different << (128 - 8 * len) == 0;
+    }
+    bytes.get(a..a + len) == bytes.get(b..b + len)
 }
