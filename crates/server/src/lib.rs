@@ -1,1 +1,32 @@
-//! server
+//! The listeners of a running engine: events come in over HTTP, queries are asked and answered over HTTP, and what the
+//! engine does is told to whoever measures it.
+//!
+//! This is the only room that knows the wire. It parses and writes; what an event or a query means is the engine's to
+//! say. Every queue here is bounded by the socket: a body is read no faster than the engine takes its events, and an
+//! answer is fetched from the engine no faster than its client reads.
+
+mod config;
+mod server;
+
+mod guard;
+mod routes;
+
+mod body;
+mod ingest;
+mod queries;
+mod results;
+mod status;
+
+mod accept;
+mod parameters;
+mod problem;
+pub mod wire;
+
+mod http_stats;
+mod metrics;
+mod otlp;
+mod process;
+mod prometheus;
+
+pub use config::{OtlpConfig, ServerConfig};
+pub use server::{Server, ServerError};

@@ -1,0 +1,80 @@
+//! The listeners' settings, with units in their names. The settings file of the binary has the same names.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// How a server is to listen, and what it accepts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// Where to listen; port 0 takes any free port. Default: 127.0.0.1:8080, which only this machine reaches.
+    pub listen: Vec<SocketAddr>,
+    /// Names under which clients may reach the server, besides `localhost` and its own addresses: `name` for any port,
+    /// `name:port` for one, `*` for every name (a web page can then reach the server by DNS rebinding). Default: none.
+    pub hosts_allowed: Vec<String>,
+    /// Origins of web pages that may use the server, besides its own: `https://console.example.com`, or `*` for all.
+    /// Default: none.
+    pub origins_allowed: Vec<String>,
+    /// Connections at once; one more is answered 503 and closed. Default: 50 000.
+    pub connections_max: usize,
+    /// Milliseconds that a client may take to send a request's head. Default: 30 000.
+    pub head_read_timeout_ms: u64,
+    /// Milliseconds that a client may pause within a request's body; 0: as long as it likes. Default: 300 000.
+    pub body_read_timeout_ms: u64,
+    /// The longest body of events, in bytes after decompression; 0: no limit, since no body is ever held whole.
+    /// Default: 0.
+    pub body_bytes_max: u64,
+    /// The longest event, in bytes. Default: 1 MiB.
+    pub event_bytes_max: usize,
+    /// The deepest nesting of lists and objects in an event, itself counted. Default: 128.
+    pub event_depth_max: usize,
+    /// Bytes of a connection's requests that are read ahead, and of its answers that wait to be written before the next
+    /// piece is fetched; at least 8 KiB. Default: 512 KiB.
+    pub connection_buffer_bytes: usize,
+    /// Milliseconds after which an idle stream of server-sent events gets a comment, so that proxies keep it open.
+    /// Default: 15 000.
+    pub keep_alive_ms: u64,
+    /// Milliseconds that running requests and queries get to finish on shutdown. Default: 10 000.
+    pub shutdown_grace_ms: u64,
+    /// Streams that have their own numbers in the metrics: the busiest; the others are told as one. Default: 100.
+    pub metrics_streams_max: usize,
+    /// Where to push the metrics, if anywhere. Default: nowhere.
+    pub otlp: Option<OtlpConfig>,
+}
+
+/// Where and how often metrics are pushed, as OTLP over HTTP in JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpConfig {
+    /// The collector: `http://host:port`, without `/v1/metrics`. Only `http`: a collector beside the server does TLS.
+    pub endpoint: String,
+    /// Milliseconds between pushes; at least 100. Default: 10 000.
+    pub interval_ms: u64,
+    /// Header fields to send with each push.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
+            hosts_allowed: Vec::new(),
+            origins_allowed: Vec::new(),
+            connections_max: 50_000,
+            head_read_timeout_ms: 30_000,
+            body_read_timeout_ms: 300_000,
+            body_bytes_max: 0,
+            event_bytes_max: 1 << 20,
+            event_depth_max: 128,
+            connection_buffer_bytes: 512 << 10,
+            keep_alive_ms: 15_000,
+            shutdown_grace_ms: 10_000,
+            metrics_streams_max: 100,
+            otlp: None,
+        }
+    }
+}
+
+impl OtlpConfig {
+    /// A push every ten seconds.
+    pub fn new(endpoint: impl Into<String>) -> OtlpConfig {
+        OtlpConfig { endpoint: endpoint.into(), interval_ms: 10_000, headers: Vec::new() }
+    }
+}

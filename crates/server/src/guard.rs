@@ -1,0 +1,222 @@
+//! Keeps web pages of strangers away: checks `Host` (against DNS rebinding) and `Origin` (against requests across
+//! sites) of every request, whatever it asks for.
+//!
+//! `Host` may be `localhost` or a loopback address with any port (so that a forwarded port works), an address that the
+//! server listens on (any address, where it listens on all: an address cannot be rebound), or a name of
+//! `hosts_allowed`. `Origin`, where a browser sends one, must be the page's own server, which is this one, or one of
+//! `origins_allowed`; those also get the answers that CORS wants.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
+    response::Response,
+};
+
+use crate::{config::ServerConfig, parameters::cut, problem::Problem};
+
+/// The rules.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    listening: Vec<IpAddr>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// A request that may pass, and what its answer must say to a browser.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Pass {
+    /// The origin of another site that may read the answer.
+    cross_origin: Option<HeaderValue>,
+}
+
+impl Guard {
+    pub(crate) fn new(config: &ServerConfig, addresses: &[SocketAddr]) -> Guard {
+        let lower = |name: &String| name.trim_end_matches('/').to_ascii_lowercase();
+        Guard {
+            listening: addresses.iter().map(SocketAddr::ip).collect(),
+            hosts: config.hosts_allowed.iter().map(lower).collect(),
+            origins: config.origins_allowed.iter().map(lower).collect(),
+        }
+    }
+
+    /// Lets a request pass, or says why not.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<Pass, Problem> {
+        let host = single(headers, &header::HOST)?
+            .ok_or_else(|| Problem::bad_request("the request has no `Host`").hint("HTTP/1.1 needs one."))?;
+        // In a request for a proxy the target has a host too, and it counts before the field.
+        for host in uri.authority().map(|authority| authority.as_str()).into_iter().chain([host]) {
+            if !self.host_passes(&host.to_ascii_lowercase()) {
+                return Err(forbidden(format!("this server is not known as `{}`", cut(host)))
+                    .hint("Use an address it listens on, or add the name to the setting `hosts_allowed`."));
+            }
+        }
+        let Some(origin) = single(headers, &header::ORIGIN)? else {
+            return match across_sites(headers) {
+                true => Err(forbidden("a page of another site asked for this")),
+                false => Ok(Pass { cross_origin: None }),
+            };
+        };
+        let lower = origin.to_ascii_lowercase();
+        let own = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
+        if own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
+            return Ok(Pass { cross_origin: None });
+        }
+        if self.origins.iter().any(|allowed| *allowed == lower || allowed == "*") {
+            return Ok(Pass { cross_origin: headers.get(header::ORIGIN).cloned() });
+        }
+        Err(forbidden(format!("pages of `{}` may not use this server", cut(origin)))
+            .hint("Add the origin to the setting `origins_allowed`."))
+    }
+
+    fn host_passes(&self, host: &str) -> bool {
+        let name = without_port(host);
+        let address: Option<IpAddr> = name.trim_start_matches('[').trim_end_matches(']').parse().ok();
+        let own = match address {
+            Some(address) => {
+                address.is_loopback() || self.listening.iter().any(|own| *own == address || own.is_unspecified())
+            }
+            None => name == "localhost",
+        };
+        own || self.hosts.iter().any(|allowed| allowed == host || allowed == name || allowed == "*")
+    }
+}
+
+impl Pass {
+    /// The answer to a browser that asks, before a request, whether it may send it.
+    pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
+        self.cross_origin.as_ref()?;
+        if method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+            return None;
+        }
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let answer = response.headers_mut();
+        answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+        if let Some(fields) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+            answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields.clone());
+        }
+        if headers.contains_key("access-control-request-private-network") {
+            let name = HeaderName::from_static("access-control-allow-private-network");
+            answer.insert(name, HeaderValue::from_static("true"));
+        }
+        answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        Some(response)
+    }
+
+    /// Tells a browser that the page may read the answer.
+    pub(crate) fn mark(&self, response: &mut Response) {
+        let headers = response.headers_mut();
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+        if let Some(origin) = &self.cross_origin {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            let exposed = HeaderValue::from_static("swiftwater-query, location");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
+
+/// Whether a browser says that another site's page wants something other than to go to a page here. A request that
+/// changes something has an `Origin` as well; this is for the others, like an image that is none.
+fn across_sites(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|field| field.as_bytes() == value.as_bytes());
+    is("sec-fetch-site", "cross-site") && !is("sec-fetch-mode", "navigate")
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut fields = headers.get_all(name).iter();
+    let Some(field) = fields.next() else { return Ok(None) };
+    match (field.to_str(), fields.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        _ => Err(Problem::bad_request(format!("the request's `{name}` is doubled or not ASCII"))),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => {
+            // `::1` without brackets is not a host with a port.
+            if name.contains(':') && !name.ends_with(']') { host } else { name }
+        }
+        _ => host,
+    }
+}
+
+fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "The request is not allowed", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(listening: &str, hosts: &[&str], origins: &[&str]) -> Guard {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let config = ServerConfig { hosts_allowed: own(hosts), origins_allowed: own(origins), ..Default::default() };
+        Guard::new(&config, &[SocketAddr::new(listening.parse().unwrap(), 8080)])
+    }
+
+    fn status(guard: &Guard, fields: &[(&str, &str)]) -> u16 {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        guard.check(&Uri::from_static("/v1/queries"), &headers).map_or_else(|problem| problem.status().as_u16(), |_| 200)
+    }
+
+    #[test]
+    fn only_own_names_pass() {
+        let check = |guard: &Guard, host: &str, expected| assert_eq!(status(guard, &[("host", host)]), expected, "{host}");
+        let local = guard("127.0.0.1", &[], &[]);
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]:8080", "localhost:9999"] {
+            check(&local, host, 200);
+        }
+        for host in ["evil.example", "evil.example:8080", "localhost.evil.example", "10.0.0.1:8080", "", ":8080", "[::"] {
+            check(&local, host, 403);
+        }
+        let named = guard("10.0.0.1", &["db.example", "one.example:80"], &[]);
+        check(&named, "10.0.0.1:8080", 200);
+        check(&named, "10.0.0.2:8080", 403);
+        check(&named, "db.example:8080", 200);
+        check(&named, "one.example:80", 200);
+        check(&named, "one.example:81", 403);
+        let all = guard("0.0.0.0", &[], &[]);
+        check(&all, "10.0.0.2:8080", 200);
+        check(&all, "evil.example", 403);
+        check(&guard("127.0.0.1", &["*"], &[]), "anything.example", 200);
+        assert_eq!(status(&local, &[]), 400);
+        assert_eq!(status(&local, &[("host", "localhost"), ("host", "localhost")]), 400);
+    }
+
+    #[test]
+    fn only_own_pages_pass() {
+        let check = |guard: &Guard, origin: &str, expected| {
+            assert_eq!(status(guard, &[("host", "localhost:8080"), ("origin", origin)]), expected, "{origin}");
+        };
+        let own = guard("127.0.0.1", &[], &["https://console.example/"]);
+        check(&own, "http://localhost:8080", 200);
+        check(&own, "https://localhost:8080", 200);
+        check(&own, "https://console.example", 200);
+        for origin in ["http://localhost", "http://localhost:3000", "null", "https://evil.example", "localhost:8080"] {
+            check(&own, origin, 403);
+        }
+        check(&guard("127.0.0.1", &[], &["*"]), "null", 200);
+    }
+
+    #[test]
+    fn other_sites_get_nothing_without_an_origin_either() {
+        let local = guard("127.0.0.1", &[], &[]);
+        let fields = |mode| [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode)];
+        assert_eq!(status(&local, &fields("no-cors")), 403);
+        assert_eq!(status(&local, &fields("navigate")), 200);
+    }
+
+    #[test]
+    fn the_target_of_a_request_for_a_proxy_counts_too() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        let check = guard("127.0.0.1", &[], &[]).check(&Uri::from_static("http://evil.example/v1/queries"), &headers);
+        assert_eq!(check.unwrap_err().status().as_u16(), 403);
+    }
+}

@@ -1,0 +1,286 @@
+//! The one table of all numbers, from which both the Prometheus page and the OTLP push are written.
+//!
+//! Names are Prometheus's way: `swiftwater_`, what is counted, the unit in full, `_total` for what only grows.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError, atomic::Ordering},
+};
+
+use swiftwater_engine::{LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
+use swiftwater_event::StreamName;
+
+use crate::{http_stats::HttpStats, process::ProcessNumbers};
+
+/// The label of the streams that have no numbers of their own; no stream can have this name.
+const OTHER_STREAMS: &str = "(others)";
+
+/// What a family's numbers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// They only grow.
+    Counter,
+    /// They go up and down.
+    Gauge,
+    /// They are distributions.
+    Histogram,
+}
+
+/// Numbers of one meaning, told apart by labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// One number with its labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) number: Number,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Number {
+    Whole(u64),
+    Real(f64),
+    /// Seconds: counts up to each of [`bounds_seconds`], not cumulative, one more above, and the sum.
+    Seconds { counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1], sum: f64 },
+}
+
+impl From<u64> for Number {
+    fn from(number: u64) -> Number {
+        Number::Whole(number)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(number: f64) -> Number {
+        Number::Real(number)
+    }
+}
+
+/// Upper bounds of all histograms, in seconds.
+pub(crate) fn bounds_seconds() -> [f64; LATENCY_BOUNDS_MICROS.len()] {
+    LATENCY_BOUNDS_MICROS.map(|micros| micros as f64 / 1e6)
+}
+
+/// The streams that have numbers of their own. Once a stream has them it keeps them, since a counter that moved to and
+/// fro between its own series and that of the others would look like a restart.
+#[derive(Debug, Default)]
+pub(crate) struct ShownStreams(Mutex<BTreeSet<StreamName>>);
+
+impl ShownStreams {
+    /// Splits the streams into those that are shown, and the sum of the others if there are any. Room that is left up
+    /// to `most` goes to the busiest.
+    fn split(&self, mut streams: Vec<StreamStatus>, most: usize) -> (Vec<StreamStatus>, Option<StreamStatus>) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.sort_by(|a, b| b.events.cmp(&a.events).then_with(|| a.name.cmp(&b.name)));
+        for stream in &streams {
+            if shown.len() >= most {
+                break;
+            }
+            shown.insert(stream.name.clone());
+        }
+        let (mut own, rest): (Vec<_>, Vec<_>) = streams.into_iter().partition(|stream| shown.contains(&stream.name));
+        own.sort_by(|a, b| a.name.cmp(&b.name));
+        let others = rest.into_iter().reduce(|mut sum, stream| {
+            sum.events += stream.events;
+            sum.bytes += stream.bytes;
+            sum.rejected += stream.rejected;
+            sum.queries += stream.queries;
+            sum.pending_bytes += stream.pending_bytes;
+            sum.lag_ms = sum.lag_ms.max(stream.lag_ms);
+            sum
+        });
+        (own, others)
+    }
+}
+
+/// Builds the families; each method adds one.
+#[derive(Default)]
+struct Table(Vec<Family>);
+
+impl Table {
+    fn family(&mut self, kind: Kind, name: &'static str, help: &'static str, samples: Vec<Sample>) {
+        self.0.push(Family { name, help, kind, samples });
+    }
+
+    fn counter(&mut self, name: &'static str, help: &'static str, number: impl Into<Number>) {
+        self.family(Kind::Counter, name, help, vec![Sample { labels: vec![], number: number.into() }]);
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, number: impl Into<Number>) {
+        self.family(Kind::Gauge, name, help, vec![Sample { labels: vec![], number: number.into() }]);
+    }
+}
+
+/// All numbers, as they stand in `engine`, `http` and `process`.
+pub(crate) fn families(
+    engine: Metrics,
+    http: &HttpStats,
+    process: ProcessNumbers,
+    shown: &ShownStreams,
+    streams_max: usize,
+    start_micros: i64,
+) -> Vec<Family> {
+    let mut table = Table::default();
+    process_families(&mut table, process, start_micros);
+    query_families(&mut table, &engine);
+    shard_families(&mut table, &engine);
+    let (own, others) = shown.split(engine.streams, streams_max);
+    stream_families(&mut table, &own, others.as_ref());
+    http_families(&mut table, http);
+    table.0
+}
+
+fn process_families(table: &mut Table, process: ProcessNumbers, start_micros: i64) {
+    if let Some(bytes) = process.resident_bytes {
+        table.gauge("process_resident_memory_bytes", "Memory of the process that is resident.", bytes);
+    }
+    if let Some(seconds) = process.cpu_seconds {
+        table.counter("process_cpu_seconds_total", "Processor time used by the process.", seconds);
+    }
+    let start = start_micros as f64 / 1e6;
+    table.gauge("process_start_time_seconds", "When the server began, in seconds since 1970.", start);
+}
+
+fn query_families(table: &mut Table, engine: &Metrics) {
+    table.gauge("swiftwater_queries", "Queries that stand.", engine.queries);
+    table.counter("swiftwater_queries_submitted_total", "Queries submitted.", engine.queries_submitted);
+    table.counter("swiftwater_queries_refused_total", "Queries refused.", engine.queries_refused);
+    table.counter("swiftwater_queries_ended_total", "Queries ended, by anything.", engine.queries_ended);
+    table.counter("swiftwater_queries_failed_total", "Queries ended by a failure.", engine.queries_failed);
+    table.counter("swiftwater_records_out_total", "Records given to subscribers.", engine.records_out);
+    table.counter("swiftwater_record_bytes_out_total", "Bytes of records given to subscribers.", engine.bytes_out);
+    let dropped = engine.records_dropped;
+    table.counter("swiftwater_records_dropped_total", "Records lost, because a subscriber read too slowly.", dropped);
+    let number =
+        Number::Seconds { counts: engine.read_to_match, sum: engine.read_to_match_micros as f64 / 1e6 };
+    table.family(
+        Kind::Histogram,
+        "swiftwater_read_to_match_seconds",
+        "Time of a batch from its reading to the end of its matching.",
+        vec![Sample { labels: vec![], number }],
+    );
+    let owned = |owner: &str, bytes: u64| Sample { labels: vec![("owner", owner.to_owned())], number: bytes.into() };
+    table.family(
+        Kind::Gauge,
+        "swiftwater_memory_bytes",
+        "Bytes held: events that wait to be looked at, emits that wait for subscribers, groups and windows of queries, the matcher's index.",
+        vec![
+            owned("pending", engine.pending_bytes.0),
+            owned("subscribers", engine.subscriber_bytes),
+            owned("state", engine.state_bytes.0),
+            owned("index", engine.index_bytes),
+        ],
+    );
+    table.family(
+        Kind::Gauge,
+        "swiftwater_memory_bytes_max",
+        "The most bytes that may be held, where there is one limit for all.",
+        vec![owned("pending", engine.pending_bytes.1), owned("state", engine.state_bytes.1)],
+    );
+}
+
+fn shard_families(table: &mut Table, engine: &Metrics) {
+    let shards = || engine.shards.iter().enumerate();
+    let label = |shard: usize| ("shard", shard.to_string());
+    let batches = shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.batches.into() });
+    table.family(Kind::Counter, "swiftwater_shard_batches_total", "Batches looked at.", batches.collect());
+    let events = shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.events.into() });
+    table.family(Kind::Counter, "swiftwater_shard_events_total", "Events looked at.", events.collect());
+    let busy = shards().flat_map(|(at, shard)| {
+        STAGES.iter().zip(shard.busy_nanos).map(move |(stage, nanos)| Sample {
+            labels: vec![label(at), ("stage", (*stage).to_owned())],
+            number: (nanos as f64 / 1e9).into(),
+        })
+    });
+    let help = "Time spent in each stage of a shard's work.";
+    table.family(Kind::Counter, "swiftwater_shard_busy_seconds_total", help, busy.collect());
+    let up = shards().map(|(at, shard)| Sample {
+        labels: vec![label(at)],
+        number: (shard.up_nanos as f64 / 1e9).into(),
+    });
+    table.family(Kind::Counter, "swiftwater_shard_up_seconds_total", "Time since the shard began.", up.collect());
+}
+
+fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&StreamStatus>) {
+    type Of = fn(&StreamStatus) -> Number;
+    let families: [(Kind, &str, &str, Of); 6] = [
+        (Kind::Counter, "swiftwater_stream_events_total", "Events accepted.", |stream| stream.events.into()),
+        (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of events accepted.", |stream| stream.bytes.into()),
+        (Kind::Counter, "swiftwater_stream_rejected_total", "Events refused.", |stream| stream.rejected.into()),
+        (Kind::Gauge, "swiftwater_stream_queries", "Queries that stand on the stream.", |stream| stream.queries.into()),
+        (Kind::Gauge, "swiftwater_stream_pending_bytes", "Bytes of events that wait to be looked at.", |stream| {
+            stream.pending_bytes.into()
+        }),
+        (Kind::Gauge, "swiftwater_stream_lag_seconds", "How long the oldest event that waits has waited.", |stream| {
+            (stream.lag_ms as f64 / 1e3).into()
+        }),
+    ];
+    for (kind, name, help, number) in families {
+        let label = |name: &str| vec![("stream", name.to_owned())];
+        let own = own.iter().map(|stream| Sample { labels: label(stream.name.as_str()), number: number(stream) });
+        let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
+        table.family(kind, name, help, own.chain(others).collect());
+    }
+}
+
+fn http_families(table: &mut Table, http: &HttpStats) {
+    table.gauge("swiftwater_http_connections", "Connections that are open.", http.connections());
+    let taken = http.connections_taken.load(Ordering::Relaxed);
+    table.counter("swiftwater_http_connections_taken_total", "Connections taken.", taken);
+    let refused = http.connections_refused.load(Ordering::Relaxed);
+    table.counter("swiftwater_http_connections_refused_total", "Connections refused: there were too many.", refused);
+    let requests = http.requests();
+    let counts = requests.counts.into_iter().map(|((route, method, status), count)| Sample {
+        labels: vec![("route", route.to_owned()), ("method", method.to_owned()), ("status", status.to_string())],
+        number: count.into(),
+    });
+    let help = "Requests answered, by route, method and status.";
+    table.family(Kind::Counter, "swiftwater_http_requests_total", help, counts.collect());
+    let times = requests.times.into_iter().map(|(route, times)| Sample {
+        labels: vec![("route", route.to_owned())],
+        number: Number::Seconds { counts: times.counts, sum: times.sum_micros as f64 / 1e6 },
+    });
+    let help = "Time from a request's head to its answer's head.";
+    table.family(Kind::Histogram, "swiftwater_http_request_seconds", help, times.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(name: &str, events: u64) -> StreamStatus {
+        StreamStatus {
+            name: StreamName::new(name).unwrap(),
+            events,
+            bytes: events * 10,
+            rejected: 1,
+            position: events,
+            newest_arrival: None,
+            events_per_second: 0.0,
+            bytes_per_second: 0.0,
+            queries: 0,
+            pending_bytes: 0,
+            lag_ms: events,
+            sample: None,
+        }
+    }
+
+    #[test]
+    fn the_busiest_streams_are_shown_and_stay_shown() {
+        let shown = ShownStreams::default();
+        let names = |streams: &[StreamStatus]| streams.iter().map(|stream| stream.name.to_string()).collect::<Vec<_>>();
+        let (own, others) = shown.split(vec![stream("a", 1), stream("b", 3), stream("c", 2)], 2);
+        assert_eq!(names(&own), ["b", "c"]);
+        assert_eq!(others.unwrap().events, 1);
+        let (own, others) = shown.split(vec![stream("a", 100), stream("b", 3), stream("c", 2), stream("d", 5)], 2);
+        assert_eq!(names(&own), ["b", "c"]);
+        let others = others.unwrap();
+        assert_eq!((others.events, others.bytes, others.rejected, others.lag_ms), (105, 1050, 2, 100));
+    }
+}

@@ -1,0 +1,228 @@
+//! Errors as they go over the wire: problem details (RFC 9457).
+//!
+//! A problem's `type` is `urn:swiftwater:problem:` and a word that stays the same between versions; clients branch on
+//! that and on the status, people read `title`, `detail` and `hint`.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+use swiftwater_engine::{EngineError, ErrorKind};
+use swiftwater_lang::{QueryError, QueryErrors};
+
+/// One error, on its way to a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    word: &'static str,
+    title: &'static str,
+    detail: String,
+    extra: Map<String, Value>,
+    /// Whether the connection cannot be used for another request.
+    close: bool,
+}
+
+impl Problem {
+    /// `title` is the same for all problems of this word; `detail` tells of this one.
+    pub(crate) fn new(
+        status: StatusCode,
+        word: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem { status, word, title, detail: detail.into(), extra: Map::new(), close: false }
+    }
+
+    /// A request that makes no sense as it is.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "request-invalid", "The request is not valid", detail)
+    }
+
+    /// Something larger than a setting allows.
+    pub(crate) fn too_large(detail: impl Into<String>, setting: &'static str, limit: u64) -> Problem {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was passed", detail)
+            .with("setting", setting)
+            .with("limit", limit)
+    }
+
+    /// The server itself failed.
+    pub(crate) fn internal(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed", detail)
+    }
+
+    /// Says what to do.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Problem {
+        self.with("hint", hint.into())
+    }
+
+    /// Adds a member.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.extra.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Ends the connection after the answer.
+    pub(crate) fn closing(mut self) -> Problem {
+        self.close = true;
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The body.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("type".to_owned(), format!("urn:swiftwater:problem:{}", self.word).into());
+        object.insert("title".to_owned(), self.title.into());
+        object.insert("status".to_owned(), self.status.as_u16().into());
+        object.insert("detail".to_owned(), self.detail.as_str().into());
+        object.extend(self.extra.clone());
+        Value::Object(object)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut text = self.to_json().to_string();
+        text.push('\n');
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.close {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        let hint = error.hint();
+        let detail = match &error {
+            EngineError::Query(_) => String::new(),
+            _ => error.to_string(),
+        };
+        let problem = match error {
+            EngineError::Query(errors) => return query_problem(&errors),
+            EngineError::Limit { what, setting, wanted, limit } => limit_problem(detail, what)
+                .with("setting", setting)
+                .with("limit", limit)
+                .with("wanted", wanted),
+            _ => match error.kind() {
+                ErrorKind::Invalid => {
+                    Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail)
+                }
+                ErrorKind::NotFound => Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail),
+                ErrorKind::Conflict => {
+                    Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
+                }
+                ErrorKind::Limit => limit_problem(detail, ""),
+                ErrorKind::Unavailable => {
+                    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now", detail)
+                }
+            },
+        };
+        match hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
+}
+
+/// A limit of the engine: 413 where the request itself is too long, 429 where there is too much of something.
+fn limit_problem(detail: String, what: &str) -> Problem {
+    let status = match what.contains("text") {
+        true => StatusCode::PAYLOAD_TOO_LARGE,
+        false => StatusCode::TOO_MANY_REQUESTS,
+    };
+    Problem::new(status, "limit-passed", "A limit was passed", detail)
+}
+
+/// The first fault is told at the top, all of them under `errors` where there are several.
+fn query_problem(QueryErrors(errors): &QueryErrors) -> Problem {
+    let detail = errors.first().map_or("", |error| error.message.as_str());
+    let mut problem = Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail);
+    if let Some(first) = errors.first() {
+        problem.extra = query_error(first);
+    }
+    if errors.len() > 1 {
+        let all = errors.iter().map(|error| {
+            let mut object = query_error(error);
+            object.insert("message".to_owned(), error.message.as_str().into());
+            Value::Object(object)
+        });
+        problem = problem.with("errors", all.collect::<Vec<_>>());
+    }
+    problem
+}
+
+fn query_error(error: &QueryError) -> Map<String, Value> {
+    let mut object = Map::new();
+    if let Some(line) = error.line {
+        object.insert("line".to_owned(), json!(line));
+    }
+    if let Some(column) = error.column {
+        object.insert("column".to_owned(), json!(column));
+    }
+    if let Some(hint) = &error.hint {
+        object.insert("hint".to_owned(), hint.as_str().into());
+    }
+    if !error.excerpt.is_empty() {
+        object.insert("excerpt".to_owned(), error.excerpt.as_str().into());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(message: &str) -> QueryError {
+        QueryError {
+            line: Some(1),
+            column: Some(8),
+            message: message.to_owned(),
+            hint: Some("Write a column.".to_owned()),
+            excerpt: "SELECT FROM\n       ^".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_query_fault_is_told_with_its_place() {
+        let problem = Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns")])));
+        let expected = json!({
+            "type": "urn:swiftwater:problem:query-invalid", "title": "The query cannot be run", "status": 400,
+            "detail": "no columns", "line": 1, "column": 8, "hint": "Write a column.",
+            "excerpt": "SELECT FROM\n       ^",
+        });
+        assert_eq!(problem.to_json(), expected);
+    }
+
+    #[test]
+    fn several_query_faults_are_all_told() {
+        let problem = Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns"), fault("no stream")])));
+        assert_eq!(problem.to_json()["errors"][1]["message"], "no stream");
+        assert_eq!(problem.to_json()["detail"], "no columns");
+    }
+
+    #[test]
+    fn engine_errors_have_their_statuses() {
+        let check = |error: EngineError, status| assert_eq!(Problem::from(error).status().as_u16(), status);
+        check(EngineError::NoDefaultStream, 400);
+        check(EngineError::NoQuery("x".to_owned()), 404);
+        check(EngineError::NoStream("x".to_owned()), 404);
+        check(EngineError::Attached("x".to_owned()), 409);
+        check(EngineError::ShuttingDown, 503);
+        let limit = |what| EngineError::Limit { what, setting: "queries_max", wanted: 2, limit: 1 };
+        check(limit("standing queries"), 429);
+        check(limit("the query's text in bytes"), 413);
+    }
+}

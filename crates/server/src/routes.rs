@@ -1,0 +1,95 @@
+//! Which call goes where, and what holds for all of them: the checks of [`crate::guard`], counting, the log.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Path, Request, State, rejection::PathRejection},
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+
+use crate::{ingest, problem::Problem, queries, server::Shared, status};
+
+/// The routes, as they are named in metrics.
+const ROUTES: [&str; 10] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/v1/streams",
+    "/v1/streams/{stream}",
+    "/v1/streams/{stream}/events",
+    "/v1/queries",
+    "/v1/queries/{id}",
+    "/v1/queries/{id}/results",
+];
+/// All other paths, as they are named in metrics.
+const NO_ROUTE: &str = "none";
+
+pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+    Router::new()
+        .route("/", get(status::index))
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .route("/metrics", get(status::metrics))
+        .route("/v1/streams", get(status::streams))
+        .route("/v1/streams/{stream}", get(status::stream))
+        .route("/v1/streams/{stream}/events", post(ingest::ingest))
+        .route("/v1/queries", post(queries::submit).get(queries::list))
+        .route("/v1/queries/{id}", get(queries::query).delete(queries::end))
+        .route("/v1/queries/{id}/results", get(queries::results))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(no_route)
+        .layer(from_fn_with_state(Arc::clone(shared), every_request))
+        .with_state(Arc::clone(shared))
+}
+
+/// The one variable part of a request's path.
+pub(crate) type Name = Result<Path<String>, PathRejection>;
+
+/// The variable part of a path, or what is wrong with it.
+pub(crate) fn name(path: Name) -> Result<String, Problem> {
+    path.map(|Path(name)| name).map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))
+}
+
+async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let clock = shared.engine.clock();
+    let start = clock.monotonic_nanos();
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let matched = request.extensions().get::<MatchedPath>();
+    let route = matched.and_then(|matched| ROUTES.into_iter().find(|route| *route == matched.as_str()));
+    let mut response = match shared.guard.check(request.uri(), request.headers()) {
+        Err(problem) => problem.closing().into_response(),
+        Ok(pass) => {
+            let mut response = match pass.preflight(&method, request.headers()) {
+                Some(response) => response,
+                None => next.run(request).await,
+            };
+            pass.mark(&mut response);
+            response
+        }
+    };
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let micros = clock.monotonic_nanos().saturating_sub(start) / 1000;
+    shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros);
+    tracing::debug!(%method, path, status = response.status().as_u16(), micros, "request");
+    response
+}
+
+async fn no_route(request: Request) -> Problem {
+    let path: String = request.uri().path().chars().take(128).collect();
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", format!("nothing is at `{path}`"))
+        .hint("GET / says what there is.")
+}
+
+async fn wrong_method(method: Method) -> Problem {
+    let method: String = method.as_str().chars().take(32).collect();
+    let detail = format!("`{method}` cannot be done here");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "This cannot be done here", detail)
+        .hint("The field `Allow` says what can.")
+}

@@ -1,0 +1,301 @@
+//! Listeners and connections, from the first to the last.
+//!
+//! Shutdown goes through phases: first no more connections are taken and `/readyz` says so, then the engine gives every
+//! query its final result, which is still written to its client; then each connection ends after the answer it is at;
+//! and what has not ended after the grace is cut.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, body::Body};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
+use swiftwater_engine::Engine;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, watch},
+};
+use tower_service::Service;
+
+use crate::{
+    config::ServerConfig,
+    guard::Guard,
+    http_stats::HttpStats,
+    metrics::{self, Family, ShownStreams},
+    otlp::{OtlpSettingError, Pusher},
+    process, routes,
+};
+
+/// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A peer that is silently gone is found by asking it: after this long without a word, and then every tenth of it.
+const PEER_SILENT: Duration = Duration::from_secs(60);
+const HEADERS_MAX: usize = 100;
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close\r\nretry-after: 1\r\n\r\n{\"type\":\"urn:swiftwater:problem:limit-passed\",\"title\":\"A limit was passed\",\"status\":503,\"detail\":\"the server has too many connections\",\"setting\":\"connections_max\"}\n";
+
+/// A server that has its ports, and begins to serve when it is [run](Server::run).
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    pusher: Option<Pusher>,
+}
+
+/// A server that cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// An address cannot be had.
+    #[error("cannot listen on `{address}`")]
+    Listen {
+        /// The address of the setting `listen`.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is nothing to listen on.
+    #[error("the setting `listen` names no address")]
+    NoAddress,
+    /// A setting cannot be followed.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<OtlpSettingError> for ServerError {
+    fn from(error: OtlpSettingError) -> ServerError {
+        ServerError::Setting(error.to_string())
+    }
+}
+
+/// How far a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Running,
+    /// No more connections, events and queries are taken.
+    Draining,
+    /// Connections end after the answer they are at.
+    Closing,
+    /// Connections end at once.
+    Cut,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) config: ServerConfig,
+    pub(crate) guard: Guard,
+    pub(crate) stats: HttpStats,
+    pub(crate) start_micros: i64,
+    phase: watch::Sender<Phase>,
+    shown: ShownStreams,
+}
+
+/// What the requests of one connection share.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Counts connections, from 0.
+    pub(crate) number: u64,
+    /// Events that came over it so far.
+    pub(crate) events: AtomicU64,
+}
+
+impl Shared {
+    /// Whether requests are welcome.
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.phase.borrow() == Phase::Running
+    }
+
+    /// All numbers of this moment.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        let (most, start) = (self.config.metrics_streams_max, self.start_micros);
+        metrics::families(self.engine.metrics(), &self.stats, process::read(), &self.shown, most, start)
+    }
+}
+
+impl Server {
+    /// Takes the ports; nothing is answered yet, but connections wait.
+    pub async fn bind(engine: Engine, config: ServerConfig) -> Result<Server, ServerError> {
+        if config.listen.is_empty() {
+            return Err(ServerError::NoAddress);
+        }
+        let pusher = config.otlp.as_ref().map(Pusher::new).transpose()?;
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for &address in &config.listen {
+            let failed = |source| ServerError::Listen { address, source };
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            addresses.push(listener.local_addr().map_err(failed)?);
+            listeners.push(listener);
+        }
+        let shared = Shared {
+            guard: Guard::new(&config, &addresses),
+            stats: HttpStats::default(),
+            start_micros: engine.clock().now_micros(),
+            phase: watch::Sender::new(Phase::Running),
+            shown: ShownStreams::default(),
+            engine,
+            config,
+        };
+        Ok(Server { shared: Arc::new(shared), listeners, addresses, pusher })
+    }
+
+    /// Where it listens, with the ports that were taken for port 0; in the order of the setting `listen`.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Serves until `shutdown` is ready, shuts the engine down, and ends when the last client has its answer, or after
+    /// the grace.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Server { shared, listeners, addresses, pusher } = self;
+        // Every task holds a sender; when all are gone, so are the tasks.
+        let (alive, mut all_gone) = mpsc::channel::<()>(1);
+        let router = routes::router(&shared);
+        for listener in listeners {
+            tokio::spawn(accept(listener, router.clone(), Arc::clone(&shared), alive.clone()));
+        }
+        if let Some(pusher) = pusher {
+            let (shared, phase, alive) = (Arc::clone(&shared), shared.phase.subscribe(), alive.clone());
+            tokio::spawn(async move {
+                pusher.run(shared, phase).await;
+                drop(alive);
+            });
+        }
+        drop(alive);
+        tracing::info!(?addresses, "serving");
+        shutdown.await;
+
+        tracing::info!(connections = shared.stats.connections(), "shutting down");
+        let grace = Duration::from_millis(shared.config.shutdown_grace_ms);
+        let everything = async {
+            shared.phase.send_replace(Phase::Draining);
+            shared.engine.shutdown(grace).await;
+            shared.phase.send_replace(Phase::Closing);
+            all_gone.recv().await;
+        };
+        // The engine keeps to the grace itself; it gets as much again to hand over what it has.
+        if tokio::time::timeout(grace * 2, everything).await.is_err() {
+            tracing::warn!(connections = shared.stats.connections(), "cutting connections that did not end in time");
+            shared.phase.send_replace(Phase::Cut);
+            all_gone.recv().await;
+        }
+        tracing::info!("shut down");
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
+    let mut phase = shared.phase.subscribe();
+    let mut failing = false;
+    loop {
+        let taken = tokio::select! {
+            taken = listener.accept() => taken,
+            _ = phase.wait_for(|phase| *phase > Phase::Running) => return,
+        };
+        match taken {
+            Ok((stream, peer)) => {
+                failing = false;
+                if shared.stats.connections() >= shared.config.connections_max as u64 {
+                    refuse(&stream, &shared);
+                    continue;
+                }
+                let number = shared.stats.connections_taken.fetch_add(1, Ordering::Relaxed);
+                let connection = Connection { number, events: AtomicU64::new(0) };
+                let open = OpenConnection { shared: Arc::clone(&shared), _alive: alive.clone() };
+                tracing::debug!(%peer, number, "connection");
+                tokio::spawn(serve(stream, connection, router.clone(), open));
+            }
+            Err(error) if is_of_connection(&error) => {}
+            Err(error) => {
+                if !failing {
+                    tracing::warn!(%error, "connections cannot be taken, trying again");
+                }
+                failing = true;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether the fault is of the one connection that would have been taken.
+fn is_of_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Says so and closes; a fresh socket takes this much at once.
+fn refuse(stream: &TcpStream, shared: &Shared) {
+    shared.stats.connections_refused.fetch_add(1, Ordering::Relaxed);
+    if let Err(error) = stream.try_write(TOO_MANY) {
+        tracing::debug!(%error, "a refused connection was not told");
+    }
+}
+
+/// Counts a connection as ended when it is dropped, however it ends.
+struct OpenConnection {
+    shared: Arc<Shared>,
+    _alive: mpsc::Sender<()>,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.shared.stats.connections_ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn serve(stream: TcpStream, connection: Connection, router: Router, open: OpenConnection) {
+    if let Err(error) = prepare(&stream) {
+        tracing::debug!(%error, "socket options were not set");
+    }
+    let config = &open.shared.config;
+    let connection = Arc::new(connection);
+    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(Arc::clone(&connection));
+        // A router is always ready.
+        let answer = router.clone().call(request);
+        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+    });
+    let serving = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(config.head_read_timeout_ms.max(1)))
+        .max_buf_size(config.connection_buffer_bytes.max(8 << 10))
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut serving = pin!(serving);
+    let mut phase = open.shared.phase.subscribe();
+    loop {
+        tokio::select! {
+            ended = serving.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(number = connection.number, %error, "connection broke off");
+                }
+                return;
+            }
+            _ = phase.changed() => {}
+        }
+        let now = *phase.borrow_and_update();
+        match now {
+            Phase::Running | Phase::Draining => {}
+            Phase::Closing => serving.as_mut().graceful_shutdown(),
+            Phase::Cut => return,
+        }
+    }
+}
+
+/// Answers leave at once, and a peer that is gone without a word is noticed.
+fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(PEER_SILENT).with_interval(PEER_SILENT / 10);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}

@@ -1,0 +1,100 @@
+//! What can be looked at: streams, metrics, health, and what this is.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use swiftwater_engine::Principal;
+use swiftwater_event::StreamName;
+
+use crate::{
+    accept::prefers,
+    body::heavy,
+    parameters::Parameters,
+    problem::Problem,
+    prometheus,
+    routes::{Name, name},
+    server::Shared,
+    wire::stream_json,
+};
+
+/// `application/json` from a value, with a line's end.
+pub(crate) fn json_response(status: StatusCode, value: &Value) -> Response {
+    let mut text = value.to_string();
+    text.push('\n');
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// A stream's name out of a path.
+pub(crate) fn stream_name(path: Name) -> Result<StreamName, Problem> {
+    StreamName::new(&name(path)?).map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, "stream-name-invalid", "No stream can have this name", error.to_string())
+            .hint("A name is 1 to 128 of A-Z, a-z, 0-9, `_`, `-` and `.`, beginning with a letter or `_`.")
+    })
+}
+
+pub(crate) async fn streams(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
+    Parameters::parse(uri.query(), &[])?;
+    Ok(heavy(usize::MAX, || {
+        let streams = shared.engine.streams(&Principal::anonymous());
+        let streams: Vec<Value> = streams.iter().map(stream_json).collect();
+        json_response(StatusCode::OK, &json!({"streams": streams}))
+    }))
+}
+
+pub(crate) async fn stream(State(shared): State<Arc<Shared>>, path: Name, uri: Uri) -> Result<Response, Problem> {
+    Parameters::parse(uri.query(), &[])?;
+    let name = stream_name(path)?;
+    let stream = shared.engine.stream(&Principal::anonymous(), &name)?;
+    Ok(json_response(StatusCode::OK, &stream_json(&stream)))
+}
+
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let text = heavy(usize::MAX, || prometheus::text(&shared.families()));
+    ([(header::CONTENT_TYPE, prometheus::MEDIA_TYPE)], text).into_response()
+}
+
+/// The process is there.
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Events and queries are taken.
+pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Problem> {
+    if shared.is_ready() {
+        return Ok("ready\n");
+    }
+    let detail = "the server is shutting down";
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now", detail))
+}
+
+const ABOUT: &str = "\
+Swiftwater: live queries over event streams.
+
+Send events:   curl --data-binary '{\"user\": \"ada\", \"ms\": 12}' http://HOST/v1/streams/clicks/events
+Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, MAX, TIME)'
+
+/v1/streams    the streams there are
+/v1/queries    the queries that stand
+/metrics       numbers, for Prometheus
+/healthz       whether the process is there
+/readyz        whether events and queries are taken
+";
+
+pub(crate) async fn index(headers: HeaderMap) -> Response {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost:8080");
+    let text = ABOUT.replace("HOST", host);
+    if !prefers(&headers, "text/html", "text/plain") {
+        return ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response();
+    }
+    let mut page = text.replace('&', "&amp;").replace('<', "&lt;");
+    for path in ["/v1/streams", "/v1/queries", "/metrics", "/healthz", "/readyz"] {
+        page = page.replace(&format!("\n{path}  "), &format!("\n<a href=\"{path}\">{path}</a>  "));
+    }
+    let page = format!("<!doctype html><meta charset=utf-8><title>Swiftwater</title><pre>{page}</pre>\n");
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
+}

@@ -1,0 +1,258 @@
+//! What goes over the wire as JSON: emits, and what is told of queries and streams. The command line prints the same.
+//!
+//! An emit, on one line (the native form; times are RFC 3339 in UTC with milliseconds):
+//!
+//! ```json
+//! {"records": [{"carrier": "UA", "n": 42}],
+//!  "meta": {"query": {"id": "01J…", "text": "SELECT …", "received": "2026-01-01T00:00:00.000Z", "finished": null},
+//!           "window": {"kind": "tumbling", "number": 3, "start": "…", "end": "…", "emitted": "…"},
+//!           "stream": {"name": "flights", "position": 123456, "lag_ms": 2},
+//!           "counts": {"seen": 9000, "matched": 42, "mistyped": 0, "late": 0, "dropped": 0, "expression_errors": 0},
+//!           "sketch": {"error_bounds": {}}, "warnings": []}}
+//! ```
+//!
+//! `window` is null where the query has none. In a query's last emit `finished` is a time, beside it stands `reason`
+//! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `failed`), and a query that failed has
+//! `"error": {"message": "…"}` in its `meta`. `query` and `stream` have `sample`, a share from 0 to 1, where the query
+//! or the stream's sources look at a sample only.
+
+mod status;
+mod time;
+
+use std::io::Write;
+
+use swiftwater_engine::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
+
+pub use status::{position_json, query_json, rejection_json, stream_json};
+pub use time::{parse_time, time_text, write_time};
+
+/// Adds an emit as one line, without the line's end.
+pub fn write_emit(emit: &Emit, out: &mut Vec<u8>) {
+    out.reserve(emit.records.text.len() + 512);
+    out.extend_from_slice(b"{\"records\":[");
+    write_records(&emit.records, out);
+    out.extend_from_slice(b"],\"meta\":");
+    write_meta(&emit.meta, out);
+    out.push(b'}');
+}
+
+/// Adds records with commas between them. Their text is taken as it is: a newline stands at each record's end and,
+/// since they are JSON, nowhere else.
+pub fn write_records(records: &Records, out: &mut Vec<u8>) {
+    let text = records.text.strip_suffix(b"\n").unwrap_or(&records.text);
+    let from = out.len();
+    out.extend_from_slice(text);
+    for newline in memchr::memchr_iter(b'\n', text) {
+        out[from + newline] = b',';
+    }
+}
+
+/// Adds an emit's `meta` object.
+pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"query\":{");
+    write_query(&meta.query, out);
+    out.extend_from_slice(b",\"finished\":");
+    match &meta.finished {
+        None => out.extend_from_slice(b"null"),
+        Some(finished) => {
+            write_time(finished.at, out);
+            out.extend_from_slice(b",\"reason\":");
+            write_text(reason_name(&finished.reason), out);
+        }
+    }
+    if let Some(share) = meta.query.sample {
+        put(out, format_args!(",\"sample\":{share}"));
+    }
+    out.extend_from_slice(b"},\"window\":");
+    match &meta.window {
+        None => out.extend_from_slice(b"null"),
+        Some(window) => write_window(window, out),
+    }
+    put(
+        out,
+        format_args!(
+            ",\"stream\":{{\"name\":\"{}\",\"position\":{},\"lag_ms\":{}",
+            meta.stream.name, meta.stream.position, meta.stream.lag_ms
+        ),
+    );
+    if let Some(share) = meta.stream.sample {
+        put(out, format_args!(",\"sample\":{share}"));
+    }
+    let counts = &meta.counts;
+    put(
+        out,
+        format_args!(
+            "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{},\"dropped\":{},\"expression_errors\":{}}}",
+            counts.seen, counts.matched, counts.mistyped, counts.late, counts.dropped, counts.expression_errors
+        ),
+    );
+    out.extend_from_slice(b",\"sketch\":{\"error_bounds\":{}},\"warnings\":[");
+    for (at, warning) in meta.warnings.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_text(warning, out);
+    }
+    out.push(b']');
+    if let Some(message) = failure(meta) {
+        out.extend_from_slice(b",\"error\":{\"message\":");
+        write_text(message, out);
+        out.push(b'}');
+    }
+    out.push(b'}');
+}
+
+/// Adds what is known of a query from the start, as an object: id, text, received and, where they are known, columns.
+pub fn write_query_meta(query: &QueryMeta, out: &mut Vec<u8>) {
+    out.push(b'{');
+    write_query(query, out);
+    if let Some(share) = query.sample {
+        put(out, format_args!(",\"sample\":{share}"));
+    }
+    if let Some(columns) = &query.columns {
+        out.extend_from_slice(b",\"columns\":[");
+        for (at, column) in columns.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            write_text(column, out);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+}
+
+/// The word for why a query ended.
+pub fn reason_name(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Duration => "duration",
+        EndReason::Limit => "limit",
+        EndReason::EndOfInput => "end_of_input",
+        EndReason::Client => "client",
+        EndReason::Killed => "killed",
+        EndReason::Shutdown => "shutdown",
+        EndReason::Failed(_) => "failed",
+    }
+}
+
+/// What made the query fail, in its last emit.
+pub fn failure(meta: &EmitMeta) -> Option<&str> {
+    match meta.finished.as_ref().map(|finished| &finished.reason) {
+        Some(EndReason::Failed(message)) => Some(message),
+        _ => None,
+    }
+}
+
+fn write_query(query: &QueryMeta, out: &mut Vec<u8>) {
+    put(out, format_args!("\"id\":\"{}\",\"text\":", query.id));
+    write_text(&query.text, out);
+    out.extend_from_slice(b",\"received\":");
+    write_time(query.received, out);
+}
+
+fn write_window(window: &WindowMeta, out: &mut Vec<u8>) {
+    put(out, format_args!("{{\"kind\":\"{}\",\"number\":{},\"start\":", window.kind, window.number));
+    write_time(window.start, out);
+    out.extend_from_slice(b",\"end\":");
+    write_time(window.end, out);
+    out.extend_from_slice(b",\"emitted\":");
+    write_time(window.emitted, out);
+    out.push(b'}');
+}
+
+/// Adds a JSON string.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("memory takes every text");
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("memory takes every text");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use swiftwater_engine::{Counts, Finished, QueryId, StreamMeta};
+    use swiftwater_event::StreamName;
+
+    use super::*;
+
+    fn emit() -> Emit {
+        let query = QueryMeta {
+            id: QueryId("01J00000000000000000000000".into()),
+            text: "SELECT \"a\"\nFROM STREAM(s)".into(),
+            received: 1_767_225_600_000,
+            sample: None,
+            columns: Some(Arc::from(["a".into()])),
+        };
+        Emit {
+            records: Records { text: "{\"a\":\"x\\n\"}\n{\"a\":2}\n".into(), count: 2 },
+            meta: EmitMeta {
+                query: Arc::new(query),
+                finished: None,
+                window: None,
+                stream: StreamMeta { name: StreamName::new("s").unwrap(), position: 7, lag_ms: 2, sample: None },
+                counts: Counts { seen: 7, matched: 2, mistyped: 1, late: 3, dropped: 4, expression_errors: 5 },
+                warnings: vec![],
+            },
+        }
+    }
+
+    fn written(emit: &Emit) -> Value {
+        let mut out = Vec::new();
+        write_emit(emit, &mut out);
+        assert!(!out.contains(&b'\n'), "an emit is one line");
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn an_emit_has_the_form_that_is_promised() {
+        let expected = json!({
+            "records": [{"a": "x\n"}, {"a": 2}],
+            "meta": {
+                "query": {"id": "01J00000000000000000000000", "text": "SELECT \"a\"\nFROM STREAM(s)",
+                          "received": "2026-01-01T00:00:00.000Z", "finished": null},
+                "window": null,
+                "stream": {"name": "s", "position": 7, "lag_ms": 2},
+                "counts": {"seen": 7, "matched": 2, "mistyped": 1, "late": 3, "dropped": 4, "expression_errors": 5},
+                "sketch": {"error_bounds": {}}, "warnings": [],
+            },
+        });
+        assert_eq!(written(&emit()), expected);
+    }
+
+    #[test]
+    fn what_is_not_always_there_is_there_when_it_should() {
+        let mut emit = emit();
+        emit.records = Records::default();
+        let window = WindowMeta { kind: "tumbling", number: 3, start: 0, end: 1000, emitted: 1001 };
+        emit.meta.window = Some(window);
+        emit.meta.stream.sample = Some(0.25);
+        emit.meta.finished = Some(Finished { at: 2000, reason: EndReason::Failed("too \"large\"".to_owned()) });
+        emit.meta.warnings = vec!["one".to_owned(), "two".to_owned()];
+        let query = QueryMeta { sample: Some(0.5), ..(*emit.meta.query).clone() };
+        emit.meta.query = Arc::new(query);
+        let value = written(&emit);
+        assert_eq!(value["records"], json!([]));
+        let window = json!({"kind": "tumbling", "number": 3, "start": "1970-01-01T00:00:00.000Z",
+            "end": "1970-01-01T00:00:01.000Z", "emitted": "1970-01-01T00:00:01.001Z"});
+        assert_eq!(value["meta"]["window"], window);
+        assert_eq!(value["meta"]["query"]["finished"], "1970-01-01T00:00:02.000Z");
+        assert_eq!(value["meta"]["query"]["reason"], "failed");
+        assert_eq!(value["meta"]["query"]["sample"], 0.5);
+        assert_eq!(value["meta"]["stream"]["sample"], 0.25);
+        assert_eq!(value["meta"]["error"]["message"], "too \"large\"");
+        assert_eq!(value["meta"]["warnings"], json!(["one", "two"]));
+    }
+
+    #[test]
+    fn a_query_is_told_with_its_columns() {
+        let mut out = Vec::new();
+        write_query_meta(&emit().meta.query, &mut out);
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["columns"], json!(["a"]));
+        assert_eq!(value["id"], "01J00000000000000000000000");
+    }
+}
