@@ -1,1 +1,22 @@
-//! testkit
+//! What tests stand on: a clock that is moved by hand, a seeded source of chance, events in the shape of the published
+//! load tests and events of mixed types, random queries, and an oracle: an evaluator of queries that is slow, plain and
+//! shares no code with the one it is held against.
+//!
+//! For tests and benchmarks only: no room has it among its dependencies but for its tests.
+
+mod clock;
+mod rng;
+
+pub mod oracle;
+pub mod published;
+
+mod mixed;
+mod queries;
+
+mod shrink;
+
+pub use clock::TestClock;
+pub use mixed::MixedEvents;
+pub use queries::{QueryTexts, Shape};
+pub use rng::Rng;
+pub use shrink::fewest;

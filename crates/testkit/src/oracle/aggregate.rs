@@ -1,0 +1,123 @@
+//! The aggregate functions, over all values of a group at once.
+
+use std::cmp::Ordering;
+
+use swiftwater_lang::plan::AggregateFunction;
+
+use super::{
+    exact::exact_sum,
+    value::{Value, total_order},
+};
+
+/// What a function makes of a group's values; of `COUNT(*)` they are any that are not null, one per event.
+pub(crate) fn aggregate(function: AggregateFunction, values: &[Value]) -> Value {
+    let there = || values.iter().filter(|value| !value.is_null());
+    match function {
+        AggregateFunction::Count => Value::Long(there().count() as i64),
+        AggregateFunction::Sum => sum(values),
+        AggregateFunction::Avg => {
+            let numbers = values.iter().filter(|value| value.double().is_some()).count();
+            if numbers == 0 { Value::Null } else { Value::Double(total(values) / numbers as f64) }
+        }
+        AggregateFunction::Min => {
+            there().filter(has_order).min_by(|a, b| ordered(a, b)).cloned().unwrap_or(Value::Null)
+        }
+        AggregateFunction::Max => {
+            there().filter(has_order).max_by(|a, b| ordered(a, b)).cloned().unwrap_or(Value::Null)
+        }
+    }
+}
+
+fn longs(values: &[Value]) -> Vec<i64> {
+    let longs = values.iter().map(|value| if let Value::Long(number) = value { Some(*number) } else { None });
+    longs.flatten().collect()
+}
+
+fn doubles(values: &[Value]) -> Vec<f64> {
+    let doubles = values.iter().filter(|value| !matches!(value, Value::Long(_)));
+    doubles.filter_map(Value::double).collect()
+}
+
+/// The exact sum of all numbers, as a double.
+fn total(values: &[Value]) -> f64 {
+    exact_sum(&longs(values), &doubles(values))
+}
+
+fn sum(values: &[Value]) -> Value {
+    if !doubles(values).is_empty() {
+        return Value::Double(total(values));
+    }
+    let longs = longs(values);
+    if longs.is_empty() {
+        return Value::Null;
+    }
+    let sum: i128 = longs.iter().map(|long| i128::from(*long)).sum();
+    i64::try_from(sum).map_or(Value::Null, Value::Long)
+}
+
+fn has_order(value: &&Value) -> bool {
+    !matches!(value, Value::List(_) | Value::Map(_))
+}
+
+/// Of equal numbers a LONG is least and a FLOAT greatest, so that it does not matter which came first.
+fn ordered(a: &Value, b: &Value) -> Ordering {
+    fn kind(value: &Value) -> u8 {
+        match value {
+            Value::Double(_) => 1,
+            Value::Float(_) => 2,
+            _ => 0,
+        }
+    }
+    total_order(a, b).then_with(|| kind(a).cmp(&kind(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(function: AggregateFunction, values: &str, expected: &str) {
+        let values: Vec<serde_json::Value> = serde_json::from_str(values).unwrap();
+        let values: Vec<Value> = values.iter().map(Value::of).collect();
+        assert_eq!(aggregate(function, &values).to_json().to_string(), expected);
+    }
+
+    #[test]
+    fn count_leaves_nulls_out() {
+        check(AggregateFunction::Count, r#"[1, null, "a", [], false]"#, "4");
+        check(AggregateFunction::Count, "[]", "0");
+    }
+
+    #[test]
+    fn sum_keeps_its_type() {
+        check(AggregateFunction::Sum, "[1, 2, null]", "3");
+        check(AggregateFunction::Sum, "[1, 2.0]", "3.0");
+        check(AggregateFunction::Sum, r#"[1, "2", true, [3]]"#, "1");
+        check(AggregateFunction::Sum, r#"["2", null]"#, "null");
+        check(AggregateFunction::Sum, "[]", "null");
+    }
+
+    #[test]
+    fn sum_is_checked_at_its_end_only() {
+        check(AggregateFunction::Sum, "[9223372036854775807, 1]", "null");
+        check(AggregateFunction::Sum, "[9223372036854775807, 1, -2]", "9223372036854775806");
+        check(AggregateFunction::Sum, "[9223372036854775807, 1, 0.0]", "9.223372036854776e+18");
+    }
+
+    #[test]
+    fn average_is_a_double() {
+        check(AggregateFunction::Avg, r#"[1, 2, "9", null]"#, "1.5");
+        check(AggregateFunction::Avg, "[2]", "2.0");
+        check(AggregateFunction::Avg, r#"["a"]"#, "null");
+    }
+
+    #[test]
+    fn least_and_greatest_order_kinds() {
+        let values = r#"[5, "b", true, null, 4.5, "a", [1]]"#;
+        check(AggregateFunction::Min, values, "true");
+        check(AggregateFunction::Max, values, "\"b\"");
+        check(AggregateFunction::Min, "[1.0, 1]", "1");
+        check(AggregateFunction::Max, "[1.0, 1]", "1.0");
+        check(AggregateFunction::Max, "[null, {}]", "null");
+    }
+}

@@ -1,0 +1,374 @@
+//! Events in the shape of Bullet's published load tests, written at memory speed, with matches planted in them.
+//!
+//! An event has 92 fields: 62 strings, 4 longs, 23 maps (of strings, doubles, longs, booleans) and 3 lists of maps; about
+//! 1,850 bytes. Four of the strings have the form of a UUID, the others are shorter, so that all 92 fit that size.
+//!
+//! Events are made from templates: one is copied, then its random places are overwritten. So all events of a template
+//! have one length and the templates vary; and a planted value has the length of what it replaces.
+
+use crate::Rng;
+
+/// Strings of an event: `s01` to `s62`.
+pub const STRINGS: usize = 62;
+/// Longs of an event: `l1` to `l4`.
+pub const LONGS: usize = 4;
+/// Maps of an event: `m01` to `m23`.
+pub const MAPS: usize = 23;
+/// Lists of maps of an event: `v1` to `v3`.
+pub const LISTS: usize = 3;
+/// Queries are spread over the first so many of the strings.
+pub const QUERY_FIELDS: usize = 50;
+/// The most queries that can be told apart by their values.
+pub const QUERIES_MAX: usize = QUERY_FIELDS * VALUES_PER_FIELD;
+
+/// Three characters of [`LETTERS`].
+const VALUES_PER_FIELD: usize = 32 * 32 * 32;
+/// Planted values begin with this, random ones never hold it: nothing matches by accident.
+const PLANTED: u8 = b'Q';
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+const UUID_FIELDS: usize = 4;
+const TEMPLATES: usize = 64;
+
+/// What a random place is filled with.
+#[derive(Debug, Clone, Copy)]
+enum Fill {
+    Letters,
+    Hex,
+    Digits,
+}
+
+/// A random place of a template.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    start: usize,
+    len: usize,
+    fill: Fill,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Template {
+    /// One event and a line break.
+    bytes: Vec<u8>,
+    slots: Vec<Slot>,
+    /// Where the text of each string field begins.
+    strings: Vec<usize>,
+}
+
+/// What one query asks for.
+#[derive(Debug, Clone)]
+struct Planted {
+    field: usize,
+    value: Vec<u8>,
+}
+
+/// A stream of such events, and the queries that some of them match.
+///
+/// ```
+/// use swiftwater_testkit::published::PublishedEvents;
+///
+/// let mut events = PublishedEvents::new(42, 1_000, 0.01);
+/// let mut ndjson = Vec::new();
+/// events.write(500, &mut ndjson);
+/// assert_eq!(events.queries().len(), 1_000);
+/// // Query i has matched exactly this many of the events so far:
+/// assert!(events.truth().iter().sum::<u64>() < 50);
+/// ```
+#[derive(Debug, Clone)]
+pub struct PublishedEvents {
+    rng: Rng,
+    templates: Vec<Template>,
+    planted: Vec<Planted>,
+    match_share: f64,
+    truth: Vec<u64>,
+}
+
+impl PublishedEvents {
+    /// Events of which `match_share` match exactly one of `queries` queries, each as often as the others, and the rest
+    /// none. The same arguments give the same events.
+    ///
+    /// # Panics
+    ///
+    /// Above [`QUERIES_MAX`] queries.
+    pub fn new(seed: u64, queries: usize, match_share: f64) -> PublishedEvents {
+        assert!(queries <= QUERIES_MAX, "{queries} queries, at most {QUERIES_MAX} can be told apart");
+        let mut rng = Rng::new(seed);
+        let templates = (0..TEMPLATES).map(|_| template(&mut rng)).collect();
+        let planted = (0..queries).map(|query| planted(query, &mut rng)).collect();
+        PublishedEvents { rng, templates, planted, match_share, truth: vec![0; queries] }
+    }
+
+    /// The text of each query, in the order of [`PublishedEvents::truth`].
+    pub fn queries(&self) -> Vec<String> {
+        self.queries_of("")
+    }
+
+    /// As [`PublishedEvents::queries`], over a named stream.
+    pub fn queries_over(&self, stream: &str) -> Vec<String> {
+        self.queries_of(&format!("{stream}, "))
+    }
+
+    fn queries_of(&self, stream: &str) -> Vec<String> {
+        let text = |planted: &Planted| {
+            let (field, value) = (string_name(planted.field), String::from_utf8_lossy(&planted.value));
+            format!("SELECT * FROM STREAM({stream}MAX, TIME) WHERE {field} = '{value}'")
+        };
+        self.planted.iter().map(text).collect()
+    }
+
+    /// How many of the events written so far match each query.
+    pub fn truth(&self) -> &[u64] {
+        &self.truth
+    }
+
+    /// Appends so many events, each on a line.
+    pub fn write(&mut self, events: usize, out: &mut Vec<u8>) {
+        for _ in 0..events {
+            let template = &self.templates[self.rng.below(self.templates.len())];
+            let start = out.len();
+            out.extend_from_slice(&template.bytes);
+            let event = &mut out[start..];
+            for slot in &template.slots {
+                fill(&mut event[slot.start..slot.start + slot.len], slot.fill, &mut self.rng);
+            }
+            if !self.planted.is_empty() && self.rng.chance(self.match_share) {
+                let query = self.rng.below(self.planted.len());
+                let Planted { field, value } = &self.planted[query];
+                let at = template.strings[*field];
+                event[at..at + value.len()].copy_from_slice(value);
+                self.truth[query] += 1;
+            }
+        }
+    }
+}
+
+#[inline]
+fn fill(place: &mut [u8], with: Fill, rng: &mut Rng) {
+    match with {
+        Fill::Letters => {
+            for chunk in place.chunks_mut(12) {
+                let mut bits = rng.bits();
+                for byte in chunk {
+                    *byte = LETTERS[(bits & 31) as usize];
+                    bits >>= 5;
+                }
+            }
+        }
+        Fill::Hex => {
+            for chunk in place.chunks_mut(16) {
+                let mut bits = rng.bits();
+                for byte in chunk {
+                    *byte = HEX[(bits & 15) as usize];
+                    bits >>= 4;
+                }
+            }
+        }
+        Fill::Digits => {
+            for chunk in place.chunks_mut(8) {
+                let mut bits = rng.bits();
+                for byte in chunk {
+                    *byte = b'0' + (((bits & 255) * 10) >> 8) as u8;
+                    bits >>= 8;
+                }
+            }
+        }
+    }
+}
+
+fn string_name(field: usize) -> String {
+    format!("s{:02}", field + 1)
+}
+
+/// Characters of a string field without a query; those of a field with one are the same in all templates.
+fn string_len(field: usize, rng: &mut Rng) -> usize {
+    if field < UUID_FIELDS {
+        36
+    } else if field < QUERY_FIELDS {
+        4 + field % 7
+    } else {
+        4 + rng.below(7)
+    }
+}
+
+fn planted(query: usize, rng: &mut Rng) -> Planted {
+    let field = query % QUERY_FIELDS;
+    let mut number = query / QUERY_FIELDS;
+    let mut value = vec![PLANTED; string_len(field, rng)];
+    for byte in &mut value[1..4] {
+        *byte = LETTERS[number % 32];
+        number /= 32;
+    }
+    fill(&mut value[4..], Fill::Letters, rng);
+    Planted { field, value }
+}
+
+impl Template {
+    fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn slot(&mut self, len: usize, fill: Fill) {
+        self.slots.push(Slot { start: self.bytes.len(), len, fill });
+        self.bytes.resize(self.bytes.len() + len, b'0');
+    }
+
+    fn string(&mut self, len: usize) {
+        self.text("\"");
+        self.slot(len, Fill::Letters);
+        self.text("\"");
+    }
+
+    /// So many digits; the first is no zero.
+    fn long(&mut self, digits: usize, rng: &mut Rng) {
+        self.bytes.push(rng.pick(b"123456789"));
+        self.slot(digits - 1, Fill::Digits);
+    }
+
+    fn uuid(&mut self) {
+        self.text("\"");
+        for (at, len) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+            if at > 0 {
+                self.text("-");
+            }
+            self.slot(len, Fill::Hex);
+        }
+        self.text("\"");
+    }
+
+    /// `{"a":…,"b":…}`.
+    fn map(&mut self, entries: usize, mut value: impl FnMut(&mut Template)) {
+        self.text("{");
+        for at in 0..entries {
+            let key = ["a", "b", "c"][at % 3];
+            self.text(&format!("{}\"{key}\":", if at > 0 { "," } else { "" }));
+            value(self);
+        }
+        self.text("}");
+    }
+}
+
+fn template(rng: &mut Rng) -> Template {
+    let mut event = Template::default();
+    event.text("{");
+    for field in 0..STRINGS {
+        event.text(&format!("\"{}\":", string_name(field)));
+        event.strings.push(event.bytes.len() + 1);
+        if field < UUID_FIELDS {
+            event.uuid();
+        } else {
+            event.string(string_len(field, rng));
+        }
+        event.text(",");
+    }
+    for long in 0..LONGS {
+        event.text(&format!("\"l{}\":", long + 1));
+        event.long(4 * (long + 1), rng);
+        event.text(",");
+    }
+    for map in 0..MAPS {
+        event.text(&format!("\"m{:02}\":", map + 1));
+        let entries = 1 + rng.below(2);
+        match map % 4 {
+            0 => event.map(entries, |event| event.string(4)),
+            1 => event.map(entries, |event| {
+                event.text("0.");
+                event.slot(4, Fill::Digits);
+            }),
+            2 => event.map(entries, |event| event.long(5, rng)),
+            _ => event.map(entries, |event| event.text(rng.pick(&["true", "false"]))),
+        }
+        event.text(",");
+    }
+    for list in 0..LISTS {
+        event.text(&format!("\"v{}\":[", list + 1));
+        for at in 0..1 + rng.below(2) {
+            event.text(if at > 0 { "," } else { "" });
+            event.map(2, |event| event.string(4));
+        }
+        event.text(if list + 1 < LISTS { "]," } else { "]}\n" });
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn events(seed: u64, queries: usize, share: f64, count: usize) -> (PublishedEvents, Vec<u8>) {
+        let mut events = PublishedEvents::new(seed, queries, share);
+        let mut out = Vec::new();
+        events.write(count, &mut out);
+        (events, out)
+    }
+
+    fn parsed(ndjson: &[u8]) -> Vec<Value> {
+        let lines = ndjson.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn events_have_the_published_shape_and_size() {
+        let (_, out) = events(1, 0, 0.0, 2000);
+        let mean = out.len() / 2000;
+        assert!((1800..1900).contains(&mean), "{mean} bytes an event");
+        for event in parsed(&out) {
+            let fields = event.as_object().unwrap();
+            assert_eq!(fields.len(), 92);
+            assert_eq!(fields.values().filter(|value| value.is_string()).count(), STRINGS);
+            assert_eq!(fields.values().filter(|value| value.is_i64()).count(), LONGS);
+            let maps: Vec<_> = fields.values().filter_map(Value::as_object).collect();
+            assert_eq!(maps.len(), MAPS);
+            for kind in [Value::is_string, Value::is_f64, Value::is_i64, Value::is_boolean] {
+                assert!(maps.iter().filter(|map| map.values().all(kind)).count() >= 5);
+            }
+            let lists: Vec<_> = fields.values().filter_map(Value::as_array).collect();
+            assert_eq!(lists.len(), LISTS);
+            assert!(lists.iter().all(|list| list.iter().all(Value::is_object)));
+            assert_eq!(
+                event["s01"].as_str().unwrap().split('-').map(str::len).collect::<Vec<_>>(),
+                [8, 4, 4, 4, 12]
+            );
+        }
+    }
+
+    #[test]
+    fn same_seed_gives_same_events() {
+        assert_eq!(events(5, 100, 0.1, 50).1, events(5, 100, 0.1, 50).1);
+        assert_ne!(events(5, 100, 0.1, 50).1, events(6, 100, 0.1, 50).1);
+    }
+
+    #[test]
+    fn truth_is_what_the_events_say() {
+        let (generator, out) = events(9, 120, 0.3, 3000);
+        let counted: Vec<u64> = {
+            let events = parsed(&out);
+            let matches = |query: &String| {
+                let (_, condition) = query.split_once(" WHERE ").unwrap();
+                let (field, value) = condition.split_once(" = ").unwrap();
+                events.iter().filter(|event| event[field] == value.trim_matches('\'')).count() as u64
+            };
+            generator.queries().iter().map(matches).collect()
+        };
+        assert_eq!(generator.truth(), counted);
+        let total: u64 = counted.iter().sum();
+        assert!((800..1000).contains(&total), "{total} of 3000 at 30 %");
+    }
+
+    #[test]
+    fn queries_are_all_different_and_spread_over_fifty_fields() {
+        let generator = PublishedEvents::new(3, 20_000, 0.01);
+        let queries = generator.queries();
+        let distinct: std::collections::HashSet<&String> = queries.iter().collect();
+        assert_eq!(distinct.len(), 20_000);
+        for field in 0..QUERY_FIELDS {
+            let start = format!("SELECT * FROM STREAM(MAX, TIME) WHERE {} = ", string_name(field));
+            assert_eq!(queries.iter().filter(|query| query.starts_with(&start)).count(), 400);
+        }
+        assert!(
+            generator.queries_over("load")[0]
+                .starts_with("SELECT * FROM STREAM(load, MAX, TIME) WHERE s01 = 'Q")
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! The project's documents name no file that does not exist.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("testkit lies in crates/testkit").to_owned()
+}
+
+/// The targets of `[text](target)` and `![text](target)` outside code blocks, with their lines from 1.
+fn links(markdown: &str) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut in_code = false;
+    for (at, line) in markdown.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        let mut rest = line;
+        while let Some(open) = rest.find("](") {
+            rest = &rest[open + 2..];
+            let Some(close) = rest.find(')') else { break };
+            links.push((at + 1, &rest[..close]));
+            rest = &rest[close..];
+        }
+    }
+    links
+}
+
+/// The heading's anchor, as code hosts make it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn has_anchor(markdown: &str, wanted: &str) -> bool {
+    markdown.lines().any(|line| line.starts_with('#') && anchor(line) == wanted)
+}
+
+/// What is wrong with the links of one document.
+fn faults(document: &Path, markdown: &str) -> Vec<String> {
+    let folder = document.parent().unwrap_or(Path::new("."));
+    let mut faults = Vec::new();
+    for (line, link) in links(markdown) {
+        if link.contains("://") || link.starts_with("mailto:") {
+            continue;
+        }
+        let (file, wanted) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+        let target = if file.is_empty() { document.to_owned() } else { folder.join(file) };
+        let fault = if !target.exists() {
+            "no such file"
+        } else if let Some(wanted) = wanted
+            && target.extension().is_some_and(|extension| extension == "md")
+            && !has_anchor(&fs::read_to_string(&target).unwrap_or_default(), wanted)
+        {
+            "no such heading"
+        } else {
+            continue;
+        };
+        faults.push(format!("{}:{line}: `{link}`: {fault}", document.display()));
+    }
+    faults
+}
+
+/// Markdown files of the root, of `docs/` and of the rooms.
+fn documents(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if path.is_dir() && depth > 0 && !name.starts_with('.') && name != "target" && name != "node_modules"
+        {
+            documents(&path, depth - 1, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn documents_link_to_what_exists() {
+    let mut found = Vec::new();
+    documents(&root(), 4, &mut found);
+    for expected in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        assert!(found.contains(&root().join(expected)), "no {expected}");
+    }
+    let faults: Vec<String> = found
+        .iter()
+        .flat_map(|document| faults(document, &fs::read_to_string(document).unwrap_or_default()))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn missing_file_is_found() {
+    let document = root().join("README.md");
+    let markdown = "# A heading\nsee [a](Cargo.toml), [b](no/such.file) and [c](https://example.org/x)\n";
+    let found = faults(&document, markdown);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("README.md:2: `no/such.file`: no such file"), "{found:?}");
+}
+
+#[test]
+fn missing_heading_is_found() {
+    let document = root().join("ARCHITECTURE.md");
+    assert_eq!(faults(&document, "[x](CONTRIBUTING.md#build-and-run)"), [""; 0]);
+    assert_eq!(faults(&document, "[x](CONTRIBUTING.md#no-such-heading)").len(), 1);
+}
+
+#[test]
+fn links_in_code_are_no_links() {
+    assert_eq!(links("```\n[a](b)\n```\n[c](d)"), [(4, "d")]);
+}

@@ -1,0 +1,233 @@
+//! The arrows between the rooms of the house (ARCHITECTURE.md), read from `cargo metadata`: down only, never to a room
+//! on the same floor, and every heavy dependency with its owner.
+
+use std::{collections::HashSet, process::Command};
+
+use serde_json::Value;
+
+/// Floors, lowest first. Rooms on one floor do not know each other.
+const FLOORS: [&[&str]; 8] = [
+    &["event"],
+    &["sketch"],
+    &["lang"],
+    &["live"],
+    &["log", "store", "search", "kafka", "views", "sql", "sinks"],
+    &["engine"],
+    &["server"],
+    &["cli"],
+];
+
+/// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
+const TESTKIT_KNOWS: [&str; 3] = ["event", "lang", "live"];
+
+/// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
+const OWNERS: [(&str, &[&str]); 24] = [
+    ("anyhow", &["cli", "bench"]),
+    ("arrow", &["sql"]),
+    ("arrow-*", &["event", "sketch", "live", "store", "views", "sql"]),
+    ("axum*", &["server"]),
+    ("clap*", &["cli", "bench"]),
+    ("datafusion", &["sql"]),
+    ("datafusion-*", &["sketch", "live", "store", "search", "sql"]),
+    ("datasketches", &["sketch"]),
+    ("deltalake*", &["store"]),
+    ("fjall", &["views"]),
+    ("hyper*", &["server", "cli", "bench"]),
+    ("indicatif", &["cli", "bench"]),
+    ("mimalloc", &["cli", "bench"]),
+    ("object_store", &["store"]),
+    ("parquet", &["store", "sql"]),
+    ("rdkafka*", &["kafka"]),
+    ("rocksdb", &["views"]),
+    ("rust-embed", &["server"]),
+    ("simdutf8", &["event"]),
+    ("sonic-rs", &["event"]),
+    ("tantivy", &["search"]),
+    ("tokio*", &["kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench"]),
+    ("tower*", &["server"]),
+    ("tungstenite", &["server", "cli", "bench"]),
+];
+
+/// What a dependency is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Code,
+    Tests,
+}
+
+/// A member of the workspace.
+#[derive(Debug)]
+struct Package {
+    name: String,
+    dependencies: Vec<(String, Use)>,
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// Why `from` may not depend on `to`, both rooms; `None` if it may.
+fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
+    let fault = |why: &str| Some(format!("`{from}` depends on `{to}`: {why}"));
+    match (from, to) {
+        ("bench", _) => None,
+        (_, "bench") => fault("nothing depends on the benchmarks"),
+        ("testkit", _) => {
+            if TESTKIT_KNOWS.contains(&to) {
+                None
+            } else {
+                fault("testkit knows event, lang and live at most")
+            }
+        }
+        (_, "testkit") if wanted_for == Use::Tests => None,
+        (_, "testkit") => fault("testkit is for tests: name it in [dev-dependencies]"),
+        _ => match (floor(from), floor(to)) {
+            (Some(above), Some(below)) if above > below => None,
+            (Some(above), Some(below)) if above == below => fault("they are on one floor"),
+            (Some(_), Some(_)) => fault("it is above"),
+            (None, _) => fault("the first is no room that this test knows"),
+            (_, None) => fault("the second is no room that this test knows"),
+        },
+    }
+}
+
+/// Whether an entry of [`OWNERS`] is about a crate.
+fn is_about(entry: &str, name: &str) -> bool {
+    match entry.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == entry,
+    }
+}
+
+fn faults(packages: &[Package]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for package in packages {
+        let Some(room) = package.name.strip_prefix("swiftwater-") else {
+            faults.push(format!("`{}`: packages are named swiftwater-ROOM", package.name));
+            continue;
+        };
+        if floor(room).is_none() && !["testkit", "bench"].contains(&room) {
+            faults.push(format!("`{room}` is no room that this test knows: give it a floor"));
+        }
+        for (name, wanted_for) in &package.dependencies {
+            if let Some(to) = name.strip_prefix("swiftwater-") {
+                faults.extend(arrow_fault(room, to, *wanted_for));
+                continue;
+            }
+            let entry = OWNERS.iter().find(|(entry, _)| is_about(entry, name));
+            if let Some((_, owners)) = entry
+                && *wanted_for == Use::Code
+                && !owners.contains(&room)
+            {
+                faults.push(format!("`{room}` depends on `{name}`, which belongs to {}", owners.join(", ")));
+            }
+        }
+    }
+    faults
+}
+
+fn package(value: &Value) -> Package {
+    let dependencies = value["dependencies"].as_array().into_iter().flatten();
+    Package {
+        name: value["name"].as_str().unwrap_or_default().to_owned(),
+        dependencies: dependencies
+            .map(|dependency| {
+                let wanted_for = if dependency["kind"] == "dev" { Use::Tests } else { Use::Code };
+                (dependency["name"].as_str().unwrap_or_default().to_owned(), wanted_for)
+            })
+            .collect(),
+    }
+}
+
+fn workspace() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    metadata["packages"].as_array().expect("it lists packages").iter().map(package).collect()
+}
+
+fn made_up(name: &str, dependencies: &[(&str, Use)]) -> Package {
+    Package {
+        name: format!("swiftwater-{name}"),
+        dependencies: dependencies
+            .iter()
+            .map(|(name, wanted_for)| ((*name).to_owned(), *wanted_for))
+            .collect(),
+    }
+}
+
+fn faults_of(name: &str, dependency: &str, wanted_for: Use) -> Vec<String> {
+    faults(&[made_up(name, &[(dependency, wanted_for)])])
+}
+
+#[test]
+fn arrows_of_the_workspace_point_down() {
+    let packages = workspace();
+    let names: HashSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    for expected in ["event", "lang", "live", "engine", "server", "cli", "testkit", "bench"] {
+        assert!(names.contains(format!("swiftwater-{expected}").as_str()), "no `{expected}` in {names:?}");
+    }
+    let faults = faults(&packages);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn arrow_down_is_right() {
+    assert_eq!(faults_of("live", "swiftwater-event", Use::Code), [""; 0]);
+    assert_eq!(faults_of("cli", "swiftwater-engine", Use::Code), [""; 0]);
+    assert_eq!(faults_of("sql", "swiftwater-sketch", Use::Code), [""; 0]);
+}
+
+#[test]
+fn arrow_up_is_wrong_even_for_tests() {
+    assert_eq!(faults_of("event", "swiftwater-lang", Use::Code), ["`event` depends on `lang`: it is above"]);
+    assert_eq!(
+        faults_of("live", "swiftwater-engine", Use::Tests),
+        ["`live` depends on `engine`: it is above"]
+    );
+}
+
+#[test]
+fn arrow_sideways_is_wrong() {
+    assert_eq!(
+        faults_of("store", "swiftwater-sql", Use::Code),
+        ["`store` depends on `sql`: they are on one floor"]
+    );
+}
+
+#[test]
+fn unknown_room_is_wrong() {
+    assert_eq!(
+        faults_of("utils", "serde", Use::Code),
+        ["`utils` is no room that this test knows: give it a floor"]
+    );
+    assert_eq!(faults(&[Package { name: "helpers".to_owned(), dependencies: Vec::new() }]).len(), 1);
+    assert_eq!(faults_of("cli", "swiftwater-common", Use::Code).len(), 1);
+}
+
+#[test]
+fn testkit_is_for_tests_and_knows_little() {
+    assert_eq!(faults_of("live", "swiftwater-testkit", Use::Tests), [""; 0]);
+    assert_eq!(faults_of("live", "swiftwater-testkit", Use::Code).len(), 1);
+    assert_eq!(faults_of("bench", "swiftwater-testkit", Use::Code), [""; 0]);
+    assert_eq!(faults_of("testkit", "swiftwater-lang", Use::Code), [""; 0]);
+    assert_eq!(faults_of("testkit", "swiftwater-engine", Use::Tests).len(), 1);
+    assert_eq!(faults_of("cli", "swiftwater-bench", Use::Tests).len(), 1);
+}
+
+#[test]
+fn heavy_dependency_has_its_owner() {
+    assert_eq!(faults_of("server", "axum", Use::Code), [""; 0]);
+    assert_eq!(faults_of("live", "tokio", Use::Code).len(), 1);
+    assert_eq!(faults_of("live", "tokio", Use::Tests), [""; 0]);
+    assert_eq!(
+        faults_of("engine", "anyhow", Use::Code),
+        ["`engine` depends on `anyhow`, which belongs to cli, bench"]
+    );
+    assert_eq!(faults_of("engine", "arrow-array", Use::Code).len(), 1);
+    assert_eq!(faults_of("live", "arrow", Use::Code), ["`live` depends on `arrow`, which belongs to sql"]);
+}
