@@ -283,11 +283,9 @@ pub(crate) fn is_name_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a name needs no quotes.
-pub(crate) fn is_plain_name(name: &str, dialect: Dialect) -> bool {
-    name.chars().next().is_some_and(is_name_start)
-        && name.chars().all(is_name_part)
-        && !Keyword::of(name).is_some_and(|keyword| keyword.is_reserved(dialect))
+/// Whether this would be read as one word, of the language or not.
+pub(crate) fn is_word(text: &str) -> bool {
+    text.chars().next().is_some_and(is_name_start) && text.chars().all(is_name_part)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod plan;
 mod schema;
 
 mod ast;
+mod explain;
 mod keyword;
 mod lexer;
 mod names;

@@ -8,9 +8,8 @@ use std::fmt::{self, Display, Write};
 use swiftwater_event::{Path, Step, Type};
 
 use crate::{
-    Dialect,
     keyword::Keyword,
-    lexer::is_plain_name,
+    lexer::is_word,
     names::comparison_text,
     numbers,
     parser::level,
@@ -222,13 +221,11 @@ fn write_steps(f: &mut fmt::Formatter<'_>, path: &Path) -> fmt::Result {
     for (at, step) in path.steps().iter().enumerate() {
         match step {
             // Any word of the language is quoted: some that are not reserved have a meaning in places.
-            Step::Key(key)
-                if at == 0 && is_plain_name(key, Dialect::Native) && Keyword::of(key).is_none() =>
-            {
+            Step::Key(key) if at == 0 && is_word(key) && Keyword::of(key).is_none() => {
                 f.write_str(key)?;
             }
             Step::Key(key) if at == 0 => write_quoted(f, key, '"')?,
-            Step::Key(key) if is_plain_name(key, Dialect::Native) => write!(f, ".{key}")?,
+            Step::Key(key) if is_word(key) => write!(f, ".{key}")?,
             Step::Key(key) => {
                 f.write_str("[")?;
                 write_quoted(f, key, '\'')?;
@@ -264,6 +261,7 @@ fn write_element(f: &mut fmt::Formatter<'_>, base: &Expr, step: &Expr) -> fmt::R
     }
     match root {
         Expr::Path { path, .. } => write_steps(f, path)?,
+        Expr::Slot(place) => write!(f, "#{place}")?,
         other => write!(f, "({other})")?,
     }
     for step in steps.iter().rev() {

@@ -1,8 +1,19 @@
-//! Declared types of a stream's fields.
+//! Declared types of a stream's fields, and the file that declares them.
+//!
+//! ```text
+//! {"carrier": "STRING", "delays": "LIST[LONG]"}                        ours
+//! [{"name": "carrier", "type": "STRING", "description": "…"}, …]       Bullet's; what else it says is passed over
+//! ```
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, SeqAccess, Visitor},
+};
 use swiftwater_event::Type;
+
+use crate::{keyword::did_you_mean, lexer::short};
 
 /// The fields that are known to have a type. In the Bullet dialect a query may name no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +35,18 @@ impl Schema {
         Schema { fields: fields.into_iter().collect() }
     }
 
+    /// Reads a schema file in either form; see the head of this module.
+    pub fn from_json(text: &str) -> Result<Schema, SchemaError> {
+        let fields: Fields = serde_json::from_str(text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            // serde_json's text ends in the place, which stands first in ours.
+            let text = error.to_string();
+            let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+            SchemaError { message: format!("{line}:{column}: {what}") }
+        })?;
+        Ok(Schema { fields: fields.0 })
+    }
+
     /// The declared type of a field.
     pub fn field(&self, name: &str) -> Option<&Type> {
         self.fields.get(name)
@@ -32,5 +55,116 @@ impl Schema {
     /// All fields, by name.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Type)> {
         self.fields.iter().map(|(name, ty)| (&**name, ty))
+    }
+}
+
+/// The fields of a file. Read by hand so that faults within it have a line and column.
+#[derive(Default)]
+struct Fields(BTreeMap<Box<str>, Type>);
+
+impl Fields {
+    fn insert<E: Error>(&mut self, name: String, ty: &str) -> Result<(), E> {
+        if name.is_empty() {
+            return Err(E::custom("a field's name cannot be empty"));
+        }
+        let parsed = match ty.trim() {
+            // Bullet's word for containers of mixed or no elements.
+            ty if ty.to_ascii_uppercase().starts_with("UNKNOWN") => Type::Any,
+            ty => Type::parse(ty).map_err(|error| {
+                const TYPES: [&str; 6] = ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE"];
+                let near =
+                    did_you_mean(ty, TYPES).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
+                E::custom(format!("field `{}`: {error}{near}", short(&name)))
+            })?,
+        };
+        match self.0.insert(name.as_str().into(), parsed) {
+            Some(_) => Err(E::custom(format!("field `{}` is declared twice", short(&name)))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        deserializer.deserialize_any(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of fields and their types, or a list of objects with `name` and `type`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::default();
+        while let Some((name, ty)) = map.next_entry::<String, String>()? {
+            fields.insert(name, &ty)?;
+        }
+        Ok(fields)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Fields, A::Error> {
+        #[derive(Deserialize)]
+        struct Declared {
+            name: String,
+            #[serde(rename = "type")]
+            ty: String,
+        }
+        let mut fields = Fields::default();
+        while let Some(field) = seq.next_element::<Declared>()? {
+            fields.insert(field.name, &field.ty)?;
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let shown = match Schema::from_json(text) {
+            Ok(schema) => {
+                schema.fields().map(|(name, ty)| format!("{name} {ty}")).collect::<Vec<_>>().join(", ")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        check("{}", "");
+        check(r#"{"b": "long", "a": "LIST[MAP[STRING]]"}"#, "a LIST[MAP[STRING]], b LONG");
+        check(
+            r#"[{"name": "m", "type": "STRING_MAP_LIST", "description": "x", "subFields": []}]"#,
+            "m LIST[MAP[STRING]]",
+        );
+        check(
+            r#"[{"name": "u", "type": "UNKNOWN_MAP"}, {"name": "t", "type": "TIMESTAMP"}]"#,
+            "t TIMESTAMP, u ANY",
+        );
+    }
+
+    #[test]
+    fn faults_tell_their_place() {
+        check(
+            "{\"a\": \"LONG\",\n \"b\": \"STRNG\"}",
+            "2:14: field `b`: no type `STRNG` (did you mean STRING?)",
+        );
+        check("{\"a\": \"LONG\", \"a\": \"LONG\"}", "1:26: field `a` is declared twice");
+        check("{\"\": \"LONG\"}", "1:12: a field's name cannot be empty");
+        check("{\"a\": 5}", "1:7: invalid type: integer `5`, expected a string");
+        check("[{\"name\": \"a\"}]", "1:14: missing field `type`");
+        check("{\"a\": \"LONG\"", "1:12: EOF while parsing an object");
+        check(
+            "5",
+            "1:1: invalid type: integer `5`, expected an object of fields and their types, or a list of objects with \
+             `name` and `type`",
+        );
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The cases are read from the reference beside the project; without it the test says that it skipped them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
 use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;

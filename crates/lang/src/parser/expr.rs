@@ -4,15 +4,13 @@
 //! `+ -`, `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS [NOT] NULL are the tightest.
 //! All operators associate to the left.
 
-use swiftwater_event::Type;
-
-use super::{DEPTH_MAX, Parsed, Parser};
+use super::{DEPTH_MAX, Parsed, Parser, call::BUILTINS};
 use crate::{
     Dialect,
     ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
-    keyword::{Keyword, did_you_mean},
-    lexer::{Symbol, TokenKind, short},
-    plan::{AggregateFunction, Comparison, Literal, Quantifier},
+    keyword::Keyword,
+    lexer::{Symbol, TokenKind},
+    plan::{Comparison, Literal, Quantifier},
     source::{Fault, Span},
 };
 
@@ -36,34 +34,6 @@ pub(crate) mod level {
     pub(crate) const BULLET_IS: u8 = 14;
     pub(crate) const UNARY: u8 = 15;
 }
-
-/// The functions by name.
-const BUILTINS: [(Keyword, Builtin); 16] = [
-    (Keyword::SizeIs, Builtin::SizeIs),
-    (Keyword::SizeOf, Builtin::SizeOf),
-    (Keyword::ContainsKey, Builtin::ContainsKey),
-    (Keyword::ContainsValue, Builtin::ContainsValue),
-    (Keyword::Filter, Builtin::Filter),
-    (Keyword::If, Builtin::If),
-    (Keyword::Coalesce, Builtin::Coalesce),
-    (Keyword::Abs, Builtin::Abs),
-    (Keyword::Trim, Builtin::Trim),
-    (Keyword::Lower, Builtin::Lower),
-    (Keyword::Upper, Builtin::Upper),
-    (Keyword::Substring, Builtin::Substring),
-    (Keyword::Substr, Builtin::Substring),
-    (Keyword::UnixTimestamp, Builtin::UnixTimestamp),
-    (Keyword::Hash, Builtin::Hash),
-    (Keyword::Between, Builtin::Between),
-];
-
-const AGGREGATES: [(Keyword, AggregateFunction); 5] = [
-    (Keyword::Count, AggregateFunction::Count),
-    (Keyword::Sum, AggregateFunction::Sum),
-    (Keyword::Avg, AggregateFunction::Avg),
-    (Keyword::Min, AggregateFunction::Min),
-    (Keyword::Max, AggregateFunction::Max),
-];
 
 /// An operator that follows its left operand.
 enum Infix {
@@ -100,7 +70,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn node(&self, kind: NodeKind, span: Span) -> Parsed<Node> {
+    pub(super) fn node(&self, kind: NodeKind, span: Span) -> Parsed<Node> {
         let mut node = Node { kind, span, depth: 1 };
         let mut deepest = 0;
         node.children(&mut |child| deepest = deepest.max(child.depth));
@@ -465,7 +435,7 @@ impl Parser<'_> {
     }
 
     /// Operands up to the closing mark, at least one.
-    fn operands(&mut self, close: Symbol) -> Parsed<Vec<Node>> {
+    pub(super) fn operands(&mut self, close: Symbol) -> Parsed<Vec<Node>> {
         let mut operands = vec![self.expression()?];
         while self.take_symbol(Symbol::Comma) {
             operands.push(self.expression()?);
@@ -475,206 +445,6 @@ impl Parser<'_> {
         } else {
             Err(self.expected(&format!("`,` or `{}`", close.text())))
         }
-    }
-
-    // ---- functions
-
-    fn is_call(&self) -> bool {
-        if self.symbol_at(1) != Some(Symbol::LeftParen) {
-            return false;
-        }
-        match self.kind() {
-            TokenKind::Word(None) => true,
-            TokenKind::Word(Some(keyword)) => {
-                use Keyword::{Between, Cast, CumFreq, Explode, Freq, Now, Quantile, SizeOf, Top};
-                matches!(keyword, Cast | CumFreq | Explode | Freq | Now | Quantile | SizeOf | Top | Between)
-                    || BUILTINS.iter().any(|(name, _)| name == keyword)
-                    || AGGREGATES.iter().any(|(name, _)| name == keyword)
-                    || !keyword.is_reserved(self.dialect)
-            }
-            _ => false,
-        }
-    }
-
-    fn call(&mut self, start: Span) -> Parsed<Node> {
-        let word = self.word(start).to_owned();
-        let keyword = self.keyword_at(0);
-        if let Some(Keyword::CumFreq | Keyword::Explode | Keyword::Freq | Keyword::Quantile | Keyword::Top) =
-            keyword
-        {
-            return Err(Fault::not_yet(start, &word.to_uppercase()));
-        }
-        self.advance();
-        self.advance();
-        if keyword == Some(Keyword::Cast) {
-            let operand = self.expression()?;
-            self.expect_keyword(Keyword::As)?;
-            let type_start = self.span();
-            let ty = self.type_name()?;
-            if ty.depth() > 0 || ty == Type::Any {
-                let span = type_start.to(self.last_span());
-                return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))
-                    .hint("CAST is to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
-            }
-            self.expect_symbol(Symbol::RightParen)?;
-            return self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()));
-        }
-        if keyword == Some(Keyword::Now) {
-            self.expect_symbol(Symbol::RightParen)?;
-            return self.node(NodeKind::Now, start.to(self.last_span()));
-        }
-        if let Some((_, function)) = AGGREGATES.iter().find(|(name, _)| Some(*name) == keyword) {
-            return self.aggregate(*function, start);
-        }
-        let native = self.dialect == Dialect::Native;
-        let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
-        let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
-            let all = BUILTINS.iter().map(|(name, _)| name).chain(AGGREGATES.iter().map(|(name, _)| name));
-            let near = did_you_mean(&word, all.map(|name| name.text()));
-            let fault = Fault::at(start, format!("no function `{}`", short(&word)));
-            return Err(match near {
-                Some(near) => fault.hint(format!("Did you mean {near}?")),
-                None => fault,
-            });
-        };
-        let args = if self.take_symbol(Symbol::RightParen) {
-            Vec::new()
-        } else {
-            self.operands(Symbol::RightParen)?
-        };
-        let span = start.to(self.last_span());
-        let (fewest, most) = builtin.arity();
-        if args.len() < fewest || args.len() > most {
-            let takes = match (fewest, most) {
-                (1, 1) => "1 argument".to_owned(),
-                (1, usize::MAX) => "at least 1 argument".to_owned(),
-                (fewest, most) if fewest == most => format!("{fewest} arguments"),
-                (fewest, most) => format!("{fewest} to {most} arguments"),
-            };
-            let message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
-            // Not fatal: the arguments may have faults of their own, and other clauses too.
-            self.faults.push(Fault::at(span, message));
-        }
-        self.node(NodeKind::Call(*builtin, args), span)
-    }
-
-    fn aggregate(&mut self, function: AggregateFunction, start: Span) -> Parsed<Node> {
-        if self.is_keyword(Keyword::Distinct) {
-            let what = format!("{}(DISTINCT …)", self.word(start).to_uppercase());
-            return Err(Fault::not_yet(start.to(self.span()), &what));
-        }
-        let argument = if function == AggregateFunction::Count && self.take_symbol(Symbol::Star) {
-            None
-        } else if function == AggregateFunction::Count && self.dialect == Dialect::Bullet {
-            return Err(self.expected("`*` or DISTINCT"));
-        } else if self.is_symbol(Symbol::RightParen) {
-            let what =
-                if function == AggregateFunction::Count { "`*` or an expression" } else { "an expression" };
-            return Err(self.expected(what));
-        } else {
-            Some(Box::new(self.expression()?))
-        };
-        self.expect_symbol(Symbol::RightParen)?;
-        if self.is_keyword(Keyword::Filter) && self.symbol_at(1) == Some(Symbol::LeftParen) {
-            return Err(Fault::not_yet(self.span(), "FILTER (WHERE …) behind an aggregate")
-                .hint("Aggregate over `CASE WHEN condition THEN value END` instead."));
-        }
-        self.node(NodeKind::Aggregate { function, argument }, start.to(self.last_span()))
-    }
-
-    fn case(&mut self, start: Span) -> Parsed<Node> {
-        self.advance();
-        let operand = if self.is_keyword(Keyword::When) { None } else { Some(Box::new(self.expression()?)) };
-        let mut arms = Vec::new();
-        while self.take_keyword(Keyword::When) {
-            let when = self.expression()?;
-            self.expect_keyword(Keyword::Then)?;
-            arms.push((when, self.expression()?));
-        }
-        if arms.is_empty() {
-            return Err(self.expected_word(&[Keyword::When]));
-        }
-        let otherwise =
-            if self.take_keyword(Keyword::Else) { Some(Box::new(self.expression()?)) } else { None };
-        if !self.take_keyword(Keyword::End) {
-            return Err(self.expected_word(if otherwise.is_some() {
-                &[Keyword::End]
-            } else {
-                &[Keyword::When, Keyword::Else, Keyword::End]
-            }));
-        }
-        self.node(NodeKind::Case { operand, arms, otherwise }, start.to(self.last_span()))
-    }
-
-    // ---- types
-
-    /// `LONG`, `LIST[MAP[STRING]]`, `TIMESTAMP(MS)`.
-    fn type_name(&mut self) -> Parsed<Type> {
-        let start = self.span();
-        if !matches!(self.kind(), TokenKind::Word(_)) {
-            return Err(self.expected("a type"));
-        }
-        let mut text = self.word(start).to_uppercase();
-        self.advance();
-        let mut open = 0;
-        while (text.ends_with("LIST") || text.ends_with("MAP")) && self.is_symbol(Symbol::LeftBracket) {
-            open += 1;
-            if open > 2 {
-                return Err(Fault::at(start.to(self.span()), "a type nests at most two levels deep"));
-            }
-            self.advance();
-            if !matches!(self.kind(), TokenKind::Word(_)) {
-                return Err(self.expected("a type"));
-            }
-            text.push('[');
-            text.push_str(&self.word(self.span()).to_uppercase());
-            self.advance();
-        }
-        if text.ends_with("TIMESTAMP") && self.is_symbol(Symbol::LeftParen) {
-            self.advance();
-            text.push('(');
-            text.push_str(&self.word(self.span()).to_uppercase());
-            self.advance();
-            self.expect_symbol(Symbol::RightParen)?;
-            text.push(')');
-        }
-        for _ in 0..open {
-            self.expect_symbol(Symbol::RightBracket)?;
-            text.push(']');
-        }
-        let span = start.to(self.last_span());
-        let ty = Type::parse(&text).map_err(|error| {
-            const TYPES: [&str; 9] =
-                ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "LIST", "MAP", "TIMESTAMP"];
-            let fault = Fault::at(span, error.to_string());
-            match did_you_mean(&text, TYPES) {
-                Some(near) => fault.hint(format!("Did you mean {near}?")),
-                None => {
-                    fault.hint("Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, LIST[…] and MAP[…].")
-                }
-            }
-        })?;
-        if !has_bullet_shape(&ty) {
-            return Err(Fault::at(span, format!("there is no type {ty}"))
-                .hint("A LIST or MAP holds primitives, or maps of primitives."));
-        }
-        let has_timestamp = text.contains("TIMESTAMP") || ty == Type::Any;
-        if self.dialect == Dialect::Bullet && has_timestamp {
-            return Err(Fault::at(span, format!("Bullet's dialect has no type {ty}")));
-        }
-        Ok(ty)
-    }
-}
-
-/// Whether a type is one of those that the language has: not a list of lists, nor a map of lists.
-fn has_bullet_shape(ty: &Type) -> bool {
-    match ty {
-        Type::Any | Type::Primitive(_) => true,
-        Type::List(inner) | Type::Map(inner) => match &**inner {
-            Type::List(_) => false,
-            Type::Map(innermost) => innermost.depth() == 0,
-            _ => true,
-        },
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tokens to syntax tree: the clauses of a statement. Expressions are in [`expr`], windows in [`window`].
+//! Tokens to syntax tree: the clauses of a statement. Expressions are in [`expr`], calls in [`call`],
+//! types in [`types`], windows in [`window`].
 //!
 //! Recursive descent. A fault in one clause is noted and parsing goes on with the next clause, so faults of several
 //! clauses are reported together.
@@ -9,7 +10,9 @@
 //! item = * | expression [[AS] name]
 //! ```
 
+mod call;
 mod expr;
+mod types;
 mod window;
 
 pub(crate) use expr::level;
@@ -41,7 +44,7 @@ pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Statement, Vec<Fault
             Fault::whole("the query is empty").hint("A query begins like `SELECT * FROM STREAM()`."),
         ]);
     }
-    let mut parser = Parser { text, dialect, tokens, at: 0, nesting: 0, faults: Vec::new() };
+    let mut parser = Parser { text, dialect, tokens, at: 0, clause_start: 0, nesting: 0, faults: Vec::new() };
     match parser.statement() {
         Ok(statement) if parser.faults.is_empty() => Ok(statement),
         Ok(_) => Err(parser.faults),
@@ -68,6 +71,8 @@ struct Parser<'a> {
     dialect: Dialect,
     tokens: Vec<Token>,
     at: usize,
+    /// The first token of the clause that is being read.
+    clause_start: usize,
     /// Calls of `expression` within each other, at most `DEPTH_MAX`.
     nesting: usize,
     faults: Vec<Fault>,
@@ -188,13 +193,26 @@ impl Parser<'_> {
     /// Notes the fault, if any, and skips to the next clause.
     fn recover<T>(&mut self, parsed: Parsed<T>) -> Option<T> {
         match parsed {
-            Ok(value) => Some(value),
+            Ok(value) => {
+                self.clause_start = self.at;
+                Some(value)
+            }
             Err(fault) => {
                 self.faults.push(fault);
                 self.nesting = 0;
-                while *self.kind() != TokenKind::End && !self.at_clause() && !self.is_keyword(Keyword::From) {
+                // What stands in parentheses that the clause opened belongs to it.
+                let mut open = 0_i64;
+                for token in &self.tokens[self.clause_start..self.at] {
+                    open += parens(&token.kind);
+                }
+                while *self.kind() != TokenKind::End {
+                    if open <= 0 && (self.at_clause() || self.is_keyword(Keyword::From)) {
+                        break;
+                    }
+                    open += parens(self.kind());
                     self.advance();
                 }
+                self.clause_start = self.at;
                 None
             }
         }
@@ -493,6 +511,14 @@ impl Parser<'_> {
                 .hint("Write `STREAM()` for the server's default stream."));
         }
         StreamName::new(&name.text).map_err(|error| Fault::at(name.span, error.to_string()))
+    }
+}
+
+fn parens(token: &TokenKind) -> i64 {
+    match token {
+        TokenKind::Symbol(Symbol::LeftParen) => 1,
+        TokenKind::Symbol(Symbol::RightParen) => -1,
+        _ => 0,
     }
 }
 

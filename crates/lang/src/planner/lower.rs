@@ -352,6 +352,9 @@ impl Planner<'_> {
     }
 
     fn name(&mut self, node: &Node, name: &Name, root: Option<&Type>, scope: Scope) -> Option<Typed> {
+        if scope.is_group() && self.keys_are_faulty {
+            return None;
+        }
         if scope.is_group() {
             let what =
                 format!("`{}` is neither a key of the groups nor within an aggregate", short(&name.text));

@@ -53,6 +53,7 @@ pub(crate) fn plan(
         naming: 0,
         is_group: ast.distinct.is_some() || ast.group_by.is_some() || has_aggregates(ast),
         keys: Vec::new(),
+        keys_are_faulty: false,
         aggregates: Vec::new(),
     };
     let query = planner.query(text, ast);
@@ -103,6 +104,8 @@ struct Planner<'a> {
     /// There is GROUP BY, DISTINCT or an aggregate.
     is_group: bool,
     keys: Vec<Typed>,
+    /// So that a name that is no key may be one that has a fault.
+    keys_are_faulty: bool,
     aggregates: Vec<Aggregate>,
 }
 
@@ -315,9 +318,11 @@ impl<'a> Planner<'a> {
             }
             None => (Vec::new(), ""),
         };
+        let faults = self.faults.len();
         for node in nodes {
             self.key_of(node, clause);
         }
+        self.keys_are_faulty = self.faults.len() > faults;
         let columns = self.output_columns();
         let having =
             ast.having.as_ref().and_then(|having| self.condition(&having.node, Scope::GroupResult, "HAVING"));
