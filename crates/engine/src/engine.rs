@@ -1,11 +1,28 @@
 //! The face of the engine.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
-use swiftwater_event::{Clock, EventBatch, Position, StreamName};
-use swiftwater_lang::{Dialect, Schema};
+use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
+use swiftwater_lang::{Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, plan::Statement};
+use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
+use tracing::info;
 
-use crate::{Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus};
+use crate::{
+    Counts, Emit, EndReason, EngineConfig, EngineError, Metrics, QueryCost, QueryId, QueryMeta, QueryStatus,
+    StreamStatus,
+    id::query_id,
+    mailbox::{Finished, Mailbox},
+    running::{QueryHandle, Running},
+    shared::{Errand, Shared},
+    stream::lock,
+};
 
 /// Who asks. Every call into the engine carries one, so that rights can be checked where things are done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,146 +69,412 @@ pub struct SubmitOptions {
     pub schema: Option<Arc<Schema>>,
 }
 
-/// A running engine. Clones are the same engine.
+/// A running engine. Clones are the same engine; it stops with [`Engine::shutdown`], or with the process.
 #[derive(Clone)]
 pub struct Engine {
-    _shared: Arc<EngineConfig>,
+    shared: Arc<Shared>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 /// The reading end of a standing query. Dropping it ends the query, unless it is detached.
 pub struct Subscription {
-    _query: Arc<QueryMeta>,
+    shared: Arc<Shared>,
+    handle: Arc<QueryHandle>,
 }
 
 impl Engine {
-    /// Starts shards, collector and ticker.
+    /// Starts shards and ticker. `config.shards` 0 means one per core.
     pub fn start(config: EngineConfig, clock: Arc<dyn Clock>) -> Engine {
-        unimplemented!()
+        let config = with_shards(config);
+        let (shared, inbox) = Shared::new(config, clock);
+        let shared = Arc::new(shared);
+        let mut threads = Vec::new();
+        for number in 0..shared.config.shards {
+            let shared = Arc::clone(&shared);
+            threads.push(spawn(&format!("shard-{number}"), move || shared.run_shard(number)));
+        }
+        let ticking = Arc::clone(&shared);
+        threads.push(spawn("ticker", move || ticking.run_ticker(&inbox)));
+        Engine { shared, threads: Arc::new(Mutex::new(threads)) }
     }
 
     /// The settings that hold.
     pub fn config(&self) -> &EngineConfig {
-        unimplemented!()
+        &self.shared.config
     }
 
     /// The clock that the engine was given.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        unimplemented!()
+        &self.shared.clock
     }
 
     /// Appends checked events to a stream, which comes to be with its first one; waits while too many bytes wait to be
     /// looked at. An empty batch only counts its rejections. Answers the position after them.
     pub async fn append(
         &self,
-        principal: &Principal,
+        _principal: &Principal,
         stream: &StreamName,
         batch: EventBatch,
         options: AppendOptions,
     ) -> Result<Position, EngineError> {
-        unimplemented!()
+        if !batch.is_empty() {
+            self.shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
+        }
+        self.put(stream, batch, &options)
     }
 
     /// As [`Engine::append`], for a thread that may wait.
     pub fn append_blocking(
         &self,
-        principal: &Principal,
+        _principal: &Principal,
         stream: &StreamName,
         batch: EventBatch,
         options: AppendOptions,
     ) -> Result<Position, EngineError> {
-        unimplemented!()
+        if !batch.is_empty() {
+            self.shared.pending.enter_blocking(batch.bytes().len()).map_err(|_| EngineError::ShuttingDown)?;
+        }
+        self.put(stream, batch, &options)
     }
 
-    /// Lets a query stand. It sees the events appended after this returns (and may see some that are being looked at).
+    fn put(&self, name: &StreamName, batch: EventBatch, options: &AppendOptions) -> Result<Position, EngineError> {
+        let shared = &self.shared;
+        let position = |offset| Position { source: name.as_str().into(), partition: 0, offset: Offset(offset) };
+        if batch.is_empty() {
+            let Some(stream) = shared.find_stream(name) else { return Ok(position(0)) };
+            stream.count_rejected(options.rejected);
+            return Ok(position(stream.status(0).position));
+        }
+        let bytes = batch.bytes().len();
+        let stream = shared.stream(name).inspect_err(|_| shared.pending.leave(bytes))?;
+        stream.count_rejected(options.rejected);
+        let now_micros = shared.clock.now_micros();
+        let sent = options.sent_micros.unwrap_or(0);
+        let (offset, is_new_in_line) =
+            stream.append(batch, now_micros.div_euclid(1000), now_micros, sent, options.source_sample);
+        if is_new_in_line {
+            shared.put_in_line(stream);
+        }
+        Ok(position(offset))
+    }
+
+    /// Lets a query stand. It sees the events appended after this returns (and may see some that are waiting).
     pub fn submit(
         &self,
-        principal: &Principal,
+        _principal: &Principal,
         text: &str,
         options: SubmitOptions,
     ) -> Result<Subscription, EngineError> {
-        unimplemented!()
+        let shared = &self.shared;
+        let refused = || shared.totals.refused.fetch_add(1, Ordering::Relaxed);
+        let result = self.let_stand(text, &options).inspect_err(|_| {
+            refused();
+        });
+        if result.is_ok() {
+            shared.totals.submitted.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, EngineError> {
+        let shared = &self.shared;
+        let config = &shared.config;
+        if shared.is_closing.load(Ordering::Acquire) {
+            return Err(EngineError::ShuttingDown);
+        }
+        let now = shared.clock.now();
+        let statement = self.parse(text, options)?;
+        let query = Arc::new(compile(statement)?);
+        let stream_name =
+            query.plan.stream.clone().or_else(|| config.default_stream.clone()).ok_or(EngineError::NoDefaultStream)?;
+        {
+            let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+            if queries.len() >= config.queries_max {
+                return Err(EngineError::Limit {
+                    what: "number of queries",
+                    setting: "engine.queries_max",
+                    wanted: queries.len() as u64 + 1,
+                    limit: config.queries_max as u64,
+                });
+            }
+        }
+        let duration_ms = match (query.plan.duration_ms, config.query_duration_ms_max) {
+            (stated, 0) => stated,
+            (stated, max) => Some(stated.unwrap_or(max).min(max)),
+        };
+        let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
+        let meta = Arc::new(QueryMeta {
+            id: query_id(now, number, &shared.id_secret),
+            text: Arc::clone(&query.plan.text),
+            received: now,
+            sample: query.plan.sample,
+            columns: query.column_names().map(Into::into),
+        });
+        let handle = Arc::new(QueryHandle {
+            number,
+            meta: Arc::clone(&meta),
+            stream: stream_name.clone(),
+            dialect: dialect_name(query.dialect()),
+            ends: duration_ms.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
+            is_detached: AtomicBool::new(options.detach),
+            mailbox: Mailbox::default(),
+        });
+        handle.mailbox.attach();
+        let limits = CollectorLimits {
+            one_answer: options.one_answer,
+            answer_rows_default: config.answer_rows_default,
+            emits_empty_windows: true,
+            times: options.times,
+        };
+        let collector = Collector::new(Arc::clone(&query), now, now, limits);
+        let stream = shared.stream(&stream_name)?;
+        shared
+            .queries
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(meta.id.clone(), Arc::clone(&handle));
+        let _change = lock(&stream.change);
+        if let Some(grid) = collector.grid() {
+            for shard in &stream.shards {
+                lock(shard).shard.set_grid(number, grid);
+            }
+        }
+        {
+            let mut merge = lock(&stream.merge);
+            let mut running = Running {
+                handle: Arc::clone(&handle),
+                collector,
+                first_offset: u64::MAX,
+                counts: Counts::default(),
+                cost: QueryCost::default(),
+                emits: 0,
+                records: 0,
+                shard_bytes: 0,
+                accounted_bytes: 0,
+                is_ending: false,
+                is_finished: false,
+                due: None,
+            };
+            running.due = running.next_due();
+            if let Some(due) = running.due {
+                merge.agenda.insert((due, number));
+            }
+            running.first_offset = stream.set_index(stream.index().with(number, &query));
+            merge.running.insert(number, running);
+            stream.set_next_due(&merge);
+        }
+        Ok(Subscription { shared: Arc::clone(shared), handle })
+    }
+
+    fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
+        let parse_options = ParseOptions {
+            dialect: options.dialect,
+            schema: options.schema.as_deref(),
+            now: self.shared.clock.now(),
+            text_bytes_max: self.shared.config.query_text_bytes_max,
+        };
+        parse(text, &parse_options).map_err(EngineError::Query)
     }
 
     /// The plan of a query as text, for `EXPLAIN` (with or without that word before it).
-    pub fn explain(&self, principal: &Principal, text: &str, options: &SubmitOptions) -> Result<String, EngineError> {
-        unimplemented!()
+    pub fn explain(&self, _principal: &Principal, text: &str, options: &SubmitOptions) -> Result<String, EngineError> {
+        Ok(explain(&compile(self.parse(text, options)?)?))
     }
 
     /// Whether a text is an `EXPLAIN`; false also where it cannot be read.
     pub fn is_explain(&self, text: &str, dialect: Dialect) -> bool {
-        unimplemented!()
+        let options = SubmitOptions { dialect, ..SubmitOptions::default() };
+        self.parse(text, &options).is_ok_and(|statement| statement.explain)
     }
 
     /// Takes up the results of a detached query where the last reader left off.
-    pub fn attach(&self, principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
-        unimplemented!()
+    pub fn attach(&self, _principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
+        let handle = self.handle(id)?;
+        if !handle.mailbox.attach() {
+            return Err(EngineError::Attached(id.to_string()));
+        }
+        Ok(Subscription { shared: Arc::clone(&self.shared), handle })
+    }
+
+    fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, EngineError> {
+        let queries = self.shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+        queries.get(id).cloned().ok_or_else(|| EngineError::NoQuery(id.to_string()))
     }
 
     /// All standing queries, oldest first, and detached ones whose results wait.
-    pub fn queries(&self, principal: &Principal) -> Vec<QueryStatus> {
-        unimplemented!()
+    pub fn queries(&self, _principal: &Principal) -> Vec<QueryStatus> {
+        let handles: Vec<Arc<QueryHandle>> =
+            self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        handles.iter().filter_map(|handle| self.shared.status(handle)).collect()
     }
 
     /// One query.
-    pub fn query(&self, principal: &Principal, id: &QueryId) -> Result<QueryStatus, EngineError> {
-        unimplemented!()
+    pub fn query(&self, _principal: &Principal, id: &QueryId) -> Result<QueryStatus, EngineError> {
+        let handle = self.handle(id)?;
+        self.shared.status(&handle).ok_or_else(|| EngineError::NoQuery(id.to_string()))
     }
 
     /// Ends a query: its reader gets a last emit, with the reason. A detached one that has ended is forgotten.
-    pub fn end_query(&self, principal: &Principal, id: &QueryId, reason: EndReason) -> Result<(), EngineError> {
-        unimplemented!()
+    pub fn end_query(&self, _principal: &Principal, id: &QueryId, reason: EndReason) -> Result<(), EngineError> {
+        if self.shared.end(id, reason) || self.shared.forget(id) {
+            Ok(())
+        } else {
+            Err(EngineError::NoQuery(id.to_string()))
+        }
     }
 
-    /// All streams, by name.
-    pub fn streams(&self, principal: &Principal) -> Vec<StreamStatus> {
-        unimplemented!()
+    /// All streams that have had an event, by name.
+    pub fn streams(&self, _principal: &Principal) -> Vec<StreamStatus> {
+        let now = self.shared.clock.now();
+        let streams = self.shared.all_streams();
+        streams.iter().filter(|stream| stream.has_events()).map(|stream| stream.status(now)).collect()
     }
 
     /// One stream.
-    pub fn stream(&self, principal: &Principal, name: &StreamName) -> Result<StreamStatus, EngineError> {
-        unimplemented!()
+    pub fn stream(&self, _principal: &Principal, name: &StreamName) -> Result<StreamStatus, EngineError> {
+        let stream = self.shared.find_stream(name).filter(|stream| stream.has_events());
+        let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
+        Ok(stream.status(self.shared.clock.now()))
     }
 
     /// All numbers at this moment.
     pub fn metrics(&self) -> Metrics {
-        unimplemented!()
+        let shared = &self.shared;
+        let totals = &shared.totals;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let now = shared.clock.now();
+        let streams = shared.all_streams();
+        Metrics {
+            queries: shared.queries.read().unwrap_or_else(PoisonError::into_inner).len() as u64,
+            index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),
+            streams: streams.iter().map(|stream| stream.status(now)).collect(),
+            shards: shared.shard_status(),
+            queries_submitted: read(&totals.submitted),
+            queries_refused: read(&totals.refused),
+            queries_ended: read(&totals.ended),
+            queries_failed: read(&totals.failed),
+            records_out: read(&totals.records_out),
+            bytes_out: read(&totals.bytes_out),
+            records_dropped: read(&totals.records_dropped),
+            read_to_match: std::array::from_fn(|bucket| read(&shared.read_to_match[bucket])),
+            read_to_match_micros: read(&shared.read_to_match_micros),
+            pending_bytes: shared.pending.used_and_max(),
+            subscriber_bytes: read(&totals.subscriber_bytes),
+            state_bytes: (read(&totals.state_bytes), shared.config.state_bytes_max as u64),
+        }
     }
 
     /// Waits until every event appended so far was looked at.
     pub async fn drained(&self) {
-        unimplemented!()
+        self.shared.pending.empty().await;
     }
 
     /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it stops at once. Does nothing the second time.
+    /// `grace` it no longer waits for events to be looked at. Does nothing the second time.
     pub async fn shutdown(&self, grace: Duration) {
-        unimplemented!()
+        if self.shared.is_closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.shared.pending.close();
+        if tokio::time::timeout(grace, self.drained()).await.is_err() {
+            info!("events were still waiting when the grace period was over");
+        }
+        let handles: Vec<Arc<QueryHandle>> =
+            self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for handle in &handles {
+            self.shared.end(&handle.meta.id, EndReason::Shutdown);
+        }
+        self.shared.close_line();
+        // The ticker may have stopped on its own only when every sender is gone, and this is one.
+        let _ = self.shared.errands.send(Errand::Stop);
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        let joined = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                let _ = thread.join();
+            }
+        });
+        let _ = tokio::time::timeout(grace, joined).await;
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .expect("the system starts threads when a process begins")
+}
+
+/// Shards as they will be: one per core where none are stated.
+pub(crate) fn with_shards(mut config: EngineConfig) -> EngineConfig {
+    if config.shards == 0 {
+        config.shards = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    }
+    config
+}
+
+/// Compiles a plan; what is wrong with a constant in it is an error of the query.
+pub(crate) fn compile(statement: Statement) -> Result<StandingQuery, EngineError> {
+    StandingQuery::compile(statement.query).map_err(|error| {
+        EngineError::Query(QueryErrors(vec![QueryError {
+            line: None,
+            column: None,
+            message: error.to_string(),
+            hint: None,
+            excerpt: String::new(),
+        }]))
+    })
+}
+
+pub(crate) fn dialect_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Native => "native",
+        Dialect::Bullet => "bullet",
     }
 }
 
 impl Subscription {
     /// What is known of the query from the start.
     pub fn query(&self) -> &Arc<QueryMeta> {
-        unimplemented!()
+        &self.handle.meta
     }
 
     /// The next emit; `None` after the last one. May be cancelled without losing an emit.
     pub async fn next(&mut self) -> Option<Emit> {
-        unimplemented!()
+        self.handle.mailbox.take(&self.shared.totals.subscriber_bytes).await
     }
 
     /// The next emit if there is one now.
     pub fn try_next(&mut self) -> Option<Emit> {
-        unimplemented!()
+        match self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes) {
+            Ok(emit) => emit,
+            Err(Finished) => None,
+        }
     }
 
     /// As [`Subscription::next`], for a thread that may wait.
     pub fn next_blocking(&mut self) -> Option<Emit> {
-        unimplemented!()
+        self.handle.mailbox.take_blocking(&self.shared.totals.subscriber_bytes)
     }
 
     /// Lets the query stand without this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
-        unimplemented!()
+        self.handle.is_detached.store(true, Ordering::Release);
+        self.handle.meta.id.clone()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.handle.mailbox.release();
+        let id = &self.handle.meta.id;
+        if self.handle.is_detached.load(Ordering::Acquire) {
+            // Once the last emit is taken there is nothing left to pick up.
+            if self.handle.mailbox.is_finished() {
+                self.shared.forget(id);
+            }
+        } else {
+            self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
+            self.shared.ask_to_end(id.clone(), EndReason::Client);
+        }
     }
 }

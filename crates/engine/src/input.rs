@@ -1,19 +1,44 @@
 //! One query over an input that ends: the same matcher and operators, run in the calling process, as fast as the input
-//! can be read, with the same answer for any number of shards and any block size.
+//! can be read, with the same answer for any number of shards.
+//!
+//! A mapped file is cut into blocks between events; shards check blocks and look at them in parallel, and what they make
+//! of them is merged in the order of the input. Bytes that come from a reader, and arrays, are split into events one
+//! piece after another, and looked at in parallel from there on.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::AtomicBool,
+        mpsc::{self, SyncSender},
+    },
+};
 
 use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Clock, Path, Rejection};
-use swiftwater_lang::{Dialect, Schema};
+use swiftwater_event::{
+    CheckLimits, Checked, Checker, Clock, DecodePlan, Decoder, EventBatch, EventMeta, Millis, Offset, Path,
+    Primitive, Rejection, StreamName, TimeUnit, Type, Values, Want, check_block, first_cut,
+};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
+use swiftwater_live::{
+    Collector, CollectorLimits, Groups, Index, Place, QueryStep, Shard, StandingQuery, StepInput,
+};
 
-use crate::{Emit, EngineConfig, EngineError};
+use crate::{
+    Counts, Emit, EndReason, EngineConfig, EngineError, QueryCost, QueryMeta, StreamMeta,
+    engine::{compile, dialect_name, with_shards},
+    id::query_id,
+    mailbox::Mailbox,
+    running::{EmitContext, QueryHandle, Running, Totals},
+    stream::lock,
+};
 
 /// Where the bytes come from.
 pub enum InputSource {
     /// All of them at once: a mapped file. Cut into blocks that all shards check and look at in parallel.
     Bytes(Bytes),
-    /// Read to the end, from the calling thread.
+    /// Read to the end, by one shard after another.
     Reader(Box<dyn std::io::Read + Send>),
 }
 
@@ -29,8 +54,8 @@ pub struct InputOptions {
     /// Declared types of fields.
     pub schema: Option<Arc<Schema>>,
     /// The path that says when an event arrived (RFC 3339 text, or whole milliseconds); arrival never goes back: an
-    /// event with an earlier time, or none, arrives with the one before it. Without it the input has no time: windows
-    /// by time close at its end.
+    /// event with an earlier time, or none, arrives with the one before it. Windows then lie on multiples of their
+    /// length. Without it the input has no time: windows by time close at its end.
     pub time_field: Option<Path>,
     /// Each record tells its times.
     pub times: bool,
@@ -60,6 +85,14 @@ pub enum InputError {
     Read(#[from] std::io::Error),
 }
 
+/// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.
+const BLOCK_BYTES: usize = 512 << 10;
+/// Where a file has no place to be cut for so long, its events are found one after another.
+const CUT_BYTES_MAX: usize = 64 << 20;
+/// Blocks per shard that may be under way; a faster shard then waits.
+const BLOCKS_AHEAD: u64 = 8;
+const QUERY: swiftwater_live::QueryNumber = 1;
+
 /// Runs one query over an input; `on_emit` gets each emit in order, the last one with `finished`, and may stop it.
 /// `on_progress` is told the bytes looked at so far, now and then.
 pub fn run_input(
@@ -70,5 +103,534 @@ pub fn run_input(
     on_progress: &mut dyn FnMut(u64),
     on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
 ) -> Result<InputSummary, InputError> {
-    unimplemented!()
+    let config = with_shards(options.config.clone());
+    let started = clock.now();
+    let parse_options = ParseOptions {
+        dialect: options.dialect,
+        schema: options.schema.as_deref(),
+        now: started,
+        text_bytes_max: config.query_text_bytes_max,
+    };
+    let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
+    let query = Arc::new(compile(statement)?);
+    let index = Index::default().with(QUERY, &query);
+    let feed = Feed::new(source, options, config.shards);
+    let totals = Totals::default();
+    let (results, inbox) = mpsc::sync_channel(config.shards * 2);
+    let worker = Worker { query: &query, index: &index, options, feed: &feed, clock: &*clock, started };
+    std::thread::scope(|scope| {
+        for _ in 0..config.shards {
+            let results = results.clone();
+            let worker = &worker;
+            scope.spawn(move || worker.run(&results));
+        }
+        drop(results);
+        let mut merger = Merger::new(Arc::clone(&query), options, &config, &totals, &*clock, started);
+        let outcome = merger.run(&feed, &inbox, on_progress, on_emit);
+        feed.stop();
+        // Workers that wait for room in the channel must see that nobody reads it any more.
+        drop(inbox);
+        outcome
+    })
+}
+
+/// Hands out pieces of the input, in order.
+struct Feed {
+    check: CheckLimits,
+    ahead_max: u64,
+    state: Mutex<FeedState>,
+    changed: Condvar,
+}
+
+struct FeedState {
+    rest: Rest,
+    next: u64,
+    /// Pieces that are wholly dealt with.
+    done: u64,
+    is_stopped: bool,
+    error: Option<std::io::Error>,
+}
+
+enum Rest {
+    /// Cut into blocks from this byte on.
+    Blocks { bytes: Bytes, at: usize },
+    /// Split event by event.
+    Pieces { from: PieceSource, checker: Box<Checker>, events: u64 },
+    Nothing,
+}
+
+enum PieceSource {
+    Bytes { bytes: Bytes, at: usize },
+    Reader(Box<dyn std::io::Read + Send>),
+}
+
+/// A part of the input.
+enum Piece {
+    /// To be checked; it begins at this byte.
+    Block(Bytes, u64),
+    /// Checked; its first event has this number, and so many bytes were read for it.
+    Checked(Checked, u64, u64),
+}
+
+impl Feed {
+    fn new(source: InputSource, options: &InputOptions, shards: usize) -> Feed {
+        let checker = Box::new(Checker::new(options.check));
+        let rest = match source {
+            InputSource::Reader(reader) => {
+                Rest::Pieces { from: PieceSource::Reader(reader), checker, events: 0 }
+            }
+            InputSource::Bytes(bytes) if is_array(&bytes) => {
+                Rest::Pieces { from: PieceSource::Bytes { bytes, at: 0 }, checker, events: 0 }
+            }
+            InputSource::Bytes(bytes) => Rest::Blocks { bytes, at: 0 },
+        };
+        let state = FeedState { rest, next: 0, done: 0, is_stopped: false, error: None };
+        Feed {
+            check: options.check,
+            ahead_max: BLOCKS_AHEAD * shards as u64,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The next piece and its number.
+    fn take(&self) -> Option<(u64, Piece)> {
+        let mut state = lock(&self.state);
+        while !state.is_stopped && state.next >= state.done + self.ahead_max {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_stopped {
+            return None;
+        }
+        let piece = match state.rest.next(&self.check) {
+            Ok(piece) => piece?,
+            Err(error) => {
+                state.error = Some(error);
+                state.rest = Rest::Nothing;
+                return None;
+            }
+        };
+        let number = state.next;
+        state.next += 1;
+        Some((number, piece))
+    }
+
+    fn done(&self) {
+        lock(&self.state).done += 1;
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        lock(&self.state).is_stopped = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Rest {
+    fn next(&mut self, check: &CheckLimits) -> std::io::Result<Option<Piece>> {
+        loop {
+            match self {
+                Rest::Nothing => return Ok(None),
+                Rest::Blocks { bytes, at } => {
+                    let start = *at;
+                    if start == bytes.len() {
+                        return Ok(None);
+                    }
+                    let wish = start + BLOCK_BYTES;
+                    if wish >= bytes.len() {
+                        *at = bytes.len();
+                        return Ok(Some(Piece::Block(bytes.slice(start..), start as u64)));
+                    }
+                    let horizon = bytes.len().min(wish + CUT_BYTES_MAX);
+                    if let Some(cut) = first_cut(&bytes[wish..horizon]) {
+                        *at = wish + cut;
+                        return Ok(Some(Piece::Block(bytes.slice(start..*at), start as u64)));
+                    }
+                    let bytes = bytes.clone();
+                    *self = Rest::Pieces {
+                        from: PieceSource::Bytes { bytes, at: start },
+                        checker: Box::new(Checker::new(*check)),
+                        events: 0,
+                    };
+                }
+                Rest::Pieces { from, checker, events } => {
+                    let chunk = from.next()?;
+                    let is_last = chunk.is_empty();
+                    let read = chunk.len() as u64;
+                    let checked = if is_last { checker.finish() } else { checker.push(chunk) };
+                    let first = *events;
+                    *events += checked.batch.len() as u64;
+                    if is_last {
+                        *self = Rest::Nothing;
+                    }
+                    return Ok(Some(Piece::Checked(checked, first, read)));
+                }
+            }
+        }
+    }
+}
+
+impl PieceSource {
+    /// The next bytes, whatever is there; none at the end.
+    fn next(&mut self) -> std::io::Result<Bytes> {
+        match self {
+            PieceSource::Bytes { bytes, at } => {
+                let end = bytes.len().min(*at + BLOCK_BYTES);
+                let chunk = bytes.slice(*at..end);
+                *at = end;
+                Ok(chunk)
+            }
+            PieceSource::Reader(reader) => {
+                let mut buffer = vec![0; BLOCK_BYTES];
+                loop {
+                    match reader.read(&mut buffer) {
+                        Ok(count) => {
+                            buffer.truncate(count);
+                            return Ok(buffer.into());
+                        }
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_array(bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+/// What a shard made of a piece.
+struct Made {
+    number: u64,
+    accepted: u64,
+    rejected: u64,
+    rejections: Vec<Rejection>,
+    /// Lines that the piece begins with are counted from 1 in its rejections: how many lines it has.
+    lines: Option<u64>,
+    bytes: u64,
+    step: Option<QueryStep>,
+    groups: Vec<(u64, Groups)>,
+    /// The latest arrival in it.
+    latest: Millis,
+}
+
+enum Message {
+    Made(Box<Made>),
+    /// A shard has no more to do; the groups that it holds.
+    Left(Vec<(u64, Groups)>),
+}
+
+struct Worker<'w> {
+    query: &'w StandingQuery,
+    index: &'w Index,
+    options: &'w InputOptions,
+    feed: &'w Feed,
+    clock: &'w dyn Clock,
+    started: Millis,
+}
+
+impl Worker<'_> {
+    fn run(&self, results: &SyncSender<Message>) {
+        let mut shard = Shard::default();
+        let grid = self.query.window_ms().map(|every_ms| self.grid(every_ms));
+        if let Some(grid) = grid {
+            shard.set_grid(QUERY, grid);
+        }
+        let mut times = self.options.time_field.clone().map(Times::new);
+        while let Some((number, piece)) = self.feed.take() {
+            let made = self.look_at(number, piece, &mut shard, times.as_mut(), grid.is_some());
+            if results.send(Message::Made(Box::new(made))).is_err() {
+                return;
+            }
+        }
+        // The merger may have stopped reading: then nobody wants it.
+        let _ = results.send(Message::Left(shard.remove(QUERY)));
+    }
+
+    fn grid(&self, every_ms: u64) -> swiftwater_live::Grid {
+        let start = if self.options.time_field.is_some() { 0 } else { self.started };
+        swiftwater_live::Grid { start, every_ms: every_ms.max(1) }
+    }
+
+    fn look_at(
+        &self,
+        number: u64,
+        piece: Piece,
+        shard: &mut Shard,
+        times: Option<&mut Times>,
+        has_windows: bool,
+    ) -> Made {
+        let (checked, place, bytes, lines) = match piece {
+            Piece::Block(block, at) => {
+                // Only the first block can begin with a byte order mark, and only it begins at line 1: the others are
+                // counted from 2, and the merger knows.
+                let first_line = if at == 0 { 1 } else { 2 };
+                let lines = memchr_count(&block);
+                let size = block.len() as u64;
+                (check_block(block, &self.options.check, first_line), Place::Byte(at), size, Some(lines))
+            }
+            Piece::Checked(checked, first, read) => (checked, Place::Number(first), read, None),
+        };
+        let Checked { batch, rejected, rejections } = checked;
+        let read_micros = self.clock.now_micros();
+        let batch = batch.with_meta(EventMeta { arrival: self.started, sent_micros: 0, read_micros, first: Offset(0) });
+        let arrivals = times.map_or_else(Vec::new, |times| times.of(&batch));
+        let latest = arrivals.last().copied().unwrap_or(self.started);
+        let mut steps = Vec::new();
+        let nanos = || self.clock.monotonic_nanos();
+        let input = StepInput {
+            batch: &batch,
+            arrivals: &arrivals,
+            place,
+            now_micros: self.clock.now_micros(),
+            nanos: &nanos,
+        };
+        shard.step(self.index, &input, &mut steps);
+        let groups = if has_windows && !arrivals.is_empty() { shard.flush(QUERY, u64::MAX) } else { Vec::new() };
+        Made {
+            number,
+            accepted: batch.len() as u64,
+            rejected,
+            rejections,
+            lines,
+            bytes,
+            step: steps.pop(),
+            groups,
+            latest,
+        }
+    }
+}
+
+fn memchr_count(block: &[u8]) -> u64 {
+    block.iter().filter(|&&byte| byte == b'\n').count() as u64
+}
+
+/// Reads events' own times.
+struct Times {
+    plan: DecodePlan,
+    decoder: Decoder,
+}
+
+impl Times {
+    fn new(path: Path) -> Times {
+        let ty = Type::Primitive(Primitive::Timestamp(TimeUnit::Millisecond));
+        Times { plan: DecodePlan::new([Want { path, ty }]), decoder: Decoder::new() }
+    }
+
+    /// The running maximum of the events' times, from nothing: the merger knows what came before.
+    fn of(&mut self, batch: &EventBatch) -> Vec<Millis> {
+        let decoded = self.decoder.decode(batch, &self.plan);
+        let Some(Values::Timestamp(micros)) = decoded.columns.first().map(|column| &column.values) else {
+            return Vec::new();
+        };
+        let mut latest = Millis::MIN;
+        micros
+            .iter()
+            .map(|micros| {
+                latest = latest.max(micros.map_or(Millis::MIN, |micros| micros.div_euclid(1000)));
+                latest
+            })
+            .collect()
+    }
+}
+
+/// Puts together what the shards made, in the order of the input.
+struct Merger<'m> {
+    running: Running,
+    config: &'m EngineConfig,
+    options: &'m InputOptions,
+    totals: &'m Totals,
+    clock: &'m dyn Clock,
+    summary: InputSummary,
+    lines: u64,
+    /// The latest arrival of all pieces so far.
+    latest: Millis,
+}
+
+impl<'m> Merger<'m> {
+    fn new(
+        query: Arc<StandingQuery>,
+        options: &'m InputOptions,
+        config: &'m EngineConfig,
+        totals: &'m Totals,
+        clock: &'m dyn Clock,
+        started: Millis,
+    ) -> Merger<'m> {
+        let limits = CollectorLimits {
+            one_answer: false,
+            answer_rows_default: config.answer_rows_default,
+            emits_empty_windows: options.time_field.is_none(),
+            times: options.times,
+        };
+        let meta = Arc::new(QueryMeta {
+            id: query_id(started, QUERY, &std::hash::RandomState::new()),
+            text: Arc::clone(&query.plan.text),
+            received: started,
+            sample: query.plan.sample,
+            columns: query.column_names().map(Into::into),
+        });
+        let handle = QueryHandle {
+            number: QUERY,
+            meta,
+            stream: input_name(),
+            dialect: dialect_name(query.dialect()),
+            ends: None,
+            is_detached: AtomicBool::new(false),
+            mailbox: Mailbox::default(),
+        };
+        let grid_start = if options.time_field.is_some() { 0 } else { started };
+        let running = Running {
+            handle: Arc::new(handle),
+            collector: Collector::new(query, started, grid_start, limits),
+            first_offset: 0,
+            counts: Counts::default(),
+            cost: QueryCost::default(),
+            emits: 0,
+            records: 0,
+            shard_bytes: 0,
+            accounted_bytes: 0,
+            is_ending: false,
+            is_finished: false,
+            due: None,
+        };
+        Merger {
+            running,
+            config,
+            options,
+            totals,
+            clock,
+            summary: InputSummary::default(),
+            lines: 0,
+            latest: if options.time_field.is_some() { Millis::MIN } else { started },
+        }
+    }
+
+    fn run(
+        &mut self,
+        feed: &Feed,
+        inbox: &mpsc::Receiver<Message>,
+        on_progress: &mut dyn FnMut(u64),
+        on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
+    ) -> Result<InputSummary, InputError> {
+        let mut early: BTreeMap<u64, Box<Made>> = BTreeMap::new();
+        let mut next = 0;
+        let mut left = Vec::new();
+        let mut ending = None;
+        'input: for message in inbox {
+            match message {
+                Message::Left(groups) => left.extend(groups),
+                Message::Made(made) => {
+                    early.insert(made.number, made);
+                    while let Some(made) = early.remove(&next) {
+                        next += 1;
+                        feed.done();
+                        match self.take(*made, on_emit) {
+                            ControlFlow::Continue(()) => {}
+                            ControlFlow::Break(reason) => {
+                                ending = Some(reason);
+                                break 'input;
+                            }
+                        }
+                    }
+                    on_progress(self.summary.bytes);
+                }
+            }
+        }
+        if let Some(error) = lock(&feed.state).error.take() {
+            return Err(error.into());
+        }
+        if ending == Some(EndReason::Client) {
+            return Ok(std::mem::take(&mut self.summary));
+        }
+        for (window, groups) in left {
+            self.running.collector.groups(window, groups);
+        }
+        let reason = ending.unwrap_or(EndReason::EndOfInput);
+        let mut results = Vec::new();
+        if !matches!(reason, EndReason::Failed(_)) {
+            let now_micros = self.clock.now_micros();
+            // Without times, all that came belongs to the one window that the end closes.
+            self.running.collector.finish(self.latest, now_micros, &mut results);
+        }
+        if results.is_empty() {
+            results.push(swiftwater_live::ResultSet::default());
+        }
+        let last = results.len() - 1;
+        let context = self.context();
+        for (place, result) in results.into_iter().enumerate() {
+            let finished = (place == last).then(|| reason.clone());
+            if on_emit(self.running.emit(result, finished, &context)).is_break() {
+                break;
+            }
+        }
+        Ok(std::mem::take(&mut self.summary))
+    }
+
+    fn take(
+        &mut self,
+        made: Made,
+        on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
+    ) -> ControlFlow<EndReason> {
+        let described = self.options.check.rejections_described_max.saturating_sub(self.summary.rejections.len());
+        let first_line = if self.lines == 0 { 1 } else { 2 };
+        self.summary.rejections.extend(made.rejections.into_iter().take(described).map(|mut rejection| {
+            if made.lines.is_some() {
+                rejection.line = rejection.line + self.lines + 1 - first_line;
+            }
+            rejection
+        }));
+        self.lines += made.lines.unwrap_or(0);
+        self.summary.accepted += made.accepted;
+        self.summary.rejected += made.rejected;
+        self.summary.bytes += made.bytes;
+        let now_micros = self.clock.now_micros();
+        let mut results = Vec::new();
+        self.running.collector.close(self.latest, now_micros, &mut results);
+        if let Some(mut step) = made.step {
+            if let Some(rows) = &mut step.rows {
+                rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));
+            }
+            step.single_rows.iter_mut().for_each(|(arrival, _)| *arrival = (*arrival).max(self.latest));
+            self.running.take_step(step, &mut results, now_micros);
+        }
+        for (window, groups) in made.groups {
+            self.running.shard_bytes -= groups.bytes() as i64;
+            self.running.collector.groups(window, groups);
+        }
+        self.latest = self.latest.max(made.latest);
+        let context = self.context();
+        let is_done = self.running.collector.is_done();
+        for result in results {
+            // The last rows of a LIMIT go out with the end.
+            if on_emit(self.running.emit(result, None, &context)).is_break() {
+                return ControlFlow::Break(EndReason::Client);
+            }
+        }
+        if is_done {
+            return ControlFlow::Break(EndReason::Limit);
+        }
+        match self.running.account(self.config, self.totals) {
+            Some(reason) => ControlFlow::Break(reason),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn context(&self) -> EmitContext<'m> {
+        let now_micros = self.clock.now_micros();
+        EmitContext {
+            config: self.config,
+            totals: self.totals,
+            stream: StreamMeta { name: input_name(), position: self.summary.accepted, lag_ms: 0, sample: None },
+            stream_exists: true,
+            now: now_micros.div_euclid(1000),
+            now_micros,
+        }
+    }
+}
+
+fn input_name() -> StreamName {
+    StreamName::new("input").expect("`input` follows the rules for names")
 }

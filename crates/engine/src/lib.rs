@@ -8,6 +8,13 @@ mod error;
 mod input;
 mod status;
 
+mod gate;
+mod id;
+mod mailbox;
+mod running;
+mod shared;
+mod stream;
+
 pub use config::{EngineConfig, SlowReader};
 pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{AppendOptions, Engine, Principal, SubmitOptions, Subscription};

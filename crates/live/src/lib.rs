@@ -5,3 +5,15 @@
 //! those.
 
 pub mod expr;
+
+mod explain;
+mod matching;
+mod operate;
+mod standing;
+mod step;
+
+pub use explain::explain;
+pub use matching::{Index, QueryNumber, is_sampled};
+pub use operate::{Collector, CollectorLimits, Grid, Groups, ResultSet, ResultWindow, RowChunk, RowTimes};
+pub use standing::StandingQuery;
+pub use step::{Place, QueryStep, Shard, StepInput, StepNanos};

@@ -1,0 +1,171 @@
+//! Emits on their way to one reader: bounded, with a stated loss when it is full.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+use crate::{Emit, EngineConfig, SlowReader};
+
+/// A queue of emits between a query and its reader.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    state: Mutex<MailboxState>,
+    for_tasks: Notify,
+    for_threads: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct MailboxState {
+    emits: VecDeque<Emit>,
+    bytes: usize,
+    /// Records lost so far.
+    dropped: u64,
+    /// The last emit was put in.
+    is_closed: bool,
+    is_attached: bool,
+}
+
+/// What became of an emit that was put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It waits for the reader.
+    Queued {
+        /// Records lost for it.
+        dropped: u64,
+    },
+    /// The reader is too slow, and its query is to be ended.
+    CutOff,
+}
+
+/// What an emit weighs in the queue, its records' text aside.
+const EMIT_BYTES: usize = 512;
+
+impl Mailbox {
+    /// Puts an emit in; the last one, with `finished`, always fits.
+    pub(crate) fn put(&self, emit: Emit, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Delivery::Queued { dropped: 0 };
+        }
+        let is_last = emit.meta.finished.is_some();
+        let mut dropped = 0;
+        while !state.emits.is_empty()
+            && (state.bytes + emit.bytes() > config.subscriber_bytes_max
+                || state.emits.len() >= config.subscriber_emits_max)
+        {
+            if config.slow_reader == SlowReader::CutOff && state.is_attached && !is_last {
+                return Delivery::CutOff;
+            }
+            if let Some(oldest) = state.emits.pop_front() {
+                state.bytes -= oldest.bytes();
+                total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
+                dropped += oldest.records.count;
+            }
+        }
+        state.dropped += dropped;
+        state.bytes += emit.bytes();
+        total_bytes.fetch_add(emit.bytes() as u64, Ordering::Relaxed);
+        state.is_closed = is_last;
+        state.emits.push_back(emit);
+        drop(state);
+        self.for_tasks.notify_waiters();
+        self.for_threads.notify_all();
+        Delivery::Queued { dropped }
+    }
+
+    /// Takes the next emit; the error says that there will be none.
+    pub(crate) fn try_take(&self, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
+        Self::take_from(&mut self.lock(), total_bytes)
+    }
+
+    fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
+        match state.emits.pop_front() {
+            Some(mut emit) => {
+                state.bytes -= emit.bytes();
+                total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
+                emit.meta.counts.dropped = state.dropped;
+                if state.emits.is_empty() && state.emits.capacity() > 64 {
+                    state.emits.shrink_to(8);
+                }
+                Ok(Some(emit))
+            }
+            None if state.is_closed => Err(Finished),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn take(&self, total_bytes: &AtomicU64) -> Option<Emit> {
+        loop {
+            let mut changed = std::pin::pin!(self.for_tasks.notified());
+            changed.as_mut().enable();
+            match self.try_take(total_bytes) {
+                Ok(Some(emit)) => return Some(emit),
+                Err(Finished) => return None,
+                Ok(None) => changed.await,
+            }
+        }
+    }
+
+    pub(crate) fn take_blocking(&self, total_bytes: &AtomicU64) -> Option<Emit> {
+        let mut state = self.lock();
+        loop {
+            match Self::take_from(&mut state, total_bytes) {
+                Ok(Some(emit)) => return Some(emit),
+                Err(Finished) => return None,
+                Ok(None) => state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Makes the caller the one reader; false where there is one.
+    pub(crate) fn attach(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_attached, true)
+    }
+
+    pub(crate) fn release(&self) {
+        self.lock().is_attached = false;
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        self.lock().is_attached
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().dropped
+    }
+
+    /// Whether the last emit was taken.
+    pub(crate) fn is_finished(&self) -> bool {
+        let state = self.lock();
+        state.is_closed && state.emits.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Throws away what waits, for a query whose reader is gone for good.
+    pub(crate) fn clear(&self, total_bytes: &AtomicU64) {
+        let mut state = self.lock();
+        total_bytes.fetch_sub(state.bytes as u64, Ordering::Relaxed);
+        state.bytes = 0;
+        state.emits = VecDeque::new();
+        state.is_closed = true;
+    }
+}
+
+/// There will be no further emit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Finished;
+
+impl Emit {
+    fn bytes(&self) -> usize {
+        self.records.text.len() + EMIT_BYTES
+    }
+}

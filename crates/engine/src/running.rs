@@ -1,0 +1,208 @@
+//! A standing query as it runs: its collector, its reader, what it has cost, and how its results become emits.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_live::{Collector, QueryNumber, QueryStep, ResultSet};
+
+use crate::{
+    Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
+    mailbox::{Delivery, Mailbox},
+};
+
+/// What everybody may know of a query without a lock.
+#[derive(Debug)]
+pub(crate) struct QueryHandle {
+    pub(crate) number: QueryNumber,
+    pub(crate) meta: Arc<QueryMeta>,
+    pub(crate) stream: StreamName,
+    pub(crate) dialect: &'static str,
+    /// When its duration will be over.
+    pub(crate) ends: Option<Millis>,
+    pub(crate) is_detached: AtomicBool,
+    pub(crate) mailbox: Mailbox,
+}
+
+/// What changes as it runs; its stream's merge lock guards it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) handle: Arc<QueryHandle>,
+    pub(crate) collector: Collector,
+    /// The first event that it sees.
+    pub(crate) first_offset: u64,
+    pub(crate) counts: Counts,
+    pub(crate) cost: QueryCost,
+    pub(crate) emits: u64,
+    pub(crate) records: u64,
+    /// Bytes that its groups hold on the shards.
+    pub(crate) shard_bytes: i64,
+    /// What was last added to the engine's total for it.
+    pub(crate) accounted_bytes: u64,
+    /// Its end was asked for, so that it is not asked for again.
+    pub(crate) is_ending: bool,
+    /// Its last emit was made.
+    pub(crate) is_finished: bool,
+    /// Its place in the stream's agenda.
+    pub(crate) due: Option<Millis>,
+}
+
+/// Numbers of the whole engine that queries add to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) submitted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) records_out: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) records_dropped: AtomicU64,
+    pub(crate) subscriber_bytes: AtomicU64,
+    pub(crate) state_bytes: AtomicU64,
+}
+
+/// What is known where emits are made.
+pub(crate) struct EmitContext<'e> {
+    pub(crate) config: &'e EngineConfig,
+    pub(crate) totals: &'e Totals,
+    pub(crate) stream: StreamMeta,
+    pub(crate) stream_exists: bool,
+    pub(crate) now: Millis,
+    pub(crate) now_micros: i64,
+}
+
+impl Running {
+    /// Takes one shard's step on one batch.
+    pub(crate) fn take_step(&mut self, step: QueryStep, out: &mut Vec<ResultSet>, now_micros: i64) {
+        self.cost.candidates += step.candidates;
+        self.cost.residual_tests += step.residual_tests;
+        self.cost.matches += step.matches;
+        self.cost.cpu_nanos += step.nanos;
+        self.counts.matched += step.matches;
+        self.counts.mistyped += step.mistyped;
+        self.counts.expression_errors += step.expression_errors;
+        self.shard_bytes += step.grown_bytes;
+        if let Some(rows) = &step.rows {
+            self.collector.rows(rows, now_micros, out);
+        }
+        if !step.single_rows.is_empty() {
+            self.collector.single_rows(step.single_rows, now_micros, out);
+        }
+    }
+
+    /// Gives results to the reader. With `finished`, the last of them (or an empty one) is the query's last emit.
+    /// Answers why the query must be ended, if it must.
+    pub(crate) fn give_out(
+        &mut self,
+        results: Vec<ResultSet>,
+        finished: Option<EndReason>,
+        context: &EmitContext<'_>,
+    ) -> Option<EndReason> {
+        let mut results = results;
+        if finished.is_some() && results.is_empty() {
+            results.push(ResultSet::default());
+        }
+        self.is_finished |= finished.is_some();
+        let count = results.len();
+        let mut must_end = None;
+        for (place, result) in results.into_iter().enumerate() {
+            let is_last = finished.is_some() && place + 1 == count;
+            let emit = self.emit(result, finished.clone().filter(|_| is_last), context);
+            let size = emit.records.text.len();
+            if size > context.config.emit_bytes_max && finished.is_none() {
+                must_end = Some(EndReason::Failed(format!(
+                    "one result has {size} bytes, limit is {} (`engine.emit_bytes_max`)",
+                    context.config.emit_bytes_max
+                )));
+                break;
+            }
+            let totals = context.totals;
+            match self.handle.mailbox.put(emit, context.config, &totals.subscriber_bytes) {
+                Delivery::Queued { dropped } => {
+                    totals.records_dropped.fetch_add(dropped, Ordering::Relaxed);
+                }
+                Delivery::CutOff => {
+                    must_end = Some(EndReason::Failed(
+                        "the reader is slower than the answers (`engine.slow_reader` is `cut_off`)".to_owned(),
+                    ));
+                    break;
+                }
+            }
+        }
+        must_end.filter(|_| !std::mem::replace(&mut self.is_ending, true))
+    }
+
+    pub(crate) fn emit(&mut self, result: ResultSet, finished: Option<EndReason>, context: &EmitContext<'_>) -> Emit {
+        self.emits += 1;
+        self.records += result.count;
+        self.counts.expression_errors += result.expression_errors;
+        self.cost.bytes_out += result.text.len() as u64;
+        context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
+        context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
+        let mut warnings = Vec::new();
+        if !context.stream_exists {
+            warnings.push(format!("stream `{}` has had no event yet", context.stream.name));
+        }
+        Emit {
+            records: Records { text: result.text.into(), count: result.count },
+            meta: EmitMeta {
+                query: Arc::clone(&self.handle.meta),
+                finished: finished.map(|reason| Finished { at: context.now, reason }),
+                window: result.window.map(|window| WindowMeta {
+                    kind: window.kind,
+                    number: window.number,
+                    start: window.start,
+                    end: window.end,
+                    emitted: context.now,
+                }),
+                stream: context.stream.clone(),
+                counts: Counts { seen: self.seen(context.stream.position), ..self.counts },
+                warnings,
+            },
+        }
+    }
+
+    /// Events seen, when all before `position` were looked at.
+    pub(crate) fn seen(&self, position: u64) -> u64 {
+        position.saturating_sub(self.first_offset)
+    }
+
+    /// Bytes of state held anywhere.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        self.collector.bytes() as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
+    }
+
+    /// Brings the engine's total up to date; answers why the query must be ended, if it holds too much.
+    pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<EndReason> {
+        let bytes = self.state_bytes();
+        let before = std::mem::replace(&mut self.accounted_bytes, bytes);
+        let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        let total = total.wrapping_add(bytes).wrapping_sub(before);
+        let reason = if bytes > config.query_state_bytes_max as u64 {
+            format!(
+                "the query holds {bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",
+                config.query_state_bytes_max
+            )
+        } else if bytes > before && total > config.state_bytes_max as u64 {
+            format!(
+                "all queries hold {total} bytes of groups and rows, limit is {} (`engine.state_bytes_max`)",
+                config.state_bytes_max
+            )
+        } else {
+            return None;
+        };
+        if std::mem::replace(&mut self.is_ending, true) { None } else { Some(EndReason::Failed(reason)) }
+    }
+
+    /// When it is next to be looked at: a window closes, or its duration is over.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        [self.collector.due(), self.handle.ends].into_iter().flatten().min()
+    }
+
+    /// Takes its state out of the engine's total.
+    pub(crate) fn forget(&mut self, totals: &Totals) {
+        totals.state_bytes.fetch_sub(std::mem::take(&mut self.accounted_bytes), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,343 @@
+//! One stream: the events that wait, the shards' states, and the place where the shards' outputs meet in order.
+//!
+//! Locks are taken in this order: `change`, `tick`, a shard's, `intake` or `merge`; none is held while waiting for anything
+//! but the next of them. A batch is taken from the intake by a shard that holds its own lock, so whoever has passed
+//! through all shards' locks knows that everything taken before was looked at and delivered.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_live::{Index, QueryNumber, QueryStep, Shard};
+
+use crate::{StreamMeta, StreamStatus, running::Running};
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) name: StreamName,
+    intake: Mutex<Intake>,
+    pub(crate) shards: Vec<Mutex<ShardState>>,
+    pub(crate) merge: Mutex<Merge>,
+    /// Held while the set of standing queries changes.
+    pub(crate) change: Mutex<()>,
+    /// Held while windows are closed.
+    pub(crate) tick: Mutex<()>,
+    /// When the next window closes or the next query ends; `i64::MAX`: never.
+    next_due: AtomicI64,
+    rejected: AtomicU64,
+    rates: Mutex<Rates>,
+}
+
+/// A shard's state for one stream.
+#[derive(Default)]
+pub(crate) struct ShardState {
+    pub(crate) shard: Shard,
+    pub(crate) steps: Vec<QueryStep>,
+}
+
+impl std::fmt::Debug for ShardState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardState").finish_non_exhaustive()
+    }
+}
+
+/// Events that wait, and what they will be matched against.
+#[derive(Debug, Default)]
+struct Intake {
+    waiting: VecDeque<EventBatch>,
+    waiting_bytes: usize,
+    index: Arc<Index>,
+    /// The offset of the next event to come, and of the next to be taken.
+    next_offset: u64,
+    next_taken: u64,
+    next_sequence: u64,
+    bytes: u64,
+    newest_arrival: Millis,
+    has_events: bool,
+    sample: Option<f64>,
+    /// The stream stands in the line of those with work.
+    is_queued: bool,
+}
+
+/// Where the outputs of all shards meet.
+#[derive(Debug, Default)]
+pub(crate) struct Merge {
+    pub(crate) running: HashMap<QueryNumber, Running>,
+    /// When each query with a time window or a duration is next to be looked at.
+    pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
+    next_sequence: u64,
+    /// Outputs whose predecessors are still being made.
+    early: BTreeMap<u64, Output>,
+    /// Every event before it was looked at, and its output delivered.
+    pub(crate) position: u64,
+}
+
+/// What a shard made of one batch.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) steps: Vec<QueryStep>,
+    /// The offset after the batch.
+    pub(crate) position: u64,
+}
+
+/// A batch to be looked at.
+pub(crate) struct Work {
+    pub(crate) batch: EventBatch,
+    /// Arrival of each event; empty where all have the batch's.
+    pub(crate) arrivals: Vec<Millis>,
+    pub(crate) sequence: u64,
+    pub(crate) index: Arc<Index>,
+    /// Bytes that it took up while it waited.
+    pub(crate) bytes: usize,
+    /// More is waiting.
+    pub(crate) more: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Rates {
+    events: u64,
+    bytes: u64,
+    events_per_second: f64,
+    bytes_per_second: f64,
+}
+
+/// What came of asking for work.
+pub(crate) enum Take {
+    Work(Box<Work>),
+    /// Windows are to be closed first, at this time.
+    Due(Millis),
+    Nothing,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stream {
+    pub(crate) fn new(name: StreamName, shards: usize) -> Stream {
+        Stream {
+            name,
+            intake: Mutex::default(),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            merge: Mutex::default(),
+            change: Mutex::default(),
+            tick: Mutex::default(),
+            next_due: AtomicI64::new(i64::MAX),
+            rejected: AtomicU64::new(0),
+            rates: Mutex::default(),
+        }
+    }
+
+    /// Puts events in line; answers the offset after them, and whether the stream must be put in the line of those
+    /// with work.
+    pub(crate) fn append(
+        &self,
+        batch: EventBatch,
+        now: Millis,
+        now_micros: i64,
+        sent_micros: i64,
+        sample: Option<f64>,
+    ) -> (u64, bool) {
+        let mut intake = lock(&self.intake);
+        let first = Offset(intake.next_offset);
+        // Arrival never goes back, even where the machine's clock does.
+        let arrival = now.max(intake.newest_arrival);
+        intake.newest_arrival = arrival;
+        intake.has_events = true;
+        intake.sample = sample.or(intake.sample);
+        intake.next_offset += batch.len() as u64;
+        intake.bytes += batch.event_bytes() as u64;
+        intake.waiting_bytes += batch.bytes().len();
+        intake.waiting.push_back(batch.with_meta(EventMeta { arrival, sent_micros, read_micros: now_micros, first }));
+        (intake.next_offset, !std::mem::replace(&mut intake.is_queued, true))
+    }
+
+    pub(crate) fn count_rejected(&self, count: u64) {
+        self.rejected.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes what waits, small batches joined up to `bytes_max`. The caller holds a shard's lock.
+    pub(crate) fn take(&self, bytes_max: usize) -> Take {
+        let mut intake = lock(&self.intake);
+        let Some(first) = intake.waiting.front() else {
+            intake.is_queued = false;
+            return Take::Nothing;
+        };
+        let due = self.next_due.load(Ordering::Acquire);
+        if first.meta().arrival >= due {
+            return Take::Due(first.meta().arrival);
+        }
+        let mut batches = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = intake.waiting.front() {
+            let size = next.bytes().len();
+            let is_apart = next.meta().sent_micros != 0 || next.meta().arrival >= due;
+            if !batches.is_empty() && (bytes + size > bytes_max || is_apart) {
+                break;
+            }
+            let alone = next.meta().sent_micros != 0;
+            bytes += size;
+            batches.extend(intake.waiting.pop_front());
+            if alone {
+                break;
+            }
+        }
+        intake.waiting_bytes -= bytes;
+        let sequence = intake.next_sequence;
+        intake.next_sequence += 1;
+        intake.next_taken += batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+        let more = !intake.waiting.is_empty();
+        if !more {
+            intake.is_queued = false;
+        }
+        let index = Arc::clone(&intake.index);
+        drop(intake);
+        let mut arrivals = Vec::new();
+        let batch = if batches.len() == 1 {
+            batches.swap_remove(0)
+        } else {
+            if batches.first().map(|batch| batch.meta().arrival) != batches.last().map(|batch| batch.meta().arrival) {
+                arrivals = batches.iter().flat_map(|batch| std::iter::repeat_n(batch.meta().arrival, batch.len())).collect();
+            }
+            // With nobody asking, nothing is read: no need to copy.
+            if index.is_empty() {
+                let position = batches.iter().map(|batch| batch.len()).sum::<usize>();
+                return Take::Work(Box::new(Work::unread(&batches, position, sequence, index, bytes, more)));
+            }
+            EventBatch::concat(&batches)
+        };
+        Take::Work(Box::new(Work { batch, arrivals, sequence, index, bytes, more }))
+    }
+
+    /// The index as it stands, for whoever holds `change`.
+    pub(crate) fn index(&self) -> Arc<Index> {
+        Arc::clone(&lock(&self.intake).index)
+    }
+
+    /// Replaces the index; answers the offset of the first event that will be matched against it.
+    pub(crate) fn set_index(&self, index: Index) -> u64 {
+        let mut intake = lock(&self.intake);
+        intake.index = Arc::new(index);
+        intake.next_taken
+    }
+
+    pub(crate) fn set_next_due(&self, merge: &Merge) {
+        self.next_due.store(merge.agenda.first().map_or(i64::MAX, |(due, _)| *due), Ordering::Release);
+    }
+
+    pub(crate) fn next_due(&self) -> Millis {
+        self.next_due.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        lock(&self.intake).has_events
+    }
+
+    /// As an emit's meta tells it, when everything before `position` was looked at.
+    pub(crate) fn meta(&self, position: u64, now: Millis) -> StreamMeta {
+        let intake = lock(&self.intake);
+        let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);
+        StreamMeta {
+            name: self.name.clone(),
+            position,
+            lag_ms: u64::try_from(lag_ms).unwrap_or(0),
+            sample: intake.sample,
+        }
+    }
+
+    pub(crate) fn status(&self, now: Millis) -> StreamStatus {
+        let queries = lock(&self.merge).running.len() as u64;
+        let rates = *lock(&self.rates);
+        let intake = lock(&self.intake);
+        let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);
+        StreamStatus {
+            name: self.name.clone(),
+            events: intake.next_offset,
+            bytes: intake.bytes,
+            rejected: self.rejected.load(Ordering::Relaxed),
+            position: intake.next_offset,
+            newest_arrival: intake.has_events.then_some(intake.newest_arrival),
+            events_per_second: rates.events_per_second,
+            bytes_per_second: rates.bytes_per_second,
+            queries,
+            pending_bytes: intake.waiting_bytes as u64,
+            lag_ms: u64::try_from(lag_ms).unwrap_or(0),
+            sample: intake.sample,
+        }
+    }
+
+    /// Bytes of the index.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        lock(&self.intake).index.bytes() as u64
+    }
+
+    /// Takes the rates of the time since the last call.
+    pub(crate) fn measure_rates(&self, seconds: f64) {
+        let (events, bytes) = {
+            let intake = lock(&self.intake);
+            (intake.next_offset, intake.bytes)
+        };
+        let mut rates = lock(&self.rates);
+        *rates = Rates {
+            events,
+            bytes,
+            events_per_second: (events - rates.events) as f64 / seconds,
+            bytes_per_second: (bytes - rates.bytes) as f64 / seconds,
+        };
+    }
+}
+
+impl Work {
+    /// Batches that nobody asks for: only their count matters.
+    fn unread(
+        batches: &[EventBatch],
+        events: usize,
+        sequence: u64,
+        index: Arc<Index>,
+        bytes: usize,
+        more: bool,
+    ) -> Work {
+        let mut batch = batches[0].clone();
+        let first = batch.meta().first.0;
+        // The first batch stands for all: its meta must lead to the position after the last.
+        let meta = EventMeta { first: Offset(first + (events - batch.len()) as u64), ..*batch.meta() };
+        batch = batch.with_meta(meta);
+        Work { batch, arrivals: Vec::new(), sequence, index, bytes, more }
+    }
+
+    /// The offset after the batch.
+    pub(crate) fn position(&self) -> u64 {
+        self.batch.meta().first.0 + self.batch.len() as u64
+    }
+}
+
+impl Merge {
+    /// Takes an output; answers those that are now next in the order of the stream.
+    pub(crate) fn deliver(&mut self, sequence: u64, output: Output) -> Vec<Output> {
+        self.early.insert(sequence, output);
+        let mut next = Vec::new();
+        while let Some(output) = self.early.remove(&self.next_sequence) {
+            self.next_sequence += 1;
+            next.push(output);
+        }
+        next
+    }
+
+    /// Takes out what waits for its predecessors of one query, in order.
+    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<QueryStep> {
+        self.early
+            .values_mut()
+            .flat_map(|output| {
+                let (own, others) = std::mem::take(&mut output.steps).into_iter().partition(|step| step.number == number);
+                output.steps = others;
+                let own: Vec<QueryStep> = own;
+                own
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! The plan of a query as text, for people.
+
+use std::fmt::Write;
+
+use swiftwater_lang::plan::{Body, Extent, Window};
+
+use crate::{
+    matching::access::AccessValue,
+    standing::{CompiledBody, StandingQuery},
+};
+
+/// Says how a query runs: what is decoded, how its events are found, what is tested besides, what becomes of them.
+pub fn explain(query: &StandingQuery) -> String {
+    let mut out = String::new();
+    let plan = &query.plan;
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "{name:<10} {text}");
+    };
+    let stream = plan.stream.as_ref().map_or("the default stream".to_owned(), |stream| stream.to_string());
+    line("stream", stream);
+    if let Some(share) = plan.sample {
+        line("sample", format!("{share} of the events, by their place"));
+    }
+    line("duration", plan.duration_ms.map_or("while its asker stays".to_owned(), |ms| format!("{ms} ms")));
+    let wants = |wants: Vec<&swiftwater_event::Want>| {
+        let mut texts: Vec<String> = wants.iter().map(|want| format!("{} {}", want.path, want.ty)).collect();
+        texts.sort();
+        texts.dedup();
+        if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
+    };
+    let (all, matched) = match query.access {
+        Some(_) => (query.filter_wants().collect(), query.body_wants.as_slice().iter().collect()),
+        None => (query.filter_wants().chain(query.body_wants.as_slice()).collect(), Vec::new()),
+    };
+    line("decode", format!("of every event: {}", wants(all)));
+    if query.access.is_some() {
+        line("", format!("of matched events: {}", wants(matched)));
+    }
+    match &query.access {
+        Some(access) => {
+            let values: Vec<String> = access
+                .values
+                .iter()
+                .map(|value| match value {
+                    AccessValue::String(text) => format!("'{}'", text.replace('\'', "''")),
+                    AccessValue::Number(number) => number.to_string(),
+                    AccessValue::Boolean(value) => value.to_string(),
+                })
+                .collect();
+            line("access", format!("{} = {} by hash table", access.want.path, values.join(" or ")));
+        }
+        None => line("access", "none: every event is a candidate".to_owned()),
+    }
+    let residual = match (&query.residual, &plan.filter) {
+        (None, _) | (_, None) => "none".to_owned(),
+        (Some(residual), Some(_)) => residual.display.clone(),
+    };
+    line("residual", residual);
+    match (&query.body, &plan.body) {
+        (CompiledBody::Raw { star, columns, order }, _) => {
+            let star = star.iter().map(|_| "*".to_owned());
+            let names: Vec<String> = star.chain(columns.iter().map(|column| column.name.to_string())).collect();
+            line("operator", "raw: one record per event".to_owned());
+            line("columns", names.join(", "));
+            if !order.is_empty() {
+                let how = if plan.dialect.sorts_first_n() { "the first rows, sorted" } else { "the top rows of all" };
+                line("order", how.to_owned());
+            }
+        }
+        (CompiledBody::Group(group), Body::Group(logical)) => {
+            let keys: Vec<String> = logical.keys.iter().map(ToString::to_string).collect();
+            let keys = if keys.is_empty() { "one group".to_owned() } else { format!("groups by {}", keys.join(", ")) };
+            line("operator", format!("{keys}; {} aggregates, mergeable: on every shard", group.functions.len()));
+            let names: Vec<&str> = group.columns.iter().map(|column| &*column.name).collect();
+            line("columns", names.join(", "));
+        }
+        (CompiledBody::Group(_), Body::Raw(_)) => {}
+    }
+    let window = match plan.window {
+        Window::None => "none".to_owned(),
+        Window::Tumbling(Extent::Time(ms)) => format!("tumbling, {ms} ms of arrival time from the query's start"),
+        Window::Tumbling(Extent::Records(count)) => format!("tumbling, {count} matched records, in order"),
+        Window::Additive { every_ms } => format!("additive, emitted every {every_ms} ms"),
+    };
+    line("window", window);
+    if let Some(limit) = plan.limit {
+        line("limit", limit.to_string());
+    }
+    out
+}

@@ -1,0 +1,233 @@
+//! The state of one aggregate for many groups, in columns: update, merge, evaluate. Mergeable in any order: no result
+//! depends on how the events were split over batches and shards.
+
+use bumpalo::Bump;
+use swiftwater_event::Value;
+use swiftwater_lang::{Dialect, plan::AggregateFunction};
+
+use super::{exact_sum::ExactSum, owned::OwnedValue};
+use crate::expr::{cast_to_double, total_order};
+
+/// One aggregate's cells, one per group.
+#[derive(Debug, Clone)]
+pub(crate) enum Cells {
+    Count(Vec<u64>),
+    Sum(Vec<SumCell>),
+    Average(Vec<SumCell>),
+    Least(Vec<OwnedValue>),
+    Greatest(Vec<OwnedValue>),
+}
+
+/// The usable values of a group, added up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SumCell {
+    count: u64,
+    integers: i128,
+    /// Whether any value was a FLOAT or DOUBLE: the sum then is one too.
+    fractional: bool,
+    doubles: ExactSum,
+}
+
+impl Cells {
+    pub(crate) fn new(function: AggregateFunction) -> Cells {
+        match function {
+            AggregateFunction::Count => Cells::Count(Vec::new()),
+            AggregateFunction::Sum => Cells::Sum(Vec::new()),
+            AggregateFunction::Avg => Cells::Average(Vec::new()),
+            AggregateFunction::Min => Cells::Least(Vec::new()),
+            AggregateFunction::Max => Cells::Greatest(Vec::new()),
+        }
+    }
+
+    /// Gives every group below `groups` a cell.
+    pub(crate) fn resize(&mut self, groups: usize) {
+        match self {
+            Cells::Count(cells) => cells.resize(groups, 0),
+            Cells::Sum(cells) | Cells::Average(cells) => cells.resize_with(groups, SumCell::default),
+            Cells::Least(cells) | Cells::Greatest(cells) => cells.resize_with(groups, || OwnedValue::NULL),
+        }
+    }
+
+    /// Bytes of one cell, without what it keeps on the heap.
+    pub(crate) fn cell_bytes(&self) -> usize {
+        match self {
+            Cells::Count(_) => size_of::<u64>(),
+            Cells::Sum(_) | Cells::Average(_) => size_of::<SumCell>(),
+            Cells::Least(_) | Cells::Greatest(_) => size_of::<OwnedValue>(),
+        }
+    }
+
+    /// Counts every row, COUNT(*).
+    pub(crate) fn count_rows(&mut self, group_of_row: &[u32]) {
+        if let Cells::Count(cells) = self {
+            for &group in group_of_row {
+                cells[group as usize] += 1;
+            }
+        }
+    }
+
+    /// Takes in one value per row; answers how many could not be used for their type, and the bytes newly on the heap.
+    pub(crate) fn update(&mut self, group_of_row: &[u32], values: &[Value<'_>], dialect: Dialect) -> (u64, isize) {
+        let rows = group_of_row.iter().map(|&group| group as usize).zip(values);
+        let mut mistyped = 0;
+        let mut heap = 0;
+        match self {
+            Cells::Count(cells) => {
+                for (group, value) in rows {
+                    cells[group] += u64::from(!matches!(value, Value::Null | Value::Error));
+                }
+            }
+            Cells::Sum(cells) | Cells::Average(cells) => {
+                for (group, value) in rows {
+                    mistyped += u64::from(!cells[group].add(value, dialect));
+                }
+            }
+            Cells::Least(cells) => {
+                for (group, value) in rows {
+                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| order.is_lt()));
+                }
+            }
+            Cells::Greatest(cells) => {
+                for (group, value) in rows {
+                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| order.is_gt()));
+                }
+            }
+        }
+        (mistyped, heap)
+    }
+
+    /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`.
+    pub(crate) fn merge(&mut self, other: &Cells, group_of: &[u32], dialect: Dialect) -> isize {
+        let mut heap = 0;
+        let arena = Bump::new();
+        let groups = group_of.iter().map(|&group| group as usize);
+        match (self, other) {
+            (Cells::Count(ours), Cells::Count(theirs)) => {
+                groups.zip(theirs).for_each(|(group, count)| ours[group] += count);
+            }
+            (Cells::Sum(ours), Cells::Sum(theirs)) | (Cells::Average(ours), Cells::Average(theirs)) => {
+                groups.zip(theirs).for_each(|(group, sum)| ours[group].merge(sum));
+            }
+            (Cells::Least(ours), Cells::Least(theirs)) => {
+                for (group, value) in groups.zip(theirs) {
+                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_lt());
+                }
+            }
+            (Cells::Greatest(ours), Cells::Greatest(theirs)) => {
+                for (group, value) in groups.zip(theirs) {
+                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_gt());
+                }
+            }
+            _ => unreachable!("partials of one query have the same aggregates in the same order"),
+        }
+        heap
+    }
+
+    /// The value of every group, in order; the state stays. A LONG sum that fits no LONG is an error.
+    pub(crate) fn evaluate<'a>(&'a self, dialect: Dialect, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
+        match self {
+            Cells::Count(cells) => out.extend(cells.iter().map(|&count| Value::Long(count as i64))),
+            Cells::Sum(cells) => out.extend(cells.iter().map(|cell| cell.sum(dialect))),
+            Cells::Average(cells) => out.extend(cells.iter().map(|cell| -> Value<'a> { cell.average() })),
+            Cells::Least(cells) | Cells::Greatest(cells) => out.extend(cells.iter().map(|cell| cell.get(arena))),
+        }
+    }
+}
+
+impl SumCell {
+    /// False where the value is of a type that cannot be added.
+    fn add(&mut self, value: &Value<'_>, dialect: Dialect) -> bool {
+        match *value {
+            Value::Null | Value::Error => return true,
+            _ if dialect.aggregates_are_double() => match cast_to_double(value) {
+                Some(x) => self.doubles.add(x),
+                None => return false,
+            },
+            Value::Integer(x) => self.integers += i128::from(x),
+            Value::Long(x) => self.integers += i128::from(x),
+            Value::Float(x) => self.add_double(f64::from(x)),
+            Value::Double(x) => self.add_double(x),
+            _ => return false,
+        }
+        self.count += 1;
+        true
+    }
+
+    fn add_double(&mut self, x: f64) {
+        self.fractional = true;
+        self.doubles.add(x);
+    }
+
+    fn merge(&mut self, other: &SumCell) {
+        self.count += other.count;
+        self.integers += other.integers;
+        self.fractional |= other.fractional;
+        self.doubles.merge(&other.doubles);
+    }
+
+    fn sum(&self, dialect: Dialect) -> Value<'static> {
+        if self.count == 0 {
+            Value::Null
+        } else if self.fractional || dialect.aggregates_are_double() {
+            Value::Double(self.as_double())
+        } else {
+            i64::try_from(self.integers).map_or(Value::Error, Value::Long)
+        }
+    }
+
+    fn average(&self) -> Value<'static> {
+        if self.count == 0 { Value::Null } else { Value::Double(self.as_double() / self.count as f64) }
+    }
+
+    fn as_double(&self) -> f64 {
+        let mut sum = self.doubles.clone();
+        sum.add_integer(self.integers);
+        sum.round()
+    }
+}
+
+/// Replaces `kept` by `value` where it is better. False where the value is of a type without an order.
+fn keep_if(
+    kept: &mut OwnedValue,
+    value: &Value<'_>,
+    dialect: Dialect,
+    heap: &mut isize,
+    better: impl Fn(std::cmp::Ordering) -> bool,
+) -> bool {
+    let value = match *value {
+        Value::Null | Value::Error => return true,
+        _ if dialect.aggregates_are_double() => match cast_to_double(value) {
+            Some(x) => Value::Double(x),
+            None => return false,
+        },
+        Value::List(_) | Value::Map(_) => return false,
+        other => other,
+    };
+    let replace = match kept {
+        OwnedValue::Plain(Value::Null) => true,
+        OwnedValue::Plain(old) => better(tie_broken(&value, old)),
+        OwnedValue::String(old) => better(tie_broken(&value, &Value::String(old))),
+        OwnedValue::List(_) | OwnedValue::Map(_) => false,
+    };
+    if replace {
+        let new = OwnedValue::of(&value);
+        *heap += new.heap_bytes() as isize - kept.heap_bytes() as isize;
+        *kept = new;
+    }
+    true
+}
+
+/// The order of values, with equal numbers of different types ordered by type, so that of 1 and 1.0 the same one is
+/// kept whichever came first.
+fn tie_broken(a: &Value<'_>, b: &Value<'_>) -> std::cmp::Ordering {
+    fn rank(value: &Value<'_>) -> u8 {
+        match value {
+            Value::Long(_) => 0,
+            Value::Integer(_) => 1,
+            Value::Double(_) => 2,
+            Value::Float(_) => 3,
+            _ => 4,
+        }
+    }
+    total_order(a, b).then_with(|| rank(a).cmp(&rank(b)))
+}

@@ -1,0 +1,455 @@
+//! The one place where a query's shards meet: takes rows in the order of the stream and partials in any, and makes
+//! results of them as windows close, as records come, and at the end.
+//!
+//! A pure step machine: time comes in as `now`. Knows nothing of who reads the results.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value};
+use swiftwater_lang::plan::{Extent, Window};
+
+use super::{
+    Grid, Groups, RecordWriter, RowChunk,
+    rows::{RowOrder, RowStore, write_with_times},
+};
+use crate::{
+    expr::{EvalCounts, Rows, Scratch, total_order},
+    standing::{CompiledBody, CompiledGroup, StandingQuery},
+};
+
+/// What a result may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectorLimits {
+    /// One answer is wanted at the end, rather than each match as it comes.
+    pub one_answer: bool,
+    /// Rows of such an answer where the query states no LIMIT.
+    pub answer_rows_default: u64,
+    /// Windows that nothing fell into are emitted too.
+    pub emits_empty_windows: bool,
+    /// Records tell their times.
+    pub times: bool,
+}
+
+/// Records that are ready to be emitted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ResultSet {
+    /// One record a line.
+    pub text: Vec<u8>,
+    /// How many.
+    pub count: u64,
+    /// The window they are of.
+    pub window: Option<ResultWindow>,
+    /// Operations that could not be done while the records were made.
+    pub expression_errors: u64,
+}
+
+/// The window of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultWindow {
+    /// `tumbling`, `additive` or `record`.
+    pub kind: &'static str,
+    /// From 1, by emits.
+    pub number: u64,
+    /// Its first instant.
+    pub start: Millis,
+    /// The first instant after it; for a window that was cut short, or one by record, the last instant in it.
+    pub end: Millis,
+}
+
+/// What a window holds until it closes.
+#[derive(Debug)]
+enum Held {
+    Rows(RowStore),
+    Groups(Groups),
+}
+
+/// The merging end of one query.
+#[derive(Debug)]
+pub struct Collector {
+    query: Arc<StandingQuery>,
+    limits: CollectorLimits,
+    grid: Option<Grid>,
+    started: Millis,
+    order: RowOrder,
+    /// Open windows by number; one, number 0, where the query has none by time.
+    windows: BTreeMap<u64, Held>,
+    /// The first window that is not closed.
+    open: u64,
+    /// Of an additive window: all before the open ones.
+    total: Option<Groups>,
+    emits: u64,
+    /// Rows given out as they came.
+    streamed: u64,
+    /// Of a window by record: rows in it, when it began, and when the last came.
+    records: u64,
+    record_start: Millis,
+    record_end: Millis,
+    is_done: bool,
+    scratch: Scratch,
+}
+
+impl Collector {
+    /// The collector of a query that stands from `started` on; time windows begin there, or at `grid_start`.
+    pub fn new(query: Arc<StandingQuery>, started: Millis, grid_start: Millis, limits: CollectorLimits) -> Collector {
+        let plan = &query.plan;
+        let dialect = plan.dialect;
+        let has_window = plan.window != Window::None;
+        let limit = match &query.body {
+            CompiledBody::Group(_) => [plan.limit, dialect.groups_max()].into_iter().flatten().min(),
+            CompiledBody::Raw { .. } => {
+                let default = if limits.one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
+                let stated = plan.limit.or(dialect.raw_limit_default()).or(default);
+                [stated, dialect.raw_limit_max()].into_iter().flatten().min()
+            }
+        };
+        let descending = match &query.body {
+            CompiledBody::Raw { order, .. } => order.iter().map(|(_, descending)| *descending).collect(),
+            CompiledBody::Group(_) => Vec::new(),
+        };
+        Collector {
+            limits,
+            grid: query.window_ms().map(|every_ms| Grid { start: grid_start, every_ms: every_ms.max(1) }),
+            started,
+            order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n() },
+            windows: BTreeMap::new(),
+            open: 0,
+            total: None,
+            emits: 0,
+            streamed: 0,
+            records: 0,
+            record_start: started,
+            record_end: started,
+            is_done: false,
+            scratch: Scratch::default(),
+            query,
+        }
+    }
+
+    /// The time windows, where the query has such.
+    pub fn grid(&self) -> Option<Grid> {
+        self.grid
+    }
+
+    /// Whether no further event can change what is answered: LIMIT is reached, and there is no window.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Bytes held, about.
+    pub fn bytes(&self) -> usize {
+        let held: usize = self
+            .windows
+            .values()
+            .map(|held| match held {
+                Held::Rows(rows) => rows.bytes(),
+                Held::Groups(groups) => groups.bytes(),
+            })
+            .sum();
+        held + self.total.as_ref().map_or(0, Groups::bytes)
+    }
+
+    /// When the next time window closes.
+    pub fn due(&self) -> Option<Millis> {
+        self.grid.map(|grid| grid.end_of(self.open))
+    }
+
+    /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
+    /// given out at once is answered.
+    pub fn rows(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) {
+        if self.is_done || chunk.is_empty() {
+            return;
+        }
+        match self.query.plan.window {
+            Window::Tumbling(Extent::Records(size)) => self.rows_by_record(chunk, size, now_micros, out),
+            Window::None if self.streams() => self.rows_as_they_come(chunk, now_micros, out),
+            _ => {
+                for row in 0..chunk.len() {
+                    let number = self.grid.map_or(0, |grid| grid.number(chunk.arrivals[row])).max(self.open);
+                    let held = self.windows.entry(number).or_insert_with(|| Held::Rows(RowStore::default()));
+                    if let Held::Rows(rows) = held {
+                        rows.push(chunk, row, &self.order);
+                        self.is_done |= self.grid.is_none() && rows.is_full(&self.order);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether each match is given out as it comes.
+    fn streams(&self) -> bool {
+        self.query.dialect().streams_raw() && !self.limits.one_answer && self.order.descending.is_empty()
+    }
+
+    fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let left = self.order.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.streamed));
+        let count = (chunk.len() as u64).min(left);
+        if count > 0 {
+            let mut text = Vec::new();
+            if self.limits.times {
+                for row in 0..count as usize {
+                    write_with_times(chunk.record(row), Some((chunk.times, now_micros)), &mut text);
+                }
+            } else {
+                text.extend_from_slice(&chunk.text[..chunk.ends[count as usize - 1] as usize]);
+            }
+            self.streamed += count;
+            self.emits += 1;
+            out.push(ResultSet { text, count, ..ResultSet::default() });
+        }
+        self.is_done = self.order.limit.is_some_and(|limit| self.streamed >= limit);
+    }
+
+    fn rows_by_record(&mut self, chunk: &RowChunk, size: u64, now_micros: i64, out: &mut Vec<ResultSet>) {
+        for row in 0..chunk.len() {
+            self.count_record(chunk.arrivals[row]);
+            let held = self.windows.entry(0).or_insert_with(|| Held::Rows(RowStore::default()));
+            if let Held::Rows(rows) = held {
+                rows.push(chunk, row, &self.order);
+            }
+            if self.records == size {
+                self.close_by_record(now_micros, out);
+            }
+        }
+    }
+
+    fn count_record(&mut self, arrival: Millis) {
+        if self.records == 0 {
+            self.record_start = arrival;
+        }
+        self.record_end = arrival;
+        self.records += 1;
+    }
+
+    fn close_by_record(&mut self, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let held = self.windows.remove(&0);
+        self.emits += 1;
+        let window =
+            ResultWindow { kind: "record", number: self.emits, start: self.record_start, end: self.record_end };
+        self.records = 0;
+        let result = self.result(held, Some(window), now_micros);
+        out.push(result);
+    }
+
+    /// Takes the groups of a window, from any shard, at any time before the window is closed; later ones are counted
+    /// into the first open window.
+    pub fn groups(&mut self, window: u64, groups: Groups) {
+        let number = if self.grid.is_some() { window.max(self.open) } else { 0 };
+        match self.windows.entry(number) {
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Held::Groups(groups));
+            }
+            std::collections::btree_map::Entry::Occupied(mut held) => {
+                if let Held::Groups(ours) = held.get_mut() {
+                    // The larger one stays, so that merging costs what the smaller one holds.
+                    if ours.len() < groups.len() {
+                        let smaller = std::mem::replace(ours, groups);
+                        ours.merge(&smaller);
+                    } else {
+                        ours.merge(&groups);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the groups of single rows, in the order of the stream: for windows by record.
+    pub fn single_rows(&mut self, rows: Vec<(Millis, Groups)>, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let Window::Tumbling(Extent::Records(size)) = self.query.plan.window else { return };
+        for (arrival, groups) in rows {
+            self.count_record(arrival);
+            self.groups(0, groups);
+            if self.records == size {
+                self.close_by_record(now_micros, out);
+            }
+        }
+    }
+
+    /// Closes the time windows that end at `now` or before.
+    pub fn close(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let Some(grid) = self.grid else { return };
+        while grid.end_of(self.open) <= now {
+            if !self.limits.emits_empty_windows {
+                match self.windows.keys().next() {
+                    Some(&first) if grid.end_of(first) <= now => self.open = first,
+                    _ => {
+                        self.open = grid.number(now);
+                        break;
+                    }
+                }
+            }
+            let (start, end) = (grid.start_of(self.open), grid.end_of(self.open));
+            let held = self.windows.remove(&self.open);
+            self.open += 1;
+            let result = self.time_window(held, start, end, now_micros);
+            out.push(result);
+        }
+    }
+
+    fn time_window(&mut self, held: Option<Held>, start: Millis, end: Millis, now_micros: i64) -> ResultSet {
+        self.emits += 1;
+        let additive = matches!(self.query.plan.window, Window::Additive { .. });
+        let (kind, start) = if additive { ("additive", self.started) } else { ("tumbling", start) };
+        let window = Some(ResultWindow { kind, number: self.emits, start, end });
+        if !additive {
+            return self.result(held, window, now_micros);
+        }
+        let total = match (self.total.take(), held) {
+            (Some(mut total), Some(Held::Groups(new))) => {
+                total.merge(&new);
+                Some(total)
+            }
+            (None, Some(Held::Groups(new))) => Some(new),
+            (total, _) => total,
+        };
+        let mut result = ResultSet { window, ..ResultSet::default() };
+        let total = self.write_groups(total, &mut result);
+        self.total = total;
+        result
+    }
+
+    /// The last result: what the open windows hold, as one. Nothing where all was given out as it came.
+    pub fn finish(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        self.close(now, now_micros, out);
+        let mut windows = std::mem::take(&mut self.windows).into_values();
+        let mut held = windows.next();
+        for other in windows {
+            if let (Some(Held::Groups(ours)), Held::Groups(theirs)) = (&mut held, &other) {
+                ours.merge(theirs);
+            }
+        }
+        let result = match (self.grid, self.query.plan.window) {
+            (Some(grid), _) => {
+                if held.is_none() && !self.limits.emits_empty_windows {
+                    return;
+                }
+                let start = grid.start_of(self.open);
+                self.time_window(held, start, now.max(start), now_micros)
+            }
+            (None, Window::Tumbling(Extent::Records(_))) => {
+                if held.is_none() {
+                    return;
+                }
+                self.close_by_record_at_end(held, now_micros)
+            }
+            (None, _) => {
+                let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
+                if is_raw && self.streams() {
+                    return;
+                }
+                self.emits += 1;
+                self.result(held, None, now_micros)
+            }
+        };
+        out.push(result);
+    }
+
+    fn close_by_record_at_end(&mut self, held: Option<Held>, now_micros: i64) -> ResultSet {
+        self.emits += 1;
+        let window =
+            ResultWindow { kind: "record", number: self.emits, start: self.record_start, end: self.record_end };
+        self.result(held, Some(window), now_micros)
+    }
+
+    fn result(&mut self, held: Option<Held>, window: Option<ResultWindow>, now_micros: i64) -> ResultSet {
+        let mut result = ResultSet { window, ..ResultSet::default() };
+        match held {
+            Some(Held::Rows(rows)) => {
+                let answered = self.limits.times.then_some(now_micros);
+                result.count = rows.write(&self.order, answered, &mut result.text);
+            }
+            Some(Held::Groups(groups)) => {
+                self.write_groups(Some(groups), &mut result);
+            }
+            None => {
+                self.write_groups(None, &mut result);
+            }
+        }
+        result
+    }
+
+    /// Evaluates HAVING, columns, ORDER BY and LIMIT over groups; gives the groups back. Rows without ORDER BY come in
+    /// the order of their keys, so that the answer does not depend on which shard saw what first.
+    fn write_groups(&mut self, groups: Option<Groups>, result: &mut ResultSet) -> Option<Groups> {
+        let query = Arc::clone(&self.query);
+        let CompiledBody::Group(group) = &query.body else { return groups };
+        let dialect = query.dialect();
+        let mut groups = groups;
+        if group.keys.is_empty() {
+            let functions = group.functions.iter().copied();
+            groups.get_or_insert_with(|| Groups::new(functions, dialect)).ensure_single();
+        }
+        let Some(groups) = groups else { return None };
+        {
+            let arena = Bump::new();
+            let mut slots = groups.evaluate(group.keys.len(), &arena);
+            let mut counts = EvalCounts::default();
+            if dialect.errors_become_null() {
+                for value in slots.iter_mut().flatten().filter(|value| matches!(value, Value::Error)) {
+                    *value = Value::Null;
+                    counts.expression_errors += 1;
+                }
+            }
+            let rows = self.chosen_groups(group, &slots, groups.len(), &arena, &mut counts);
+            let kept: Vec<Vec<Value<'_>>> =
+                slots.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect();
+            let input = Rows::Slots { columns: &kept, count: rows.len(), now: 0 };
+            let columns: Vec<Vec<Value<'_>>> = group
+                .columns
+                .iter()
+                .map(|column| {
+                    let mut values = Vec::new();
+                    column.program.evaluate(&input, &mut self.scratch, &arena, &mut counts, &mut values);
+                    values
+                })
+                .collect();
+            let writer = RecordWriter::new(&group.columns, dialect, !group.functions.is_empty());
+            for row in 0..rows.len() {
+                writer.write(&columns, row, &mut result.text);
+            }
+            result.count = rows.len() as u64;
+            result.expression_errors = counts.expression_errors;
+        }
+        Some(groups)
+    }
+
+    /// The groups that HAVING keeps, in order, as many as LIMIT says.
+    fn chosen_groups<'a>(
+        &mut self,
+        group: &CompiledGroup,
+        slots: &'a [Vec<Value<'a>>],
+        count: usize,
+        arena: &'a Bump,
+        counts: &mut EvalCounts,
+    ) -> Vec<u32> {
+        let input = Rows::Slots { columns: slots, count, now: 0 };
+        let mut rows: Vec<u32> = (0..count as u32).collect();
+        if let Some(having) = &group.having {
+            rows.clear();
+            having.keep(&input, &mut self.scratch, arena, counts, &mut rows);
+        }
+        let order: Vec<(Vec<Value<'a>>, bool)> = group
+            .order
+            .iter()
+            .map(|(program, descending)| {
+                let mut values = Vec::new();
+                program.evaluate(&input, &mut self.scratch, arena, counts, &mut values);
+                (values, *descending)
+            })
+            .collect();
+        let keys = &slots[..group.keys.len()];
+        rows.sort_by(|&a, &b| {
+            let (a, b) = (a as usize, b as usize);
+            let by_order = order.iter().map(|(values, descending)| {
+                let order = total_order(&values[a], &values[b]);
+                if *descending { order.reverse() } else { order }
+            });
+            let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
+            by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        if let Some(limit) = self.order.limit {
+            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        }
+        rows
+    }
+}

@@ -1,0 +1,175 @@
+//! A sum of doubles that does not depend on their order: kept as an expansion of doubles that do not overlap, rounded
+//! once at the end, to nearest.
+//!
+//! After Shewchuk, "Adaptive Precision Floating-Point Arithmetic" (1997), and the rounding step of Python's `fsum`.
+//! An expansion of ordinary data has one or two parts, so adding costs a few additions.
+
+use smallvec::SmallVec;
+
+/// Doubles from here on are kept apart, scaled down, so that no sum of up to 2^63 parts overflows before its end.
+const HUGE: f64 = f64::from_bits((960 + 1023) << 52);
+const HUGE_SCALE: f64 = f64::from_bits((128 + 1023) << 52);
+
+/// An exact sum. Equal multisets of addends give equal results, whatever their order and however they were merged.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ExactSum {
+    parts: Expansion,
+    /// Addends of 2^960 and more, divided by 2^128.
+    huge: Option<Box<Expansion>>,
+    /// The sum of the infinities and NaNs among the addends, where there are any.
+    special: Option<f64>,
+}
+
+type Expansion = SmallVec<[f64; 2]>;
+
+impl ExactSum {
+    pub(crate) fn add(&mut self, x: f64) {
+        if !x.is_finite() {
+            self.special = Some(self.special.map_or(x, |sum| sum + x));
+        } else if x.abs() >= HUGE {
+            grow(self.huge.get_or_insert_default(), x / HUGE_SCALE);
+        } else {
+            grow(&mut self.parts, x);
+        }
+    }
+
+    pub(crate) fn add_integer(&mut self, x: i128) {
+        const CHUNK: i128 = 1 << 48;
+        let (high, middle, low) = (x.div_euclid(CHUNK * CHUNK), x.div_euclid(CHUNK).rem_euclid(CHUNK), x.rem_euclid(CHUNK));
+        let chunk = CHUNK as f64;
+        for part in [high as f64 * chunk * chunk, middle as f64 * chunk, low as f64] {
+            self.add(part);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &ExactSum) {
+        for &part in &other.parts {
+            grow(&mut self.parts, part);
+        }
+        for &part in other.huge.iter().flat_map(|huge| huge.iter()) {
+            grow(self.huge.get_or_insert_default(), part);
+        }
+        if let Some(special) = other.special {
+            self.add(special);
+        }
+    }
+
+    /// The sum, rounded to nearest; infinite where it overflows.
+    pub(crate) fn round(&self) -> f64 {
+        if let Some(special) = self.special {
+            return special;
+        }
+        let Some(huge) = self.huge.as_ref().filter(|huge| round(huge) != 0.0) else { return round(&self.parts) };
+        let mut all = (**huge).clone();
+        for &part in &self.parts {
+            grow(&mut all, part / HUGE_SCALE);
+        }
+        round(&all) * HUGE_SCALE
+    }
+}
+
+/// Adds `x` without rounding: afterwards the parts do not overlap and grow in magnitude.
+fn grow(parts: &mut Expansion, mut x: f64) {
+    let mut kept = 0;
+    for at in 0..parts.len() {
+        let mut y = parts[at];
+        if x.abs() < y.abs() {
+            std::mem::swap(&mut x, &mut y);
+        }
+        let high = x + y;
+        let low = y - (high - x);
+        if low != 0.0 {
+            parts[kept] = low;
+            kept += 1;
+        }
+        x = high;
+    }
+    parts.truncate(kept);
+    if x != 0.0 {
+        parts.push(x);
+    }
+}
+
+fn round(parts: &Expansion) -> f64 {
+    let mut rest = parts.len();
+    let Some(&last) = parts.last() else { return 0.0 };
+    let mut high = last;
+    let mut low = 0.0;
+    rest -= 1;
+    while rest > 0 {
+        let x = high;
+        rest -= 1;
+        let y = parts[rest];
+        high = x + y;
+        low = y - (high - x);
+        if low != 0.0 {
+            break;
+        }
+    }
+    // What was rounded off may lie exactly half way: the parts below it then decide.
+    if rest > 0 && ((low < 0.0 && parts[rest - 1] < 0.0) || (low > 0.0 && parts[rest - 1] > 0.0)) {
+        let y = low * 2.0;
+        let x = high + y;
+        if y == x - high {
+            high = x;
+        }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sum(values: &[f64]) -> f64 {
+        let mut sum = ExactSum::default();
+        for &value in values {
+            sum.add(value);
+        }
+        sum.round()
+    }
+
+    #[test]
+    fn cancellation_loses_nothing() {
+        assert_eq!(sum(&[1e100, 1.0, -1e100]), 1.0);
+        assert_eq!(sum(&[0.1; 10]), 1.0);
+        assert_eq!(sum(&[f64::MAX, f64::MAX, -f64::MAX, -f64::MAX, 3.5]), 3.5);
+        assert_eq!(sum(&[f64::MAX, f64::MAX]), f64::INFINITY);
+        assert_eq!(sum(&[f64::MAX, f64::MAX, -f64::MAX]), f64::MAX);
+    }
+
+    #[test]
+    fn specials_win() {
+        assert_eq!(sum(&[1.0, f64::INFINITY]), f64::INFINITY);
+        assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    }
+
+    #[test]
+    fn integers_join_exactly() {
+        let mut sum = ExactSum::default();
+        sum.add(-(2f64.powi(100)));
+        sum.add_integer((1 << 100) + 7);
+        assert_eq!(sum.round(), 7.0);
+        let mut sum = ExactSum::default();
+        sum.add_integer(-5);
+        assert_eq!(sum.round(), -5.0);
+    }
+
+    proptest! {
+        #[test]
+        fn order_and_split_do_not_matter(mut values in prop::collection::vec(any::<f64>(), 0..40), cut in 0usize..40) {
+            let whole = sum(&values);
+            values.reverse();
+            let reversed = sum(&values);
+            let cut = cut.min(values.len());
+            let (mut left, mut right) = (ExactSum::default(), ExactSum::default());
+            values[..cut].iter().for_each(|&value| left.add(value));
+            values[cut..].iter().for_each(|&value| right.add(value));
+            left.merge(&right);
+            prop_assert!(whole == reversed || whole.is_nan() && reversed.is_nan());
+            prop_assert!(whole == left.round() || whole.is_nan() && left.round().is_nan());
+        }
+    }
+}

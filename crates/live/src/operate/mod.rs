@@ -1,0 +1,18 @@
+//! What becomes of matched events: records, groups, and the results that windows and ends make of them.
+
+mod cells;
+mod exact_sum;
+mod groups;
+mod owned;
+mod record;
+mod rows;
+
+mod collector;
+mod window;
+
+pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
+pub use groups::Groups;
+pub(crate) use record::RecordWriter;
+pub(crate) use owned::OwnedValue;
+pub use rows::{RowChunk, RowTimes};
+pub use window::Grid;

@@ -1,0 +1,105 @@
+//! Records as JSON text, one object a line.
+
+use bumpalo::Bump;
+use swiftwater_event::{Value, parse_value, write_json};
+use swiftwater_lang::{Dialect, plan::Star};
+
+use crate::standing::CompiledColumn;
+
+/// Writes records of computed columns.
+pub(crate) struct RecordWriter<'q> {
+    columns: &'q [CompiledColumn],
+    omits_null: bool,
+}
+
+impl<'q> RecordWriter<'q> {
+    /// `nulls_are_shown`: aggregates that have no value are written as null in every dialect.
+    pub(crate) fn new(columns: &'q [CompiledColumn], dialect: Dialect, nulls_are_shown: bool) -> RecordWriter<'q> {
+        RecordWriter { columns, omits_null: dialect.omits_null_columns() && !nulls_are_shown }
+    }
+
+    /// One record of the columns alone; `values[c][row]` is column c's.
+    pub(crate) fn write(&self, values: &[Vec<Value<'_>>], row: usize, out: &mut Vec<u8>) {
+        out.push(b'{');
+        self.write_columns(values, row, true, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// One record of the event's own fields and, after them, the columns.
+    pub(crate) fn write_star(
+        &self,
+        event: &[u8],
+        star: &Star,
+        values: &[Vec<Value<'_>>],
+        row: usize,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) {
+        if self.columns.is_empty() && star.without.is_empty() && !self.omits_null {
+            write_line(event, out);
+            return;
+        }
+        out.push(b'{');
+        let mut is_first = true;
+        let fields = std::str::from_utf8(event).ok().and_then(|text| parse_value(text, arena));
+        if let Some(Value::Map(fields)) = fields {
+            for (name, value) in fields {
+                let replaced = self.columns.iter().any(|column| &*column.name == *name);
+                let left_out = star.without.iter().any(|other| **other == **name);
+                let omitted = self.omits_null && matches!(value, Value::Null);
+                if replaced || left_out || omitted {
+                    continue;
+                }
+                separate(&mut is_first, out);
+                write_json(&Value::String(name), out);
+                out.push(b':');
+                write_json(value, out);
+            }
+        }
+        self.write_columns(values, row, is_first, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn write_columns(&self, values: &[Vec<Value<'_>>], row: usize, mut is_first: bool, out: &mut Vec<u8>) {
+        for (column, values) in self.columns.iter().zip(values) {
+            let value = &values[row];
+            // What cannot be had has no text in any dialect: it is left out where nulls are, and is null elsewhere.
+            if self.omits_null && matches!(value, Value::Null | Value::Error) {
+                continue;
+            }
+            separate(&mut is_first, out);
+            out.extend_from_slice(column.json_name.as_bytes());
+            write_json(value, out);
+        }
+    }
+}
+
+fn separate(is_first: &mut bool, out: &mut Vec<u8>) {
+    if !std::mem::take(is_first) {
+        out.push(b',');
+    }
+}
+
+/// An event's own text, made one line: line ends stand only between its tokens, where a space does as well.
+fn write_line(event: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(event);
+    for byte in &mut out[start..] {
+        if matches!(*byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_over_several_lines_becomes_one() {
+        let mut out = Vec::new();
+        write_line(b"{\r\n \"a\": 1\n}", &mut out);
+        assert_eq!(out, b"{   \"a\": 1 }\n");
+    }
+}

@@ -1,0 +1,334 @@
+//! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
+//! the shard's state until they are flushed.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bumpalo::Bump;
+use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
+use swiftwater_lang::plan::{Extent, Window};
+
+use crate::{
+    expr::{EvalCounts, Rows, Scratch},
+    matching::{Entry, Index, MatchInput, Matched, QueryNumber, mistyped_rows},
+    operate::{Grid, Groups, OwnedValue, RecordWriter, RowChunk, RowTimes},
+    standing::{CompiledBody, CompiledGroup, StandingQuery},
+};
+
+/// What a step is told besides the batch.
+pub struct StepInput<'b> {
+    /// The events.
+    pub batch: &'b EventBatch,
+    /// When each event arrived, ascending; empty: all when the batch did.
+    pub arrivals: &'b [Millis],
+    /// The place of the first event in its source, and whether the others follow by number (else by byte).
+    pub place: Place,
+    /// Now, in microseconds since 1970, for the records' times.
+    pub now_micros: i64,
+    /// Elapsed nanoseconds, for accounting only: no answer depends on it.
+    pub nanos: &'b dyn Fn() -> u64,
+}
+
+/// Where events stand in their source: what sampling goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The first event's number; the others follow it.
+    Number(u64),
+    /// The first byte's place.
+    Byte(u64),
+}
+
+/// What a step did for one query.
+#[derive(Debug)]
+pub struct QueryStep {
+    /// Which query.
+    pub number: QueryNumber,
+    /// Events that its access predicate found.
+    pub candidates: u64,
+    /// Events that its residual was tested on.
+    pub residual_tests: u64,
+    /// Events that it matched.
+    pub matches: u64,
+    /// Matched events with a value that does not fit its wanted type.
+    pub mistyped: u64,
+    /// Operations that could not be done.
+    pub expression_errors: u64,
+    /// Nanoseconds spent on its residual and operators.
+    pub nanos: u64,
+    /// By how much its state grew, in bytes.
+    pub grown_bytes: i64,
+    /// Its records, if it is RAW.
+    pub rows: Option<RowChunk>,
+    /// One partial per matched event, if it has windows by record over groups.
+    pub single_rows: Vec<(Millis, Groups)>,
+}
+
+/// Nanoseconds that a step spent in each stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepNanos {
+    /// Turning bytes into columns.
+    pub decode: u64,
+    /// Finding queries.
+    pub matching: u64,
+    /// Making records and groups.
+    pub operate: u64,
+}
+
+/// A shard's own state: its decoder, its buffers, and the groups of the queries that stand.
+#[derive(Default)]
+pub struct Shard {
+    decoder: Decoder,
+    scratch: Scratch,
+    groups: HashMap<QueryNumber, Vec<(u64, Groups)>>,
+    /// Time windows of grouping queries, as their collectors have them.
+    grids: HashMap<QueryNumber, Grid>,
+}
+
+impl Shard {
+    /// Tells the shard where a query's time windows lie. Without it, all its events are in window 0.
+    pub fn set_grid(&mut self, number: QueryNumber, grid: Grid) {
+        self.grids.insert(number, grid);
+    }
+
+    /// Looks at a batch for all queries of the index.
+    pub fn step(&mut self, index: &Index, input: &StepInput<'_>, out: &mut Vec<QueryStep>) -> StepNanos {
+        let rows = input.batch.len();
+        if rows == 0 || index.is_empty() {
+            return StepNanos::default();
+        }
+        let start = (input.nanos)();
+        let decoded = self.decoder.decode(input.batch, &index.all);
+        let decoded_at = (input.nanos)();
+        let mut matched = Vec::new();
+        {
+            let place = |row: u32| match input.place {
+                Place::Number(first) => first + u64::from(row),
+                Place::Byte(first) => first + input.batch.span(row as usize).start as u64,
+            };
+            let stands = |number| index.stands(number);
+            let match_input = MatchInput {
+                decoded: &decoded,
+                now: input.batch.meta().arrival,
+                stands: &stands,
+                place: &place,
+                nanos: input.nanos,
+            };
+            for part in &index.parts {
+                part.matches(&match_input, &mut self.scratch, &mut matched);
+            }
+        }
+        let matched_at = (input.nanos)();
+        let late = self.decode_late(index, input.batch, &matched);
+        let late_at = (input.nanos)();
+        for found in matched {
+            let body = match &late {
+                Some(late) if found.entry.body_is_late && !found.entry.body.is_empty() => Body {
+                    decoded: &late.decoded,
+                    rows: found.rows.iter().map(|row| late.place_of(*row)).collect(),
+                },
+                _ => Body { decoded: &decoded, rows: found.rows.clone() },
+            };
+            let step = self.operate(input, found, &body);
+            out.push(step);
+        }
+        StepNanos {
+            decode: decoded_at - start + (late_at - matched_at),
+            matching: matched_at - decoded_at,
+            operate: (input.nanos)() - late_at,
+        }
+    }
+
+    /// Decodes what matched events have at the paths that only matched events are asked for.
+    fn decode_late(&mut self, index: &Index, batch: &EventBatch, matched: &[Matched<'_>]) -> Option<Late> {
+        let mut rows: Vec<u32> = matched
+            .iter()
+            .filter(|found| found.entry.body_is_late && !found.entry.body.is_empty())
+            .flat_map(|found| found.rows.iter().copied())
+            .collect();
+        if rows.is_empty() {
+            return None;
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        let decoded = self.decoder.decode(&batch.select(&rows), &index.late);
+        Some(Late { decoded, rows })
+    }
+
+    fn operate(&mut self, input: &StepInput<'_>, found: Matched<'_>, body: &Body<'_>) -> QueryStep {
+        let start = (input.nanos)();
+        let entry = found.entry;
+        let mut counts = EvalCounts { expression_errors: found.expression_errors };
+        let mut step = QueryStep {
+            number: entry.number,
+            candidates: found.candidates,
+            residual_tests: found.residual_tests,
+            matches: found.rows.len() as u64,
+            mistyped: found.mistyped,
+            expression_errors: 0,
+            nanos: 0,
+            grown_bytes: 0,
+            rows: None,
+            single_rows: Vec::new(),
+        };
+        if !found.rows.is_empty() {
+            step.mistyped += mistyped_rows(body.decoded, &body.rows, &entry.body);
+            match &entry.query.body {
+                CompiledBody::Raw { .. } => {
+                    step.rows = Some(self.records(input, entry, &found.rows, body, &mut counts));
+                }
+                CompiledBody::Group(group) => self.groups(input, entry, group, &found.rows, body, &mut counts, &mut step),
+            }
+        }
+        step.expression_errors = counts.expression_errors;
+        step.nanos = found.nanos + ((input.nanos)() - start);
+        step
+    }
+
+    fn records(
+        &mut self,
+        input: &StepInput<'_>,
+        entry: &Entry,
+        matched: &[u32],
+        body: &Body<'_>,
+        counts: &mut EvalCounts,
+    ) -> RowChunk {
+        let CompiledBody::Raw { star, columns, order } = &entry.query.body else { return RowChunk::default() };
+        let arena = Bump::new();
+        let rows = Rows::Events {
+            decoded: body.decoded,
+            bindings: &entry.body,
+            rows: &body.rows,
+            now: input.batch.meta().arrival,
+        };
+        let mut evaluate = |program: &crate::expr::Program| {
+            let mut values = Vec::new();
+            program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
+            values
+        };
+        let values: Vec<Vec<Value<'_>>> = columns.iter().map(|column| evaluate(&column.program)).collect();
+        let order: Vec<Vec<Value<'_>>> = order.iter().map(|(program, _)| evaluate(program)).collect();
+        let writer = RecordWriter::new(columns, entry.query.dialect(), false);
+        let meta = input.batch.meta();
+        let mut chunk = RowChunk {
+            times: RowTimes { sent: meta.sent_micros, read: meta.read_micros, matched: input.now_micros },
+            ..RowChunk::default()
+        };
+        for (place, &row) in matched.iter().enumerate() {
+            match star {
+                Some(star) => {
+                    let event = input.batch.event(row as usize);
+                    writer.write_star(event, star, &values, place, &arena, &mut chunk.text);
+                }
+                None => writer.write(&values, place, &mut chunk.text),
+            }
+            chunk.ends.push(chunk.text.len() as u32);
+            chunk.arrivals.push(input.arrival(row));
+            if !order.is_empty() {
+                chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
+            }
+        }
+        chunk
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call, split off for its length")]
+    fn groups(
+        &mut self,
+        input: &StepInput<'_>,
+        entry: &Entry,
+        group: &CompiledGroup,
+        matched: &[u32],
+        body: &Body<'_>,
+        counts: &mut EvalCounts,
+        step: &mut QueryStep,
+    ) {
+        let query: &Arc<StandingQuery> = &entry.query;
+        let new = || Groups::new(group.functions.iter().copied(), query.dialect());
+        let by_record = matches!(query.plan.window, Window::Tumbling(Extent::Records(_)));
+        let grid = self.grids.get(&entry.number).copied();
+        let window_of = |row: u32| grid.map_or(0, |grid| grid.number(input.arrival(row)));
+        let mut from = 0;
+        while from < matched.len() {
+            // Rows of one window at a time; arrival never goes back, so each window's rows stand together.
+            let window = window_of(matched[from]);
+            let length = if by_record {
+                1
+            } else {
+                matched[from..].iter().take_while(|&&row| window_of(row) == window).count()
+            };
+            let arena = Bump::new();
+            let rows = Rows::Events {
+                decoded: body.decoded,
+                bindings: &entry.body,
+                rows: &body.rows[from..from + length],
+                now: input.batch.meta().arrival,
+            };
+            let mut evaluate = |program: &crate::expr::Program| {
+                let mut values = Vec::new();
+                program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
+                values
+            };
+            let keys: Vec<Vec<Value<'_>>> = group.keys.iter().map(&mut evaluate).collect();
+            let arguments: Vec<Option<Vec<Value<'_>>>> =
+                group.arguments.iter().map(|argument| argument.as_ref().map(&mut evaluate)).collect();
+            if by_record {
+                let mut groups = new();
+                step.mistyped += groups.update(length, &keys, &arguments);
+                step.single_rows.push((input.arrival(matched[from]), groups));
+            } else {
+                let windows = self.groups.entry(entry.number).or_default();
+                let held = match windows.iter().position(|(number, _)| *number == window) {
+                    Some(place) => &mut windows[place].1,
+                    None => {
+                        windows.push((window, new()));
+                        &mut windows.last_mut().expect("one was just pushed").1
+                    }
+                };
+                let before = held.bytes() as i64;
+                step.mistyped += held.update(length, &keys, &arguments);
+                step.grown_bytes += held.bytes() as i64 - before;
+            }
+            from += length;
+        }
+    }
+
+    /// Takes out the groups of a query's windows below `before`, window by window.
+    pub fn flush(&mut self, number: QueryNumber, before: u64) -> Vec<(u64, Groups)> {
+        let Some(windows) = self.groups.get_mut(&number) else { return Vec::new() };
+        let (flushed, kept) = std::mem::take(windows).into_iter().partition(|(window, _)| *window < before);
+        *windows = kept;
+        if windows.is_empty() {
+            self.groups.remove(&number);
+        }
+        flushed
+    }
+
+    /// Takes out all groups of a query that has ended, and forgets it.
+    pub fn remove(&mut self, number: QueryNumber) -> Vec<(u64, Groups)> {
+        self.grids.remove(&number);
+        self.groups.remove(&number).unwrap_or_default()
+    }
+}
+
+impl StepInput<'_> {
+    fn arrival(&self, row: u32) -> Millis {
+        self.arrivals.get(row as usize).copied().unwrap_or(self.batch.meta().arrival)
+    }
+}
+
+/// What a body reads: columns, and for each matched event its row in them.
+struct Body<'d> {
+    decoded: &'d Decoded,
+    rows: Vec<u32>,
+}
+
+/// Columns of matched events only.
+struct Late {
+    decoded: Decoded,
+    /// The events' rows in the batch, ascending.
+    rows: Vec<u32>,
+}
+
+impl Late {
+    fn place_of(&self, row: u32) -> u32 {
+        self.rows.partition_point(|&other| other < row) as u32
+    }
+}
