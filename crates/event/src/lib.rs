@@ -42,4 +42,4 @@ pub use path::{Path, PathError, Step};
 pub use plan::{DecodePlan, Want, WantId};
 pub use position::{Offset, Position};
 pub use types::{Primitive, TimeUnit, Type, TypeError};
-pub use value::{Value, parse_value, write_json};
+pub use value::{Value, event_fields, parse_value, write_json};

@@ -197,6 +197,19 @@ pub fn parse_value<'a>(json: &'a str, arena: &'a Bump) -> Option<Value<'a>> {
     (verdict == Verdict::End(text.len())).then(|| read_value(text, 0, arena))
 }
 
+/// The fields of an event that was checked: names, and values as they are written. Of equal names the last is there.
+pub fn event_fields<'a>(event: &'a str, arena: &'a Bump) -> Vec<(&'a str, &'a str)> {
+    if !event.starts_with('{') {
+        return Vec::new();
+    }
+    let mut entries = Entries::default();
+    entries
+        .read(event.as_bytes(), 0)
+        .iter()
+        .map(|(key, value)| (read_string(event, *key, arena), &event[value.start()..value.end()]))
+        .collect()
+}
+
 /// Reads the value at `at` in a text that is known to be good there.
 fn read_value<'a>(text: &'a str, at: usize, arena: &'a Bump) -> Value<'a> {
     let bytes = text.as_bytes();
@@ -225,7 +238,7 @@ fn read_value<'a>(text: &'a str, at: usize, arena: &'a Bump) -> Value<'a> {
             let number = &bytes[at..value_end(bytes, at).0];
             match number::plain_integer(number) {
                 Plain::Value(value) => Value::Long(value),
-                Plain::TooLarge | Plain::NotPlain => Value::Double(number::double(number)),
+                Plain::TooLarge | Plain::Scaled => Value::Double(number::double(number)),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Records as JSON text, one object a line.
 
 use bumpalo::Bump;
-use swiftwater_event::{Value, parse_value, write_json};
+use swiftwater_event::{Value, event_fields, write_json};
 use swiftwater_lang::{Dialect, plan::Star};
 
 use crate::standing::CompiledColumn;
@@ -39,25 +39,25 @@ impl<'q> RecordWriter<'q> {
             write_line(event, out);
             return;
         }
+        let start = out.len();
         out.push(b'{');
         let mut is_first = true;
-        let fields = std::str::from_utf8(event).ok().and_then(|text| parse_value(text, arena));
-        if let Some(Value::Map(fields)) = fields {
-            for (name, value) in fields {
-                let replaced = self.columns.iter().any(|column| &*column.name == *name);
-                let left_out = star.without.iter().any(|other| **other == **name);
-                let omitted = self.omits_null && matches!(value, Value::Null);
-                if replaced || left_out || omitted {
-                    continue;
-                }
-                separate(&mut is_first, out);
-                write_json(&Value::String(name), out);
-                out.push(b':');
-                write_json(value, out);
+        for (name, value) in event_fields(std::str::from_utf8(event).unwrap_or_default(), arena) {
+            let replaced = self.columns.iter().any(|column| &*column.name == name);
+            let left_out = star.without.iter().any(|other| **other == *name);
+            let omitted = self.omits_null && value == "null";
+            if replaced || left_out || omitted {
+                continue;
             }
+            separate(&mut is_first, out);
+            write_json(&Value::String(name), out);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
         }
         self.write_columns(values, row, is_first, out);
-        out.extend_from_slice(b"}\n");
+        out.push(b'}');
+        make_one_line(&mut out[start..]);
+        out.push(b'\n');
     }
 
     fn write_columns(&self, values: &[Vec<Value<'_>>], row: usize, mut is_first: bool, out: &mut Vec<u8>) {
@@ -80,16 +80,21 @@ fn separate(is_first: &mut bool, out: &mut Vec<u8>) {
     }
 }
 
-/// An event's own text, made one line: line ends stand only between its tokens, where a space does as well.
+/// An event's own text, made one line.
 fn write_line(event: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(event);
-    for byte in &mut out[start..] {
+    make_one_line(&mut out[start..]);
+    out.push(b'\n');
+}
+
+/// Line ends stand only between an event's tokens, where a space does as well.
+fn make_one_line(text: &mut [u8]) {
+    for byte in text {
         if matches!(*byte, b'\n' | b'\r') {
             *byte = b' ';
         }
     }
-    out.push(b'\n');
 }
 
 #[cfg(test)]
