@@ -250,8 +250,8 @@ fn examples_are_found_with_their_modes() {
         Ok(vec![
             example(4, Mode::Server, "make run"),
             example(11, Mode::UntilLines(3), "a\nb"),
-            example(15, Mode::NotRun("because".to_owned()), ""),
-            example(17, Mode::ToEnd, "c"),
+            example(16, Mode::NotRun("because".to_owned()), ""),
+            example(18, Mode::ToEnd, "c"),
         ])
     );
     assert_eq!(examples("<!-- example: sometimes -->\n"), Err("README.md:1: `sometimes`?".to_owned()));
