@@ -1,1 +1,48 @@
-fn main() {}
+//! `swiftwater`: live queries over event streams, from the command line.
+//!
+//! Flags, settings, exit codes and what a terminal shows; the only room in which errors are `anyhow`'s. What is asked
+//! and answered is `engine`'s, how it travels is `server`'s. The machine's clock is made here and handed down.
+
+mod args;
+mod client;
+mod demo;
+mod demo_command;
+mod exit;
+mod ingest;
+mod input_file;
+mod logging;
+mod output;
+mod progress;
+mod query;
+mod serve;
+mod settings;
+mod signals;
+mod stdio;
+mod top;
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::{CommandFactory, Parser};
+use swiftwater_event::SystemClock;
+
+use args::{Cli, Command};
+
+/// Queries allocate small and often, from many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let clock = Arc::new(SystemClock::new());
+    let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args, clock),
+        Command::Demo(args) => demo_command::run(&args, clock),
+        Command::Ingest(args) => ingest::run(&args, clock),
+        Command::Query(args) => query::run(&args, clock),
+        Command::Top(args) => top::run(&args, clock),
+        Command::Completions { shell } => stdio::write_out(|out| {
+            clap_complete::generate(shell, &mut Cli::command(), "swiftwater", out);
+            Ok(())
+        }),
+    };
+    exit::code(done)
+}

@@ -1,0 +1,345 @@
+//! What can be said on the command line. Each command's examples stand in its help.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::{
+    demo::Speed,
+    settings::{SettingFlags, parse_millis},
+};
+
+/// Live queries over event streams: ask about events that have not arrived yet.
+#[derive(Debug, Parser)]
+#[command(name = "swiftwater", version, propagate_version = true, after_help = FIRST_STEPS)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const FIRST_STEPS: &str = "\
+First steps:
+  swiftwater demo                  a server with two live streams, and queries to try on them
+  cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
+  swiftwater serve                 a server of your own, on http://127.0.0.1:8080
+  swiftwater ingest logs app.ndjson
+  swiftwater query \"SELECT * FROM STREAM(logs, MAX, TIME) LIMIT 10\"";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a server that takes events in and answers queries
+    Serve(ServeArgs),
+    /// Runs a server with two live streams to try queries on
+    Demo(DemoArgs),
+    /// Sends events from files or standard input to a server
+    Ingest(IngestArgs),
+    /// Asks a query of a server's live streams, or of a file or standard input
+    Query(QueryArgs),
+    /// Shows a server's streams, queries and shards at work
+    Top(TopArgs),
+    /// Prints a script that completes commands and flags in a shell
+    #[command(after_help = "\
+Examples:
+  swiftwater completions bash > ~/.local/share/bash-completion/completions/swiftwater
+  swiftwater completions zsh > ~/.zfunc/_swiftwater
+  swiftwater completions fish > ~/.config/fish/completions/swiftwater.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// What a server is told.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The address and port to listen on [default: 127.0.0.1:8080]; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// The settings file [default: swiftwater.toml, if it is there]
+    #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The stream that `STREAM()` means
+    #[arg(long, value_name = "NAME")]
+    pub(crate) default_stream: Option<String>,
+    /// What is logged, on standard error: a level, or directives as `info,swiftwater_engine=debug` [default: info]
+    #[arg(long, value_name = "FILTER", env = "SWIFTWATER_LOG")]
+    pub(crate) log: Option<String>,
+    /// How it is logged: `text` or `json` [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// All others.
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+}
+
+/// `swiftwater serve`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater serve
+  swiftwater serve --listen 127.0.0.1:0 --default-stream clicks
+  swiftwater serve --engine.shards 4 --engine.pending-bytes-max 1GiB
+  swiftwater serve --print-config > swiftwater.toml
+
+Every setting is also a flag (see --help), an environment variable (SWIFTWATER_ENGINE__SHARDS=4) and a line of the
+settings file; flags win over the environment, the environment over the file.
+The first line on standard output is `listening on http://ADDRESS:PORT`, once the server is ready.
+SIGTERM or Ctrl-C gives every running query its final result and stops; a second one stops at once.")]
+pub(crate) struct ServeArgs {
+    /// What the server is told.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Prints the settings that hold and where each was found, and stops
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+/// `swiftwater demo`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater demo
+  swiftwater demo --listen 127.0.0.1:0 --speed 600
+  swiftwater demo --no-host --sample 0.1
+
+The streams are `flights` (New York's of 2013, replayed; also what STREAM() means) and `host` (this machine).")]
+pub(crate) struct DemoArgs {
+    /// What the server is told.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How many times faster than in 2013 the flights leave, or `max`
+    #[arg(long, default_value_t = Speed::DEFAULT)]
+    pub(crate) speed: Speed,
+    /// Sends on only this share of the flights
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) sample: Option<f64>,
+    /// Leaves out the stream of this machine
+    #[arg(long)]
+    pub(crate) no_host: bool,
+    /// Leaves out the stream of flights
+    #[arg(long)]
+    pub(crate) no_flights: bool,
+}
+
+/// Which server to talk to.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// The server [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", env = "SWIFTWATER_SERVER")]
+    pub(crate) server: Option<String>,
+}
+
+impl ClientArgs {
+    /// The server's address.
+    pub(crate) fn url(&self) -> &str {
+        self.server.as_deref().filter(|url| !url.is_empty()).unwrap_or("http://127.0.0.1:8080")
+    }
+}
+
+/// `swiftwater ingest`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater ingest clicks clicks-1.ndjson clicks-2.ndjson.gz
+  journalctl -o json -f | swiftwater ingest journal
+  swiftwater ingest app --follow /var/log/app.ndjson
+  swiftwater ingest clicks big.ndjson.zst --rate 50000 --sample 0.1
+
+Events are JSON objects, one a line or in an array. Files that gzip or zstd packed are recognised by their content.
+Exit status: 0 all events were accepted, 1 some were rejected, 2 the sending failed.")]
+pub(crate) struct IngestArgs {
+    /// The stream
+    pub(crate) stream: String,
+    /// Files of events; `-` is standard input, as is no file at all
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Goes on with what is appended to the files, through rotation and truncation, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// With --follow: begins at the files' ends
+    #[arg(long, requires = "follow")]
+    pub(crate) from_end: bool,
+    /// The server keeps only this share of the events, and tells those who ask about them
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) sample: Option<f64>,
+    /// Sends at most so many events a second
+    #[arg(long, value_name = "EVENTS", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// The most bytes that are read and handed on at once
+    #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = batch_bytes)]
+    pub(crate) batch_bytes: usize,
+    /// Waits for the server this long if it cannot be reached at first
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "30s", value_parser = duration)]
+    pub(crate) retry: Option<Duration>,
+    /// Exits with 0 though events were rejected
+    #[arg(long)]
+    pub(crate) allow_rejected: bool,
+    /// Shows no progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// Aligned columns; on a terminal each window replaces the one before it
+    Table,
+    /// A record a line, and what is known about the answer on standard error at the end
+    Ndjson,
+    /// An emit a line: its records, and what is known about them
+    Emits,
+    /// One document, complete at the end
+    Json,
+    /// A header and a record a line
+    Csv,
+}
+
+/// `swiftwater query`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples, of a server's live streams:
+  swiftwater query \"SELECT * FROM STREAM(flights, MAX, TIME) WHERE dep_delay > 60 LIMIT 5\"
+  swiftwater query \"SELECT carrier, COUNT(*) AS n FROM STREAM(flights, MAX, TIME) GROUP BY carrier
+                    WINDOWING TUMBLING(1000, TIME)\"
+  swiftwater query --file top-pages.bql --output csv > pages.csv
+  swiftwater query --server http://other:8080 \"EXPLAIN SELECT …\"
+And of a file or standard input, with no server:
+  cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
+  swiftwater query --input events.ndjson.zst \"SELECT * FROM STREAM() WHERE status >= 500\"
+
+The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query and shows its final result.
+Exit status: 0 done, 1 it could not be done, 2 the query is wrong.")]
+pub(crate) struct QueryArgs {
+    /// The query, in BQL
+    #[arg(value_name = "BQL", required_unless_present = "file")]
+    pub(crate) query: Option<String>,
+    /// Reads the query from a file; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "query")]
+    pub(crate) file: Option<PathBuf>,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    pub(crate) output: Option<OutputForm>,
+    /// Leaves the query standing at the server and prints its id
+    #[arg(long, conflicts_with_all = ["input", "output"])]
+    pub(crate) detach: bool,
+    /// Each record tells when its event was sent, read, matched and answered, under `_times`
+    #[arg(long)]
+    pub(crate) times: bool,
+    /// The rules of Bullet hold
+    #[arg(long)]
+    pub(crate) bullet: bool,
+    /// Asks of this file (or `-`, standard input) in this process, with no server; `STREAM()` means it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// With an input: a file that declares types of fields
+    #[arg(long, value_name = "FILE")]
+    pub(crate) types: Option<PathBuf>,
+    /// With an input: threads that look at it; 0: one per core
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) shards: Option<u16>,
+    /// With an input: the field that tells when an event arrived; without it windows by time close at the end
+    #[arg(long, value_name = "PATH")]
+    pub(crate) time_field: Option<String>,
+    /// With an input: exits with 1 if an event was rejected
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Shows no progress bar, and no closing meta on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What `top` sorts queries by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopSort {
+    /// Processor time
+    Cpu,
+    /// Bytes of state
+    State,
+    /// Events matched
+    Matches,
+    /// Bytes given out
+    Out,
+    /// The newest first
+    Age,
+}
+
+/// `swiftwater top`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater top
+  swiftwater top --once --sort state
+Keys: q ends it; c, s, m, o, a sort queries by processor time, state, matches, output, age.")]
+pub(crate) struct TopArgs {
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Prints one picture and stops
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Time between pictures
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// What queries are sorted by
+    #[arg(long, value_enum, default_value_t = TopSort::Cpu)]
+    pub(crate) sort: TopSort,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "not a share above 0 and up to 1, such as `0.1`".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.replace('_', "").parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "not a number of events a second above 0".to_owned())
+}
+
+fn batch_bytes(text: &str) -> Result<usize, String> {
+    let bytes = crate::settings::parse_bytes(text)?;
+    if (1 << 10..=64 << 20).contains(&bytes) {
+        Ok(bytes as usize)
+    } else {
+        Err("allowed: 1KiB to 64MiB".to_owned())
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_millis(text).map(Duration::from_millis).map_err(str::to_owned)
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(3600);
+    if allowed.contains(&interval) { Ok(interval) } else { Err("allowed: 100ms to 1h".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_flags_in_either_spelling() {
+        for flag in ["--engine.tick-ms", "--engine.tick_ms"] {
+            let cli = Cli::try_parse_from(["swiftwater", "serve", flag, "20ms"]).unwrap();
+            let Command::Serve(args) = cli.command else { panic!("not serve") };
+            assert_eq!(args.server.settings.0, [("engine.tick_ms", "20ms".to_owned())]);
+        }
+    }
+}

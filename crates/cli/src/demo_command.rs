@@ -1,0 +1,268 @@
+//! `swiftwater demo`: a server and two live streams to ask about, in one process.
+
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::Context;
+use swiftwater_engine::{AppendOptions, Engine, EngineError, Principal};
+use swiftwater_event::{
+    CheckLimits, Clock, EventBatch, EventBatchBuilder, EventMeta, StreamName, check_block,
+};
+
+use crate::{
+    args::DemoArgs,
+    demo::{Flights, HostSampler, Replay},
+    exit::{Failure, Outcome},
+    serve::{load_settings, serve},
+};
+
+/// Events of one batch, at most.
+const BATCH_EVENTS_MAX: usize = 5_000;
+/// The least time between batches, so that events that are due one by one come in handfuls.
+const BATCH_INTERVAL_MS: u64 = 10;
+/// The most time between looks at the clock, should it be set.
+const LOOK_INTERVAL_MS: u64 = 1_000;
+/// Between samples of this machine.
+const HOST_INTERVAL_MS: u64 = 1_000;
+
+/// Runs the command.
+pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
+    if args.no_flights && args.no_host {
+        return Err(anyhow::anyhow!("--no-flights and --no-host leave nothing to show").into());
+    }
+    let mut settings = load_settings(&args.server)?.settings;
+    if settings.engine.default_stream.is_none() {
+        settings.engine.default_stream = Some(stream(if args.no_flights { "host" } else { "flights" }));
+    }
+    let pace = Arc::new(Pace::default());
+    let mut feeders = Vec::new();
+    let served = serve(&settings, Arc::clone(&clock), |engine, addresses| {
+        if !args.no_flights {
+            feeders.push(feed_flights(args, engine, &clock, &pace)?);
+        }
+        if !args.no_host {
+            feeders.push(feed_host(engine, &clock, &pace)?);
+        }
+        welcome(args, addresses)
+    });
+    pace.stop();
+    for feeder in feeders {
+        // A feeder that panicked has said so.
+        let _ = feeder.join();
+    }
+    served
+}
+
+/// Lets feeders wait, and stops them.
+#[derive(Default)]
+struct Pace {
+    stopped: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Pace {
+    /// Waits; answers whether to go on.
+    fn wait_ms(&self, wait_ms: u64) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = Duration::from_millis(wait_ms);
+        match self.woken.wait_timeout_while(stopped, wait, |stopped| !*stopped) {
+            Ok((stopped, _)) => !*stopped,
+            Err(_) => false,
+        }
+    }
+
+    fn stop(&self) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.woken.notify_all();
+    }
+}
+
+/// Where a source's events go.
+struct Feed {
+    engine: Engine,
+    stream: StreamName,
+    clock: Arc<dyn Clock>,
+    sample: Option<(f64, SplitMix)>,
+}
+
+impl Feed {
+    /// Appends lines of events, once there is room for them.
+    fn append(&mut self, lines: &mut Vec<u8>) -> Result<(), EngineError> {
+        let checked = check_block(std::mem::take(lines).into(), &CheckLimits::default(), 1);
+        if let Some(rejection) = checked.rejections.first() {
+            tracing::error!(stream = %self.stream, message = rejection.message, "the demo made an event that is none");
+        }
+        let read_micros = self.clock.now_micros();
+        let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
+        let (batch, source_sample) = match &mut self.sample {
+            Some((share, random)) => (sampled(&checked.batch, *share, random), Some(*share)),
+            None => (checked.batch, None),
+        };
+        let options = AppendOptions { source_sample, rejected: checked.rejected, ..AppendOptions::default() };
+        self.engine
+            .append_blocking(&Principal::local(), &self.stream, batch.with_meta(meta), options)
+            .map(drop)
+    }
+}
+
+fn sampled(batch: &EventBatch, share: f64, random: &mut SplitMix) -> EventBatch {
+    let mut kept = EventBatchBuilder::default();
+    for row in 0..batch.len() {
+        if random.next_share() < share {
+            kept.push(batch, row);
+        }
+    }
+    kept.finish()
+}
+
+/// SplitMix64, after Steele, Lea and Flood, OOPSLA 2014.
+struct SplitMix(u64);
+
+impl SplitMix {
+    /// The next number in [0, 1).
+    fn next_share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn feed_flights(
+    args: &DemoArgs,
+    engine: &Engine,
+    clock: &Arc<dyn Clock>,
+    pace: &Arc<Pace>,
+) -> anyhow::Result<JoinHandle<()>> {
+    let flights = Flights::open().context("cannot replay the flights")?;
+    let mut replay = flights.replay(clock.now(), args.speed);
+    let sample = args.sample.map(|share| (share, SplitMix(clock.now_micros() as u64)));
+    let mut feed =
+        Feed { engine: engine.clone(), stream: stream("flights"), clock: Arc::clone(clock), sample };
+    spawn("flights", pace, move |pace| {
+        let mut lines = Vec::new();
+        while pace.wait_ms(replay_due(&mut replay, &mut feed, &mut lines)?) {}
+        Ok(())
+    })
+}
+
+/// Appends the events that are due; answers how long to wait for the next ones.
+fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Result<u64, EngineError> {
+    let taken = replay.take_until(feed.clock.now(), lines, BATCH_EVENTS_MAX);
+    if taken > 0 {
+        feed.append(lines)?;
+    }
+    if taken == BATCH_EVENTS_MAX {
+        return Ok(0);
+    }
+    let until_due = replay.next_due().saturating_sub(feed.clock.now()).max(0) as u64;
+    Ok(until_due.clamp(BATCH_INTERVAL_MS, LOOK_INTERVAL_MS))
+}
+
+fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyhow::Result<JoinHandle<()>> {
+    let mut sampler = HostSampler::new().context("cannot look at this machine")?;
+    let mut feed =
+        Feed { engine: engine.clone(), stream: stream("host"), clock: Arc::clone(clock), sample: None };
+    spawn("host", pace, move |pace| {
+        let mut lines = Vec::new();
+        let mut last_nanos = feed.clock.monotonic_nanos();
+        loop {
+            let now_nanos = feed.clock.monotonic_nanos();
+            let elapsed_ms = (now_nanos - last_nanos) / 1_000_000;
+            last_nanos = now_nanos;
+            if sampler.sample(feed.clock.now(), elapsed_ms, &mut lines) > 0 {
+                feed.append(&mut lines)?;
+            }
+            let spent_ms = (feed.clock.monotonic_nanos() - now_nanos) / 1_000_000;
+            if !pace.wait_ms(HOST_INTERVAL_MS.saturating_sub(spent_ms)) {
+                return Ok(());
+            }
+        }
+    })
+}
+
+fn spawn(
+    name: &'static str,
+    pace: &Arc<Pace>,
+    feed: impl FnOnce(&Pace) -> Result<(), EngineError> + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let pace = Arc::clone(pace);
+    let feed = move || match feed(&pace) {
+        Ok(()) | Err(EngineError::ShuttingDown) => {}
+        Err(error) => tracing::error!(stream = name, %error, "the demo's stream ended"),
+    };
+    std::thread::Builder::new().name(format!("demo-{name}")).spawn(feed).context("cannot start a thread")
+}
+
+fn stream(name: &str) -> StreamName {
+    StreamName::new(name).expect("a name of the demo is a stream's name")
+}
+
+/// Says where the server is and what to try; each of these answers within two seconds.
+fn welcome(args: &DemoArgs, addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let Some(address) = addresses.first() else { return Ok(()) };
+    let text = welcome_text(args, *address);
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+fn welcome_text(args: &DemoArgs, address: SocketAddr) -> String {
+    let elsewhere = if address.port() == 8080 && address.ip().is_loopback() {
+        String::new()
+    } else {
+        format!("--server http://{address} ")
+    };
+    let mut out = format!("listening on http://{address}\n");
+    let mut streams = Vec::new();
+    if !args.no_flights {
+        streams.push(format!("`flights` (New York's of 2013, {} times as fast)", args.speed));
+    }
+    if !args.no_host {
+        streams.push("`host` (this machine)".to_owned());
+    }
+    out.push_str(&format!("\nLive streams: {}.\nTry in another terminal:\n\n", streams.join(" and ")));
+    for query in queries(args) {
+        out.push_str(&format!("  swiftwater query {elsewhere}\"{query}\"\n"));
+    }
+    let curled = curled(args);
+    out.push_str(&format!(
+        "  curl -N http://{address}/v1/queries -H 'Accept: text/event-stream' -d '{curled}'\n"
+    ));
+    out.push_str(&format!("  swiftwater top {}\n\nCtrl-C ends it.\n", elsewhere.trim_end()));
+    out
+}
+
+/// Queries worth a try.
+fn queries(args: &DemoArgs) -> Vec<&'static str> {
+    let mut queries = Vec::new();
+    if !args.no_flights {
+        queries.extend([
+            "SELECT carrier, COUNT(*) AS flights, AVG(dep_delay) AS delay FROM STREAM(2000, TIME) \
+             GROUP BY carrier ORDER BY flights DESC",
+            "SELECT dest.name AS destination, COUNT(*) AS flights FROM STREAM(flights, MAX, TIME) \
+             GROUP BY dest.name ORDER BY flights DESC LIMIT 10 WINDOWING TUMBLING(1000, TIME)",
+            "SELECT carrier, flight, dest.name AS destination, dep_delay FROM STREAM(flights, MAX, TIME) \
+             WHERE dep_delay > 60 LIMIT 5",
+        ]);
+    }
+    if !args.no_host {
+        queries.push(
+            "SELECT name, MAX(memory_bytes) AS memory FROM STREAM(host, 1500, TIME) WHERE kind = 'process' \
+             GROUP BY name ORDER BY memory DESC LIMIT 5",
+        );
+    }
+    queries
+}
+
+fn curled(args: &DemoArgs) -> &'static str {
+    match args.no_flights {
+        false => "SELECT COUNT(*) AS flights FROM STREAM(flights, MAX, TIME) WINDOWING TUMBLING(1000, TIME)",
+        true => "SELECT COUNT(*) AS events FROM STREAM(host, MAX, TIME) WINDOWING TUMBLING(1000, TIME)",
+    }
+}

@@ -1,0 +1,50 @@
+//! How a command ends: its exit status, and what is said on standard error when it failed.
+
+use std::{io, process::ExitCode};
+
+use crate::stdio::complain;
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    /// What to say; none where everything was said, or nobody listens.
+    error: Option<anyhow::Error>,
+}
+
+/// What a command comes to.
+pub(crate) type Outcome = Result<ExitCode, Failure>;
+
+impl Failure {
+    /// A failure with an exit status of its own.
+    pub(crate) fn coded(code: u8, error: impl Into<anyhow::Error>) -> Failure {
+        Failure { code, error: Some(error.into()) }
+    }
+
+    /// Standard output could not be written: nothing to say if its reader just left.
+    pub(crate) fn output(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure { code: 0, error: None };
+        }
+        Failure::coded(1, anyhow::Error::new(error).context("cannot write to standard output"))
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure { code: 1, error: Some(error) }
+    }
+}
+
+/// The process's exit status; says what went wrong, and what lay under it.
+pub(crate) fn code(outcome: Outcome) -> ExitCode {
+    let Failure { code, error } = match outcome {
+        Ok(code) => return code,
+        Err(failure) => failure,
+    };
+    if let Some(error) = error {
+        let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+        complain(&format!("error: {}", causes.join(": ")));
+    }
+    ExitCode::from(code)
+}

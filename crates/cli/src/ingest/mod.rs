@@ -1,0 +1,118 @@
+//! `swiftwater ingest`: sends events from files and standard input to a server.
+//!
+//! A file is one request whose body streams: it is read no faster than the server takes it. Followed files are sent in
+//! requests of whole lines, so that each is answered, and a line number is the file's in either case.
+
+mod blocks;
+mod follow;
+mod send;
+
+use std::{path::Path, process::ExitCode, sync::Arc};
+
+use anyhow::Context;
+use swiftwater_event::{Clock, StreamName};
+
+use crate::{
+    args::IngestArgs,
+    client::Client,
+    exit::{Failure, Outcome},
+    input_file::{Place, StopReading},
+    output::grouped,
+    signals::{self, client_runtime},
+    stdio::complain,
+};
+
+/// The exit status when some events were rejected.
+const REJECTED: u8 = 1;
+/// The exit status when the sending failed.
+const FAILED: u8 = 2;
+/// Rejections that are told one by one.
+const REJECTIONS_TOLD_MAX: usize = 10;
+
+/// What was sent, and what became of it.
+#[derive(Debug, Default)]
+struct Summary {
+    accepted: u64,
+    rejected: u64,
+    sampled_out: u64,
+    /// The first rejections: `file:line:column: message`.
+    rejections: Vec<String>,
+}
+
+impl Summary {
+    fn reject(&mut self, rejection: String) {
+        if self.rejections.len() < REJECTIONS_TOLD_MAX {
+            self.rejections.push(rejection);
+        }
+    }
+
+    fn tell(&self) {
+        let rejected = match self.rejected {
+            0 => String::new(),
+            rejected => format!(", {} rejected", grouped(rejected)),
+        };
+        let left_out = match self.sampled_out {
+            0 => String::new(),
+            left_out => format!(", {} left out of the sample", grouped(left_out)),
+        };
+        complain(&format!("{} events accepted{rejected}{left_out}", grouped(self.accepted)));
+        for rejection in &self.rejections {
+            complain(&format!("  {rejection}"));
+        }
+        let told = self.rejections.len() as u64;
+        if told > 0 && told < self.rejected {
+            complain(&format!("  and {} more", grouped(self.rejected - told)));
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &IngestArgs, clock: Arc<dyn Clock>) -> Outcome {
+    StreamName::new(&args.stream).map_err(|error| Failure::coded(FAILED, error))?;
+    let client = Client::new(args.client.url()).map_err(|error| Failure::coded(FAILED, error))?;
+    let runtime = client_runtime().context("cannot start")?;
+    let stop = StopReading::default();
+    let stop_at_signal = stop.clone();
+    signals::on_interrupt(move || stop_at_signal.stop()).context("cannot catch signals")?;
+    let mut summary = Summary::default();
+    let sent = runtime.block_on(send_all(args, &client, &stop, &clock, &mut summary));
+    // A reader that waits for standard input keeps no one from leaving.
+    runtime.shutdown_background();
+    summary.tell();
+    sent.map_err(|error| Failure::coded(FAILED, error))?;
+    if stop.stopped() && !args.follow && !args.files.is_empty() {
+        complain("interrupted: the rest was not sent");
+        return Ok(ExitCode::from(signals::INTERRUPTED));
+    }
+    let rejected = summary.rejected > 0 && !args.allow_rejected;
+    Ok(if rejected { ExitCode::from(REJECTED) } else { ExitCode::SUCCESS })
+}
+
+async fn send_all(
+    args: &IngestArgs,
+    client: &Client,
+    stop: &StopReading,
+    clock: &Arc<dyn Clock>,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
+    if let Some(patience) = args.retry {
+        client.connect_patiently(patience).await?;
+    }
+    let places: Vec<Place> = match args.files.as_slice() {
+        [] => vec![Place::of(Path::new("-"))],
+        files => files.iter().map(|path| Place::of(path)).collect(),
+    };
+    if args.follow && !places.contains(&Place::Stdin) {
+        return follow::follow(args, client, &places, stop, summary).await;
+    }
+    if args.follow && places.len() > 1 {
+        anyhow::bail!("standard input cannot be followed together with files");
+    }
+    for place in &places {
+        if stop.stopped() {
+            break;
+        }
+        send::file(args, client, place, stop, clock, summary).await?;
+    }
+    Ok(())
+}

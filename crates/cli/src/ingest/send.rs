@@ -1,0 +1,255 @@
+//! One request with events, and its answer.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context as TaskContext, Poll, ready},
+    time::Duration,
+};
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::{
+    Method,
+    body::{Body as HttpBody, Frame},
+};
+use serde::Deserialize;
+use swiftwater_event::Clock;
+use tokio::sync::mpsc;
+
+use super::{
+    Summary,
+    blocks::{Blocks, Cut},
+};
+use crate::{
+    args::IngestArgs,
+    client::{Body, Client, Problem, read_all},
+    input_file::{self, Counted, Packing, Place, StopReading},
+    output::grouped,
+    progress::Progress,
+};
+
+/// Blocks that wait between reading and sending.
+const BLOCKS_READ_AHEAD: usize = 2;
+
+/// The server's answer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    accepted: u64,
+    rejected: u64,
+    sampled_out: u64,
+    errors: Vec<EventError>,
+    /// In a refusal: what kind it is.
+    #[serde(rename = "type")]
+    kind: String,
+    /// In a refusal: the setting that says so.
+    setting: String,
+}
+
+impl Answer {
+    /// Whether the whole body was looked at, and no event in it was good.
+    fn rejected_all(&self) -> bool {
+        self.kind.ends_with(":events-rejected") || self.setting == "event_bytes_max"
+    }
+}
+
+/// One event that was refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct EventError {
+    line: u64,
+    column: u64,
+    path: Option<String>,
+    message: String,
+}
+
+/// What a request says of its body.
+pub(super) struct Request<'a> {
+    pub(super) client: &'a Client,
+    pub(super) stream: &'a str,
+    pub(super) sample: Option<f64>,
+    pub(super) packing: Packing,
+    /// The file, for its errors.
+    pub(super) name: &'a str,
+    /// Lines of the file before this body.
+    pub(super) lines_before: u64,
+}
+
+impl Request<'_> {
+    /// Sends the body, and adds what became of it to the summary.
+    pub(super) async fn send(&self, body: Body, summary: &mut Summary) -> anyhow::Result<()> {
+        let sample = self.sample.map_or_else(String::new, |share| format!("?sample={share}"));
+        let path = format!("/v1/streams/{}/events{sample}", self.stream);
+        let mut headers = vec![("content-type", "application/x-ndjson"), ("accept", "application/json")];
+        headers.extend(self.packing.content_encoding().map(|packing| ("content-encoding", packing)));
+        let response = self.client.connect().await?.send(Method::POST, &path, &headers, body).await;
+        let response = response.with_context(|| format!("cannot send {}", self.name))?;
+        let status = response.status();
+        let text = read_all(response).await?;
+        // A refusal tells, too, what was accepted before it.
+        let answer: Answer = serde_json::from_slice(&text).unwrap_or_default();
+        self.add(&answer, summary);
+        if status.is_success() || answer.rejected_all() {
+            return Ok(());
+        }
+        let problem = Problem::read(status, &text);
+        Err(anyhow::anyhow!("the server refused {}: {}", self.name, problem.summary()))
+    }
+
+    fn add(&self, answer: &Answer, summary: &mut Summary) {
+        summary.accepted += answer.accepted;
+        summary.rejected += answer.rejected;
+        summary.sampled_out += answer.sampled_out;
+        for EventError { line, column, path, message } in &answer.errors {
+            let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
+            let line = line + self.lines_before;
+            summary.reject(format!("{}:{line}:{column}: {path}{message}", self.name));
+        }
+    }
+}
+
+/// Sends one file, or standard input.
+pub(super) async fn file(
+    args: &IngestArgs,
+    client: &Client,
+    place: &Place,
+    stop: &StopReading,
+    clock: &Arc<dyn Clock>,
+    summary: &mut Summary,
+) -> anyhow::Result<()> {
+    let input = input_file::open(place, stop)?;
+    let counts = Arc::new(Counts::default());
+    let bar_counts = Arc::clone(&counts);
+    let progress = Progress::with_events(input.bytes, args.quiet, move |state, out| {
+        let events = bar_counts.lines.load(Ordering::Relaxed);
+        if events > 0 {
+            let rate = events as f64 / state.elapsed().as_secs_f64().max(0.001);
+            // Writing to a bar's text does not fail.
+            let _ = write!(out, "{} events {}/s", grouped(events), grouped(rate as u64));
+        }
+    });
+    let counted = Counted::new(input.reader, &counts.bytes);
+    let by_lines = args.rate.is_some();
+    let cut = Cut { block_bytes: args.batch_bytes, rate: args.rate };
+    let (sender, receiver) = mpsc::channel(BLOCKS_READ_AHEAD);
+    let packing = if by_lines { Packing::None } else { input.packing };
+    let unpacked: Box<dyn io::Read + Send> = match by_lines {
+        true => input.packing.unpack(counted).with_context(|| format!("cannot unpack {}", place.name()))?,
+        false => Box::new(counted),
+    };
+    let reading = Reading { packing, stop: stop.clone(), counts: Arc::clone(&counts), sender };
+    let blocks_clock = Arc::clone(clock);
+    let reader = move || match packing {
+        Packing::None => reading.lines(Blocks::new(unpacked, cut, blocks_clock)),
+        _ => reading.raw(unpacked, cut.block_bytes),
+    };
+    std::thread::Builder::new().name("read".to_owned()).spawn(reader).context("cannot start a thread")?;
+    let name = place.name();
+    let request =
+        Request { client, stream: &args.stream, sample: args.sample, packing, name: &name, lines_before: 0 };
+    let sending = request.send(BlockBody(receiver).boxed(), summary);
+    let showing = async {
+        loop {
+            progress.set(counts.bytes.load(Ordering::Relaxed));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let sent = tokio::select! {
+        sent = sending => sent,
+        () = showing => Ok(()),
+    };
+    progress.finish();
+    match counts.failure.lock().ok().and_then(|mut failure| failure.take()) {
+        Some(failure) => Err(anyhow::Error::new(failure).context(format!("cannot read {name} to its end"))),
+        None => sent,
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Counts {
+    bytes: Arc<AtomicU64>,
+    lines: AtomicU64,
+    /// Why reading ended early.
+    failure: std::sync::Mutex<Option<io::Error>>,
+}
+
+/// The reading side of a request.
+struct Reading {
+    packing: Packing,
+    stop: StopReading,
+    counts: Arc<Counts>,
+    sender: mpsc::Sender<io::Result<Bytes>>,
+}
+
+impl Reading {
+    fn lines(self, mut blocks: Blocks<Box<dyn io::Read + Send>>) {
+        self.all(|| {
+            let block = blocks.next()?;
+            if let Some(block) = &block {
+                self.counts
+                    .lines
+                    .fetch_add(memchr::memchr_iter(b'\n', block).count() as u64, Ordering::Relaxed);
+            }
+            Ok(block)
+        });
+    }
+
+    fn raw(self, mut reader: Box<dyn io::Read + Send>, block_bytes: usize) {
+        self.all(|| {
+            let mut block = vec![0; block_bytes];
+            let read = reader.read(&mut block)?;
+            block.truncate(read);
+            Ok((read > 0).then(|| block.into()))
+        });
+    }
+
+    fn all(&self, mut next: impl FnMut() -> io::Result<Option<Bytes>>) {
+        loop {
+            let stopped = self.stop.stopped();
+            let block = match next() {
+                // The end of a packed file cannot be cut off.
+                Ok(Some(_)) if stopped && self.packing != Packing::None => {
+                    Err(io::Error::new(io::ErrorKind::Interrupted, "it was interrupted"))
+                }
+                Ok(Some(_)) if stopped => return,
+                Ok(Some(block)) => Ok(block),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            let failed = block.is_err();
+            let block = block.map_err(|error| {
+                let told = io::Error::new(error.kind(), error.to_string());
+                if let Ok(mut failure) = self.counts.failure.lock() {
+                    *failure = Some(error);
+                }
+                told
+            });
+            // Nobody takes it: the server has answered already.
+            if self.sender.blocking_send(block).is_err() || failed {
+                return;
+            }
+        }
+    }
+}
+
+/// Blocks as a request's body.
+struct BlockBody(mpsc::Receiver<io::Result<Bytes>>);
+
+impl HttpBody for BlockBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Poll::Ready(ready!(self.0.poll_recv(context)).map(|block| block.map(Frame::data)))
+    }
+}

@@ -1,0 +1,51 @@
+//! A progress bar on standard error, where a person sees it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::stdio::stderr_is_terminal;
+
+/// A bar; none where nobody sees it.
+pub(crate) struct Progress(ProgressBar);
+
+const KNOWN: &str = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {events} ETA {eta}";
+const OPEN: &str = "{spinner} {bytes} {bytes_per_sec} {events}";
+
+impl Progress {
+    /// Bytes of `all`, or of nobody knows how many.
+    pub(crate) fn bytes(all: Option<u64>, quiet: bool) -> Progress {
+        Progress::with_events(all, quiet, |_, _| {})
+    }
+
+    /// The same, with a word about events from `events`.
+    pub(crate) fn with_events(
+        all: Option<u64>,
+        quiet: bool,
+        events: impl Fn(&ProgressState, &mut dyn std::fmt::Write) + Clone + Send + Sync + 'static,
+    ) -> Progress {
+        if quiet || !stderr_is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(all, ProgressDrawTarget::stderr_with_hz(10));
+        let style = ProgressStyle::with_template(if all.is_some() { KNOWN } else { OPEN });
+        bar.set_style(style.expect("the templates are well formed").with_key("events", events));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// So far.
+    pub(crate) fn set(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+
+    /// Does something else on the same terminal, the bar out of the way.
+    pub(crate) fn suspend<T>(&self, then: impl FnOnce() -> T) -> T {
+        self.0.suspend(then)
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,146 @@
+//! `swiftwater query`: asks a server, or, of a file or standard input, the engine in this process.
+
+mod local;
+mod remote;
+
+use std::{
+    fs,
+    io::{self, BufWriter, Read, Write},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use swiftwater_event::Clock;
+
+use crate::{
+    args::{OutputForm, QueryArgs},
+    exit::{Failure, Outcome},
+    input_file::Place,
+    output::{Form, Meta, form, terminal_size},
+    stdio::{self, complain},
+};
+
+/// The exit status for a query that is wrong.
+const WRONG_QUERY: u8 = 2;
+/// The longest query that is read from a file.
+const QUERY_FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Runs the command.
+pub(crate) fn run(args: &QueryArgs, clock: Arc<dyn Clock>) -> Outcome {
+    let text = query_text(args)?;
+    stdio::exit_when_stdout_closes();
+    match input(args) {
+        Some(place) => local::run(args, &text, &place, clock),
+        None => {
+            refuse_input_flags(args)?;
+            remote::run(args, &text)
+        }
+    }
+}
+
+fn query_text(args: &QueryArgs) -> anyhow::Result<String> {
+    let Some(path) = &args.file else { return Ok(args.query.clone().unwrap_or_default()) };
+    let place = Place::of(path);
+    let mut text = String::new();
+    let read = match &place {
+        Place::Stdin => io::stdin().take(QUERY_FILE_BYTES_MAX).read_to_string(&mut text),
+        Place::File(path) => {
+            fs::File::open(path).and_then(|file| file.take(QUERY_FILE_BYTES_MAX).read_to_string(&mut text))
+        }
+    };
+    read.with_context(|| format!("cannot read the query from {}", place.name()))?;
+    Ok(text)
+}
+
+/// What to ask of in this process. Where neither input nor server is named, that is what stands before us in a pipe.
+fn input(args: &QueryArgs) -> Option<Place> {
+    if let Some(path) = &args.input {
+        return Some(Place::of(path));
+    }
+    let server_named = args.client.server.as_ref().is_some_and(|url| !url.is_empty());
+    let stdin_taken = args.file.as_ref().is_some_and(|path| Place::of(path) == Place::Stdin);
+    (!server_named && !stdin_taken && !args.detach && stdio::stdin_is_input()).then_some(Place::Stdin)
+}
+
+/// Flags that mean something only with an input are not quietly passed over without one.
+fn refuse_input_flags(args: &QueryArgs) -> Result<(), Failure> {
+    let given = [
+        ("--types", args.types.is_some()),
+        ("--shards", args.shards.is_some()),
+        ("--time-field", args.time_field.is_some()),
+        ("--strict", args.strict),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(anyhow::anyhow!("{flag} is for queries of an input: add --input FILE, or pipe events in")
+                .into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes an answer in the form that was asked for, and says at the end what is known about it.
+struct Answer {
+    form: Box<dyn Form>,
+    kind: OutputForm,
+    quiet: bool,
+    /// The last emit's.
+    meta_text: String,
+    meta: Meta,
+}
+
+impl Answer {
+    fn new(args: &QueryArgs) -> Answer {
+        let terminal = stdio::stdout_is_terminal();
+        let kind = args.output.unwrap_or(if terminal { OutputForm::Table } else { OutputForm::Ndjson });
+        let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(256 << 10, io::stdout()));
+        Answer {
+            form: form(kind, out, terminal.then(terminal_size)),
+            kind,
+            quiet: args.quiet,
+            meta_text: String::new(),
+            meta: Meta::default(),
+        }
+    }
+
+    fn emit(&mut self, records: &[u8], meta_text: &str, meta: Meta) -> Result<(), Failure> {
+        let emit = crate::output::Emit { records, meta_text, meta: &meta };
+        self.form.emit(&emit).map_err(Failure::output)?;
+        self.meta_text.clear();
+        self.meta_text.push_str(meta_text);
+        self.meta = meta;
+        Ok(())
+    }
+
+    /// Ends the output. The status is a failure if the query failed.
+    fn end(mut self) -> Outcome {
+        self.form.end(&self.meta_text).map_err(Failure::output)?;
+        if let Some(error) = &self.meta.error {
+            self.tell_meta();
+            return Err(anyhow::anyhow!("the query failed: {}", error.message).into());
+        }
+        self.tell_meta();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn tell_meta(&self) {
+        if self.quiet || self.meta_text.is_empty() {
+            return;
+        }
+        if self.kind == OutputForm::Table {
+            let meta = Meta { window: None, ..self.meta.clone() };
+            complain(&meta.summary());
+            for warning in &meta.warnings {
+                complain(&format!("warning: {warning}"));
+            }
+        } else if !self.form.shows_meta() {
+            complain(&self.meta_text);
+        }
+    }
+}
+
+/// Prints the text of a plan.
+fn print_text(text: &str) -> Outcome {
+    stdio::write_out(|out| writeln!(out, "{}", text.trim_end()))
+}

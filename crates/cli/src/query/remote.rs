@@ -1,0 +1,118 @@
+//! A query of a server's streams: asked over HTTP, answered as NDJSON, an emit a line.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Context;
+use hyper::{Method, Response, StatusCode, body::Incoming, header};
+
+use super::{Answer, WRONG_QUERY, print_text};
+use crate::{
+    args::QueryArgs,
+    client::{Client, Lines, Problem, full, read_all},
+    exit::{Failure, Outcome},
+    output::with_wire_emit,
+    signals::{INTERRUPTED, Interrupts, client_runtime},
+};
+
+/// How long a query that was told to end may take for its final result.
+const FINAL_RESULT_WAIT: Duration = Duration::from_secs(5);
+
+/// Asks, and writes the answer.
+pub(super) fn run(args: &QueryArgs, text: &str) -> Outcome {
+    let runtime = client_runtime().context("cannot start")?;
+    runtime.block_on(ask(args, text))
+}
+
+async fn ask(args: &QueryArgs, text: &str) -> Outcome {
+    let client = Client::new(args.client.url())?;
+    let parameters =
+        [(args.detach, "detach=true"), (args.times, "times=true"), (args.bullet, "dialect=bullet")];
+    let parameters: Vec<_> =
+        parameters.into_iter().filter(|(given, _)| *given).map(|(_, text)| text).collect();
+    let path = format!("/v1/queries{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"));
+    let headers = [("content-type", "text/plain; charset=utf-8"), ("accept", "application/x-ndjson")];
+    let mut connection = client.connect().await?;
+    let response = connection.send(Method::POST, &path, &headers, full(text.to_owned())).await?;
+    let status = response.status();
+    if !status.is_success() {
+        let problem = Problem::read(status, &read_all(response).await?);
+        let code = if status == StatusCode::BAD_REQUEST { WRONG_QUERY } else { 1 };
+        return Err(Failure::coded(code, anyhow::anyhow!("{}", problem.text(Some(text)))));
+    }
+    if args.detach {
+        return print_id(&read_all(response).await?);
+    }
+    if content_type(&response).starts_with("text/plain") {
+        return print_text(&String::from_utf8_lossy(&read_all(response).await?));
+    }
+    stream(args, &client, response).await
+}
+
+fn content_type(response: &Response<Incoming>) -> &str {
+    response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Writes emits as they come. The first Ctrl-C ends the query at the server, which then gives its final result.
+async fn stream(args: &QueryArgs, client: &Client, response: Response<Incoming>) -> Outcome {
+    let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
+    let mut id =
+        response.headers().get("swiftwater-query").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let mut lines = Lines::of(response);
+    let mut answer = Answer::new(args);
+    let mut finished = false;
+    let mut ending = false;
+    loop {
+        let line = tokio::select! {
+            line = lines.next() => line?,
+            _ = interrupts.next() => {
+                let Some(id) = id.as_ref().filter(|_| !ending) else {
+                    return Ok(ExitCode::from(INTERRUPTED));
+                };
+                ending = true;
+                end_query(client, id).await?;
+                continue;
+            }
+            () = tokio::time::sleep(FINAL_RESULT_WAIT), if ending => {
+                return Err(anyhow::anyhow!("the server gave no final result").into());
+            }
+        };
+        let Some(line) = line else { break };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        finished |= write_line(&mut answer, &line)?;
+        if id.is_none() {
+            id = Some(answer.meta.query.id.clone()).filter(|id| !id.is_empty());
+        }
+    }
+    if !finished {
+        // What came is written all the same.
+        answer.end()?;
+        return Err(anyhow::anyhow!("the server's answer broke off before its end").into());
+    }
+    answer.end()
+}
+
+/// Writes one emit; answers whether it is the last.
+fn write_line(answer: &mut Answer, line: &[u8]) -> Result<bool, Failure> {
+    let written = with_wire_emit(line, |emit| answer.emit(emit.records, emit.meta_text, emit.meta.clone()));
+    written.context("the server's answer is not an emit")??;
+    Ok(answer.meta.query.finished.is_some())
+}
+
+async fn end_query(client: &Client, id: &str) -> anyhow::Result<()> {
+    let (status, body) = client.fetch(Method::DELETE, &format!("/v1/queries/{id}")).await?;
+    if !status.is_success() && status != StatusCode::NOT_FOUND {
+        anyhow::bail!("cannot end the query: {}", Problem::read(status, &body).text(None));
+    }
+    Ok(())
+}
+
+fn print_id(body: &[u8]) -> Outcome {
+    #[derive(serde::Deserialize)]
+    struct Created {
+        id: String,
+    }
+    let created: Created = serde_json::from_slice(body).context("the server's answer has no query id")?;
+    print_text(&created.id)
+}

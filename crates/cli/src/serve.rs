@@ -1,0 +1,134 @@
+//! `swiftwater serve`: an engine and its listeners, until a signal says stop.
+
+use std::{
+    future::Future,
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use swiftwater_engine::Engine;
+use swiftwater_event::Clock;
+use swiftwater_server::{Server, ServerError};
+
+use crate::{
+    args::{ServeArgs, ServerArgs},
+    exit::{Failure, Outcome},
+    logging,
+    settings::{FILE_NAME, Loaded, SettingFlags, Settings, Sources, load},
+    signals::Interrupts,
+    stdio,
+};
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs, clock: Arc<dyn Clock>) -> Outcome {
+    let loaded = load_settings(&args.server)?;
+    if args.print_config {
+        return stdio::write_out(|out| out.write_all(loaded.toml().as_bytes()));
+    }
+    serve(&loaded.settings, clock, |_, addresses| say_ready(addresses))
+}
+
+/// Settings from everywhere. Flags with short names win over the settings' own.
+pub(crate) fn load_settings(args: &ServerArgs) -> Result<Loaded, Failure> {
+    let mut flags = args.settings.0.clone();
+    let short = [
+        ("server.listen", &args.listen),
+        ("engine.default_stream", &args.default_stream),
+        ("log.filter", &args.log),
+        ("log.format", &args.log_format),
+    ];
+    flags.extend(short.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    let sources = Sources {
+        file: args.config.clone(),
+        file_if_there: Some(PathBuf::from(FILE_NAME)),
+        environment: environment(),
+        flags: SettingFlags(flags),
+    };
+    load(&sources).map_err(|error| anyhow::Error::new(error).into())
+}
+
+/// Settings in the environment; what `tracing` programs read, too.
+fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    };
+    let mut all: Vec<_> = std::env::vars_os().filter_map(text).collect();
+    all.sort();
+    let log = all.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, filter)| filter.clone());
+    let log =
+        log.filter(|filter| !filter.is_empty()).map(|filter| ("SWIFTWATER_LOG__FILTER".to_owned(), filter));
+    // First, so that the setting's own name wins.
+    log.into_iter().chain(all).collect()
+}
+
+/// Starts logs, engine and listeners, and serves until a signal; `ready` is called once connections are taken.
+pub(crate) fn serve(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    ready: impl FnOnce(&Engine, &[SocketAddr]) -> Result<(), Failure>,
+) -> Outcome {
+    logging::start(settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("http").build();
+    runtime.context("cannot start")?.block_on(async {
+        let engine = Engine::start(settings.engine.clone(), clock);
+        let server = Server::bind(engine.clone(), settings.server()).await.map_err(explained)?;
+        let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
+        ready(&engine, server.addresses())?;
+        server.run(async move { stop(&mut interrupts).await }).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Waits for the first signal; the second one ends the process where it stands.
+async fn stop(interrupts: &mut Interrupts) {
+    let signal = interrupts.next().await;
+    tracing::info!(signal, "stopping; a second signal stops at once");
+    tokio::spawn(at_once());
+}
+
+fn at_once() -> impl Future<Output = ()> + Send {
+    async {
+        // Listeners get only what comes after their making, so the first signal is not seen again.
+        if let Ok(mut interrupts) = Interrupts::catch() {
+            let signal = interrupts.next().await;
+            tracing::warn!(signal, "stopping at once");
+            std::process::exit(if signal == "SIGINT" { 130 } else { 143 });
+        }
+    }
+}
+
+/// For programs: the first line of output tells where to connect.
+fn say_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let said = addresses.iter().try_for_each(|address| writeln!(out, "listening on http://{address}"));
+    // Who started the server and does not listen to it does not stop it.
+    match said.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What can be done about an address that cannot be had.
+fn explained(error: ServerError) -> anyhow::Error {
+    let kind = match &error {
+        ServerError::Listen { source, .. } => Some(source.kind()),
+        _ => None,
+    };
+    let hint = match kind {
+        Some(io::ErrorKind::AddrInUse) => {
+            "\nAnother program listens there, perhaps another swiftwater. End it, or listen elsewhere: \
+             --listen 127.0.0.1:0 takes any free port."
+        }
+        Some(io::ErrorKind::PermissionDenied) => {
+            "\nPorts below 1024 are for the administrator: choose a higher one."
+        }
+        Some(io::ErrorKind::AddrNotAvailable) => "\nThis machine has no such address.",
+        _ => "",
+    };
+    let causes: Vec<String> = anyhow::Error::new(error).chain().map(ToString::to_string).collect();
+    anyhow::anyhow!("{}{hint}", causes.join(": "))
+}

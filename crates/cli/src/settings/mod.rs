@@ -1,0 +1,116 @@
+//! The server's settings: one name for each, in a file (`swiftwater.toml`), in the environment and as a flag.
+//!
+//! `engine.tick_ms` is `tick_ms` under `[engine]` in the file, `SWIFTWATER_ENGINE__TICK_MS` in the environment and
+//! `--engine.tick-ms` as a flag. Defaults give way to the file, the file to the environment, the environment to flags.
+//! Everything is read first and checked then, and all faults are told at once. [`KEYS`] is the one list of what there is;
+//! the file that documents it (`config/default.toml`) is printed from that list.
+
+mod flags;
+mod keys;
+mod load;
+mod print;
+mod value;
+
+use std::{fmt, path::PathBuf};
+
+use swiftwater_engine::EngineConfig;
+use swiftwater_server::{OtlpConfig, ServerConfig};
+
+pub(crate) use flags::SettingFlags;
+pub(crate) use keys::{KEYS, Key, Kind, Value};
+pub(crate) use load::{FILE_NAME, Loaded, Sources, load};
+#[cfg(test)]
+pub(crate) use print::documented;
+pub(crate) use value::{parse_bytes, parse_millis};
+
+/// All that a server can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    /// The listeners; its `otlp` is left out, see [`Settings::server`].
+    pub(crate) server: ServerConfig,
+    /// Where metrics are pushed; nowhere if its endpoint is empty.
+    pub(crate) otlp: OtlpConfig,
+    /// What is logged, as `tracing` directives.
+    pub(crate) log_filter: String,
+    /// `text` or `json`.
+    pub(crate) log_format: String,
+    /// Streams, queries and their limits.
+    pub(crate) engine: EngineConfig,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            server: ServerConfig::default(),
+            otlp: OtlpConfig::new(""),
+            log_filter: "info".to_owned(),
+            log_format: "text".to_owned(),
+            engine: EngineConfig::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The listeners' settings, whole.
+    pub(crate) fn server(&self) -> ServerConfig {
+        let otlp = (!self.otlp.endpoint.is_empty()).then(|| self.otlp.clone());
+        ServerConfig { otlp, ..self.server.clone() }
+    }
+}
+
+/// Where a setting's value was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nowhere: it is the default.
+    Default,
+    /// In the settings file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// In this environment variable.
+    Environment(String),
+    /// In this flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// One thing that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Where it stands.
+    pub(crate) origin: Origin,
+    /// What is wrong, with the key, the value and what is allowed.
+    pub(crate) message: String,
+}
+
+/// All that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SettingsError(pub(crate) Vec<Fault>);
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.len() {
+            1 => f.write_str("the settings have a fault")?,
+            n => write!(f, "the settings have {n} faults")?,
+        }
+        for Fault { origin, message } in &self.0 {
+            write!(f, "\n  {origin}: {message}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingsError {}

@@ -1,0 +1,67 @@
+//! Settings as TOML: what holds and where it was found, and the documented file of defaults.
+
+use super::{KEYS, Loaded, load::sections};
+#[cfg(test)]
+use super::{Key, Settings};
+
+impl Loaded {
+    /// What holds, as a file that can be read back, each line with the place that its value was found at.
+    pub(crate) fn toml(&self) -> String {
+        let mut out = String::new();
+        for section in sections() {
+            out.push_str(&format!("{}[{section}]\n", if out.is_empty() { "" } else { "\n" }));
+            for (key, origin) in KEYS.iter().zip(&self.origins).filter(|(key, _)| key.section() == section) {
+                let setting = format!("{} = {}", key.field(), key.shown(&(key.get)(&self.settings)));
+                out.push_str(&format!("{setting:<44} # {origin}\n"));
+            }
+        }
+        out
+    }
+}
+
+/// The defaults with what they mean: `config/default.toml`.
+#[cfg(test)]
+pub(crate) fn documented() -> String {
+    let mut out = String::from(
+        "# Every setting of `swiftwater serve`, at its default. Copy what you want to change into `swiftwater.toml` in the\n\
+         # directory that the server is started in, or name a file with --config.\n\
+         #\n\
+         # A setting is also an environment variable and a flag: `tick_ms` under [engine] is SWIFTWATER_ENGINE__TICK_MS and\n\
+         # --engine.tick-ms. Flags win over the environment, the environment over the file.\n\
+         # Sizes and durations are text (\"64MiB\", \"1.5GB\", \"250ms\", \"1h 30min\") or plain numbers in the unit that the\n\
+         # name ends with.\n",
+    );
+    let defaults = Settings::default();
+    for section in sections() {
+        out.push_str(&format!("\n[{section}]\n"));
+        for key in KEYS.iter().filter(|key| key.section() == section) {
+            out.push_str(&comment(key));
+            out.push_str(&format!("{} = {}\n", key.field(), key.toml(&(key.get)(&defaults))));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+fn comment(key: &Key) -> String {
+    let allowed = key.allowed();
+    let text = if allowed.is_empty() {
+        key.doc.to_owned()
+    } else {
+        format!("{} ({allowed})", key.doc.trim_end_matches('.'))
+    };
+    let mut out = String::new();
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > 110 {
+            out.push_str(&line);
+            out.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+    out
+}
