@@ -55,6 +55,10 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, loosest: u8) -> fmt::Resu
         Expr::Slot(place) => write!(f, "#{place}"),
         Expr::Call { function, args } => {
             let level = level_of(function);
+            if level < loosest && *function == (Function::Between { negated: false }) {
+                // Not in parentheses, which would make a list of it behind IN.
+                return write_list(f, "BETWEEN(", args, ")");
+            }
             if level < loosest {
                 f.write_str("(")?;
             }
@@ -262,7 +266,8 @@ fn write_element(f: &mut fmt::Formatter<'_>, base: &Expr, step: &Expr) -> fmt::R
     match root {
         Expr::Path { path, .. } => write_steps(f, path)?,
         Expr::Slot(place) => write!(f, "#{place}")?,
-        other => write!(f, "({other})")?,
+        literal @ Expr::Literal(_) => write!(f, "({literal})")?,
+        other => write_expr(f, other, level::UNARY)?,
     }
     for step in steps.iter().rev() {
         write!(f, "[{step}]")?;

@@ -162,7 +162,7 @@ fn paths() {
     native("SELECT a.select AS x FROM STREAM()", "columns x = a.select");
     native(
         "SELECT COALESCE(a, b)[0] AS x, [1, 2][i] AS y FROM STREAM()",
-        "columns x = (COALESCE(a, b))[0], y = ([1, 2])[i]",
+        "columns x = COALESCE(a, b)[0], y = [1, 2][i]",
     );
     fault(Dialect::Bullet, "a.b.c.d", "2:1: a path has at most three parts in Bullet's dialect");
     fault(Dialect::Bullet, "a.select", "2:3: expected a name, found `select`");

@@ -1,7 +1,7 @@
 //! Expressions: an operator-precedence (Pratt) parser.
 //!
-//! Levels, loosest first. Native: OR, XOR, AND, NOT, IS [NOT] NULL, BETWEEN, IN, RLIKE and LIKE, equality, order, `||`,
-//! `+ -`, `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS [NOT] NULL are the tightest.
+//! Levels, loosest first. Native: OR, XOR, AND, NOT, IS NULL, BETWEEN, IN, RLIKE and LIKE, equality, order, `||`,
+//! `+ -`, `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS NULL are the tightest.
 //! All operators associate to the left.
 
 use super::{DEPTH_MAX, Parsed, Parser, call::BUILTINS};
@@ -30,7 +30,7 @@ pub(crate) mod level {
     pub(crate) const CONCAT: u8 = 11;
     pub(crate) const SUM: u8 = 12;
     pub(crate) const PRODUCT: u8 = 13;
-    /// IS [NOT] NULL in Bullet's dialect.
+    /// IS NULL in Bullet's dialect.
     pub(crate) const BULLET_IS: u8 = 14;
     pub(crate) const UNARY: u8 = 15;
 }
