@@ -1,0 +1,350 @@
+//! Queries on a running engine, on a clock that is moved by hand.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use swiftwater_engine::{
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, Principal, SlowReader, SubmitOptions,
+    Subscription,
+};
+use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
+use swiftwater_testkit::TestClock;
+
+const START: i64 = 1_700_000_000_000;
+
+struct Bench {
+    engine: Engine,
+    clock: Arc<TestClock>,
+    stream: StreamName,
+    runtime: tokio::runtime::Runtime,
+}
+
+fn batch(text: &str) -> EventBatch {
+    let checked = check_block(Bytes::copy_from_slice(text.as_bytes()), &CheckLimits::default(), 1);
+    assert_eq!(checked.rejected, 0, "{text}");
+    checked.batch
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(EngineConfig { shards: 2, ..EngineConfig::default() })
+    }
+
+    fn with(config: EngineConfig) -> Bench {
+        let stream = StreamName::new("s").unwrap();
+        let config = EngineConfig { default_stream: Some(stream.clone()), tick_ms: 1, ..config };
+        let clock = Arc::new(TestClock::at(START));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let for_engine: Arc<TestClock> = Arc::clone(&clock);
+        Bench { engine: Engine::start(config, for_engine), clock, stream, runtime }
+    }
+
+    fn submit(&self, query: &str) -> Subscription {
+        self.submit_with(query, SubmitOptions::default()).unwrap()
+    }
+
+    fn submit_with(&self, query: &str, options: SubmitOptions) -> Result<Subscription, EngineError> {
+        self.engine.submit(&Principal::local(), query, options)
+    }
+
+    fn send(&self, text: &str) {
+        let options = AppendOptions::default();
+        self.engine.append_blocking(&Principal::local(), &self.stream, batch(text), options).unwrap();
+    }
+
+    fn drained(&self) {
+        self.runtime.block_on(self.engine.drained());
+    }
+}
+
+fn text(emit: &Emit) -> &str {
+    std::str::from_utf8(&emit.records.text).unwrap()
+}
+
+fn reason(emit: &Emit) -> Option<&EndReason> {
+    emit.meta.finished.as_ref().map(|finished| &finished.reason)
+}
+
+#[test]
+fn raw_matches_come_one_by_one_and_limit_ends() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT a FROM STREAM() WHERE b = 'x' LIMIT 3");
+    bench.send("{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":\"y\"}");
+    let first = query.next_blocking().unwrap();
+    assert_eq!(text(&first), "{\"a\":1}\n");
+    assert_eq!(reason(&first), None);
+    bench.send("{\"a\":3,\"b\":\"x\"}\n{\"a\":4,\"b\":\"x\"}\n{\"a\":5,\"b\":\"x\"}");
+    let last = query.next_blocking().unwrap();
+    assert_eq!(text(&last), "{\"a\":3}\n{\"a\":4}\n");
+    assert_eq!(reason(&last), Some(&EndReason::Limit));
+    assert_eq!(query.next_blocking(), None);
+    assert_eq!(last.meta.counts.seen, 5);
+}
+
+#[test]
+fn windows_hold_what_arrived_in_them() {
+    let bench = Bench::new();
+    let mut query =
+        bench.submit("SELECT k, COUNT(*) AS n FROM STREAM(2500, TIME) GROUP BY k WINDOWING TUMBLING(1000, TIME)");
+    bench.send("{\"k\":1}\n{\"k\":2}\n{\"k\":1}");
+    bench.drained();
+    bench.clock.advance_ms(999);
+    bench.send("{\"k\":1}");
+    bench.drained();
+    bench.clock.advance_ms(1);
+    // At the boundary an event belongs to the next window, whether or not the ticker was there before it.
+    bench.send("{\"k\":9}");
+    let first = query.next_blocking().unwrap();
+    assert_eq!(text(&first), "{\"k\":1,\"n\":3}\n{\"k\":2,\"n\":1}\n");
+    let window = first.meta.window.unwrap();
+    assert_eq!((window.number, window.start, window.end), (1, START, START + 1000));
+    bench.clock.advance_ms(1000);
+    let second = query.next_blocking().unwrap();
+    assert_eq!(text(&second), "{\"k\":9,\"n\":1}\n");
+    bench.clock.advance_ms(5000);
+    let last = query.next_blocking().unwrap();
+    assert_eq!(text(&last), "");
+    assert_eq!(reason(&last), Some(&EndReason::Duration));
+    assert_eq!(last.meta.window.unwrap().end, START + 2500);
+    assert_eq!(query.next_blocking(), None);
+}
+
+#[test]
+fn additive_windows_keep_all() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM() WINDOWING EVERY(1000, TIME, ALL)");
+    for expected in 1..4 {
+        bench.send("{}");
+        bench.drained();
+        bench.clock.advance_ms(1000);
+        assert_eq!(text(&query.next_blocking().unwrap()), format!("{{\"n\":{expected}}}\n"));
+    }
+}
+
+#[test]
+fn windows_by_record_count_matches_in_order() {
+    let bench = Bench::new();
+    let mut raw = bench.submit("SELECT a FROM STREAM() WHERE a > 0 WINDOWING TUMBLING(2, RECORD)");
+    let mut sums = bench.submit("SELECT SUM(a) AS s FROM STREAM() WHERE a > 0 WINDOWING TUMBLING(2, RECORD)");
+    bench.send("{\"a\":1}\n{\"a\":-1}\n{\"a\":2}\n{\"a\":3}");
+    bench.send("{\"a\":4}");
+    assert_eq!(text(&raw.next_blocking().unwrap()), "{\"a\":1}\n{\"a\":2}\n");
+    assert_eq!(text(&raw.next_blocking().unwrap()), "{\"a\":3}\n{\"a\":4}\n");
+    assert_eq!(text(&sums.next_blocking().unwrap()), "{\"s\":3}\n");
+    assert_eq!(text(&sums.next_blocking().unwrap()), "{\"s\":7}\n");
+}
+
+#[test]
+fn events_of_many_small_batches_stay_in_order() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT a FROM STREAM() LIMIT 5000");
+    for a in 0..5000 {
+        bench.send(&format!("{{\"a\":{a}}}"));
+    }
+    let mut seen = 0;
+    while let Some(emit) = query.next_blocking() {
+        for line in text(&emit).lines() {
+            assert_eq!(line, format!("{{\"a\":{seen}}}"));
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 5000);
+}
+
+#[test]
+fn one_answer_comes_at_the_end() {
+    let bench = Bench::new();
+    let options = SubmitOptions { one_answer: true, ..SubmitOptions::default() };
+    let mut query = bench.submit_with("SELECT a FROM STREAM(1000, TIME)", options).unwrap();
+    bench.send("{\"a\":1}");
+    bench.send("{\"a\":2}");
+    bench.drained();
+    assert_eq!(query.try_next(), None);
+    bench.clock.advance_ms(1000);
+    let answer = query.next_blocking().unwrap();
+    assert_eq!(text(&answer), "{\"a\":1}\n{\"a\":2}\n");
+    assert_eq!(reason(&answer), Some(&EndReason::Duration));
+}
+
+#[test]
+fn events_at_or_after_the_end_do_not_count() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM(1000, TIME)");
+    bench.send("{}");
+    bench.clock.advance_ms(1000);
+    bench.send("{}");
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"n\":1}\n");
+}
+
+#[test]
+fn a_query_sees_only_what_comes_after_it() {
+    let bench = Bench::new();
+    bench.send("{\"a\":1}");
+    bench.drained();
+    let mut query = bench.submit("SELECT * FROM STREAM() LIMIT 1");
+    bench.send("{\"a\":2}");
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":2}\n");
+}
+
+#[test]
+fn top_rows_are_those_of_all_events() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT a FROM STREAM(1000, TIME) ORDER BY a DESC LIMIT 2");
+    for a in [3, 9, 1, 7] {
+        bench.send(&format!("{{\"a\":{a}}}"));
+    }
+    bench.drained();
+    bench.clock.advance_ms(1000);
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":9}\n{\"a\":7}\n");
+}
+
+#[test]
+fn ending_a_query_gives_its_result() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM()");
+    bench.send("{}\n{}");
+    bench.drained();
+    bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed).unwrap();
+    let last = query.next_blocking().unwrap();
+    assert_eq!((text(&last), reason(&last)), ("{\"n\":2}\n", Some(&EndReason::Killed)));
+    let again = bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed);
+    assert!(matches!(again, Err(EngineError::NoQuery(_))));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_its_query() {
+    let bench = Bench::new();
+    let query = bench.submit("SELECT COUNT(*) FROM STREAM()");
+    assert_eq!(bench.engine.queries(&Principal::local()).len(), 1);
+    drop(query);
+    while !bench.engine.queries(&Principal::local()).is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(bench.engine.metrics().state_bytes.0 == 0);
+}
+
+#[test]
+fn detached_queries_wait_for_pick_up() {
+    let bench = Bench::new();
+    let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
+    let id = bench.submit_with("SELECT a FROM STREAM(1000, TIME)", options).unwrap().query().id.clone();
+    bench.send("{\"a\":1}");
+    bench.drained();
+    bench.clock.advance_ms(1000);
+    let mut query = bench.engine.attach(&Principal::local(), &id).unwrap();
+    assert!(matches!(bench.engine.attach(&Principal::local(), &id), Err(EngineError::Attached(_))));
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
+    assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Duration));
+    drop(query);
+    assert!(bench.engine.queries(&Principal::local()).is_empty());
+}
+
+#[test]
+fn slow_readers_lose_the_oldest_and_are_told() {
+    let bench = Bench::with(EngineConfig { shards: 1, subscriber_emits_max: 4, ..EngineConfig::default() });
+    let mut query = bench.submit("SELECT a FROM STREAM()");
+    for a in 0..10 {
+        bench.send(&format!("{{\"a\":{a}}}"));
+        bench.drained();
+    }
+    let first = query.next_blocking().unwrap();
+    assert_eq!(text(&first), "{\"a\":6}\n");
+    assert_eq!(first.meta.counts.dropped, 6);
+}
+
+#[test]
+fn slow_readers_are_cut_off_where_so_set() {
+    let bench = Bench::with(EngineConfig {
+        shards: 1,
+        subscriber_emits_max: 4,
+        slow_reader: SlowReader::CutOff,
+        ..EngineConfig::default()
+    });
+    let mut query = bench.submit("SELECT a FROM STREAM()");
+    for a in 0..10 {
+        bench.send(&format!("{{\"a\":{a}}}"));
+        bench.drained();
+    }
+    let mut last = None;
+    while let Some(emit) = query.next_blocking() {
+        last = Some(emit);
+    }
+    assert!(matches!(reason(&last.unwrap()), Some(EndReason::Failed(_))));
+}
+
+#[test]
+fn state_has_a_limit() {
+    let bench = Bench::with(EngineConfig { shards: 2, query_state_bytes_max: 100_000, ..EngineConfig::default() });
+    let mut query = bench.submit("SELECT a, COUNT(*) FROM STREAM() GROUP BY a");
+    for part in 0..100 {
+        let events: String = (0..100).map(|a| format!("{{\"a\":\"value {part} {a}\"}}\n")).collect();
+        bench.send(&events);
+    }
+    let last = query.next_blocking().unwrap();
+    let Some(EndReason::Failed(why)) = reason(&last) else { panic!("{last:?}") };
+    assert!(why.contains("engine.query_state_bytes_max"), "{why}");
+    bench.drained();
+    assert_eq!(bench.engine.metrics().state_bytes.0, 0);
+}
+
+#[test]
+fn shutdown_gives_final_results() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM()");
+    bench.send("{}\n{}\n{}");
+    bench.runtime.block_on(bench.engine.shutdown(Duration::from_secs(10)));
+    let last = query.next_blocking().unwrap();
+    assert_eq!((text(&last), reason(&last)), ("{\"n\":3}\n", Some(&EndReason::Shutdown)));
+    let refused = bench.submit_with("SELECT * FROM STREAM()", SubmitOptions::default());
+    assert!(matches!(refused, Err(EngineError::ShuttingDown)));
+    let options = AppendOptions::default();
+    let refused = bench.engine.append_blocking(&Principal::local(), &bench.stream, batch("{}"), options);
+    assert_eq!(refused, Err(EngineError::ShuttingDown));
+}
+
+#[test]
+fn samples_are_the_same_for_every_query() {
+    let bench = Bench::new();
+    let mut tenth = bench.submit("SELECT COUNT(*) AS n FROM STREAM(1000, TIME) SAMPLE 0.1");
+    let mut same = bench.submit("SELECT COUNT(*) AS n FROM STREAM(1000, TIME) SAMPLE 0.1 WHERE a >= 0");
+    for part in 0..100 {
+        let events: String = (0..100).map(|a| format!("{{\"a\":{}}}\n", part * 100 + a)).collect();
+        bench.send(&events);
+    }
+    bench.drained();
+    bench.clock.advance_ms(1000);
+    let tenth = tenth.next_blocking().unwrap();
+    assert_eq!(text(&tenth), text(&same.next_blocking().unwrap()));
+    assert_eq!(tenth.meta.query.sample, Some(0.1));
+    let count: u64 = text(&tenth).trim_start_matches("{\"n\":").trim_end_matches("}\n").parse().unwrap();
+    assert!((800..1200).contains(&count), "{count}");
+}
+
+#[test]
+fn unknown_streams_leave_no_trace() {
+    let bench = Bench::new();
+    let query = bench.submit("SELECT * FROM STREAM(nowhere, MAX, TIME)");
+    assert!(bench.engine.streams(&Principal::local()).is_empty());
+    let id = query.query().id.clone();
+    assert!(!bench.engine.query(&Principal::local(), &id).unwrap().stream_exists);
+    bench.engine.end_query(&Principal::local(), &id, EndReason::Client).unwrap();
+    assert!(bench.engine.metrics().streams.is_empty());
+}
+
+#[test]
+fn ten_thousand_queries_come_and_go() {
+    let bench = Bench::new();
+    let mut queries: Vec<Subscription> =
+        (0..10_000).map(|n| bench.submit(&format!("SELECT a FROM STREAM() WHERE id = 'user {n}'"))).collect();
+    let events: String = (0..10_000).map(|n| format!("{{\"id\":\"user {n}\",\"a\":{n}}}\n")).collect();
+    bench.send(&events);
+    bench.drained();
+    for (n, query) in queries.iter_mut().enumerate() {
+        assert_eq!(text(&query.next_blocking().unwrap()), format!("{{\"a\":{n}}}\n"));
+        assert_eq!(query.try_next(), None);
+    }
+    drop(queries);
+    while !bench.engine.queries(&Principal::local()).is_empty() {
+        std::thread::yield_now();
+    }
+}
