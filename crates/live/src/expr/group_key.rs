@@ -158,3 +158,81 @@ fn take_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Option<&'a str> {
     *bytes = &bytes[length..];
     Some(arena.alloc_str(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::expr::tests_support::{Owned, value};
+    use crate::expr::total_order;
+
+    fn key(value: &Value<'_>, dialect: Dialect) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_group_value(value, dialect, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn equal_keys() {
+        let (x, y) = (("x", Value::Long(1)), ("y", Value::Double(2.0)));
+        let (one, other) = ([x, y], [("y", Value::Integer(2)), x]);
+        let pairs = [
+            (Value::Integer(1), Value::Double(1.0), true),
+            (Value::Double(-0.0), Value::Long(0), true),
+            (Value::Double(f64::NAN), Value::Float(-f32::NAN), true),
+            (Value::Map(&one), Value::Map(&other), true),
+            (Value::Long(i64::MAX), Value::Double(9_223_372_036_854_775_808.0), false),
+            (Value::String("1"), Value::Long(1), false),
+            (Value::Null, Value::String("null"), false),
+            (Value::List(&[]), Value::Map(&[]), false),
+        ];
+        for (left, right, equal) in pairs {
+            assert_eq!(
+                key(&left, Dialect::Native) == key(&right, Dialect::Native),
+                equal,
+                "{left:?} {right:?}"
+            );
+        }
+        assert_eq!(key(&Value::Null, Dialect::Bullet), key(&Value::String("null"), Dialect::Bullet));
+        assert_eq!(key(&Value::Long(1), Dialect::Bullet), key(&Value::String("1"), Dialect::Bullet));
+        assert_ne!(key(&Value::Long(1), Dialect::Bullet), key(&Value::Double(1.0), Dialect::Bullet));
+    }
+
+    #[test]
+    fn bytes_that_are_no_key() {
+        let arena = Bump::new();
+        for bytes in [&[][..], &[WHOLE, 1], &[TEXT, 9, 0, 0, 0, b'a'], &[TEXT, 1, 0, 0, 0, 0xff], &[99]] {
+            assert!(matches!(decode_group_value(bytes, &arena), (Value::Null, [])), "{bytes:?}");
+        }
+        let deep = [LIST, 1, 0, 0, 0].repeat(100_000);
+        assert!(matches!(decode_group_value(&deep, &arena), (Value::Null, [])));
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_equal_where_the_order_says_so(a in value(), b in value()) {
+            let arena = Bump::new();
+            let [a, b] = [a, b].map(|owned: Owned| owned.in_arena(&arena));
+            let are_equal = key(&a, Dialect::Native) == key(&b, Dialect::Native);
+            prop_assert_eq!(are_equal, total_order(&a, &b).is_eq(), "{:?} {:?}", a, b);
+        }
+
+        #[test]
+        fn what_is_encoded_is_decoded(a in value(), b in value()) {
+            let arena = Bump::new();
+            let [a, b] = [a, b].map(|owned: Owned| owned.in_arena(&arena));
+            let mut bytes = key(&a, Dialect::Native);
+            encode_group_value(&b, Dialect::Native, &mut bytes);
+            let (first, rest) = decode_group_value(&bytes, &arena);
+            let (second, rest) = decode_group_value(rest, &arena);
+            prop_assert!(total_order(&first, &a).is_eq() && total_order(&second, &b).is_eq() && rest.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(0u8..10, 0..40)) {
+            let arena = Bump::new();
+            decode_group_value(&bytes, &arena);
+        }
+    }
+}

@@ -41,6 +41,9 @@ mod time_pattern;
 mod group_key;
 mod order;
 
+#[cfg(test)]
+mod tests_support;
+
 pub use cast::cast_to_double;
 pub use compare::compare;
 pub use compile::CompileError;

@@ -111,3 +111,56 @@ fn compare_exactly(whole: i64, double: f64) -> Ordering {
     let truncated = double.trunc();
     whole.cmp(&(truncated as i64)).then_with(|| truncated.partial_cmp(&double).unwrap_or(Ordering::Equal))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::expr::tests_support::{Owned, value};
+
+    #[test]
+    fn kinds_have_their_places() {
+        let entry = [("a", Value::Long(1))];
+        let ascending = [
+            Value::Null,
+            Value::Boolean(false),
+            Value::Boolean(true),
+            Value::Double(f64::NEG_INFINITY),
+            Value::Double(-0.5),
+            Value::Long(0),
+            Value::Float(0.5),
+            Value::Long(i64::MAX - 1),
+            Value::Long(i64::MAX),
+            Value::Double(9_223_372_036_854_775_808.0),
+            Value::Double(f64::NAN),
+            Value::String(""),
+            Value::String("a"),
+            Value::Timestamp(-1),
+            Value::List(&[]),
+            Value::List(&[Value::Null]),
+            Value::Map(&[]),
+            Value::Map(&entry),
+        ];
+        for (a, left) in ascending.iter().enumerate() {
+            for (b, right) in ascending.iter().enumerate() {
+                assert_eq!(total_order(left, right), a.cmp(&b), "{left:?} {right:?}");
+            }
+        }
+        assert!(total_order(&Value::Double(-0.0), &Value::Integer(0)).is_eq());
+        assert!(total_order(&Value::Null, &Value::Error).is_eq());
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_total(a in value(), b in value(), c in value()) {
+            let arena = bumpalo::Bump::new();
+            let [a, b, c] = [a, b, c].map(|owned: Owned| owned.in_arena(&arena));
+            prop_assert!(total_order(&a, &a).is_eq());
+            prop_assert_eq!(total_order(&a, &b), total_order(&b, &a).reverse());
+            if total_order(&a, &b).is_le() && total_order(&b, &c).is_le() {
+                prop_assert!(total_order(&a, &c).is_le());
+            }
+        }
+    }
+}

@@ -123,7 +123,7 @@ impl Translation<'_> {
         let mut is_on = true;
         self.out.push_str("(?");
         let mut pending_off = false;
-        while let Some(flag) = self.rest.next() {
+        for flag in self.rest.by_ref() {
             match flag {
                 '-' => {
                     is_on = false;

@@ -78,11 +78,11 @@ pub fn parse_rfc3339_micros(text: &str) -> Option<i64> {
         if digits == 0 {
             return None;
         }
-        for place in 0..6 {
-            let digit = if place < digits { i64::from(rest[place] - b'0') } else { 0 };
-            micros = micros * 10 + digit;
+        let (fraction, after) = rest.split_at(digits);
+        for digit in fraction.iter().chain(std::iter::repeat(&b'0')).take(6) {
+            micros = micros * 10 + i64::from(digit - b'0');
         }
-        rest = &rest[digits..];
+        rest = after;
     }
     let offset_minutes = match take_byte(&mut rest, b"Zz+-")? {
         b'Z' | b'z' => 0,

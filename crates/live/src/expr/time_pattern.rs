@@ -410,7 +410,7 @@ mod tests {
             ("yyyy-MM-dd HH:mm", "2021-01-01 24:01", None),
             ("yyyy-MM-dd HH:mm", "2021-1-01 00:00", None),
             ("yyyy-MM-dd HH:mm", "12021-01-01 00:00", None),
-            ("yyyy-MM-dd HH:mm", "+12021-01-01 00:00", Some(317_178_547_200)),
+            ("yyyy-MM-dd HH:mm", "+12021-01-01 00:00", Some(317_178_979_200)),
             ("yyyy-MM-dd[ HH:mm]", "2021-01-01", None),
             ("yyyy-MM-dd HH[:mm[:ss]]", "2021-01-01 00:01", Some(1_609_459_260)),
             ("yyyy-DDD HH", "2021-001 00", Some(1_609_459_200)),
