@@ -51,7 +51,8 @@ pub(crate) fn prefers(headers: &HeaderMap, wanted: &str, otherwise: &str) -> boo
 }
 
 fn joined(headers: &HeaderMap) -> Option<String> {
-    let fields: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|field| field.to_str().ok()).collect();
+    let fields: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|field| field.to_str().ok()).collect();
     let joined = fields.join(",");
     (!joined.trim().is_empty()).then_some(joined)
 }

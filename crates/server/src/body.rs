@@ -360,9 +360,12 @@ impl BodyFault {
                 "the body paused for too long",
             )
             .with("setting", "body_read_timeout_ms"),
-            BodyFault::Corrupt(what) => {
-                Problem::new(StatusCode::BAD_REQUEST, "body-corrupt", "The body cannot be decompressed", what.as_str())
-            }
+            BodyFault::Corrupt(what) => Problem::new(
+                StatusCode::BAD_REQUEST,
+                "body-corrupt",
+                "The body cannot be decompressed",
+                what.as_str(),
+            ),
             BodyFault::TooLong => {
                 Problem::too_large(format!("the body is longer than {bytes_max} bytes"), setting, bytes_max)
             }

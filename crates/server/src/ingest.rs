@@ -107,12 +107,18 @@ impl Options {
             None | Some("memory") => Ack::Memory,
             Some("none") => Ack::None,
             Some("disk") => {
-                let detail = format!("stream `{stream}` is not stored, so its events cannot be acknowledged from disk");
-                let problem = Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
+                let detail = format!(
+                    "stream `{stream}` is not stored, so its events cannot be acknowledged from disk"
+                );
+                let problem =
+                    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
                 return Err(problem.hint("Use ack=memory."));
             }
             Some(other) => {
-                return Err(bad(format!("parameter `ack` is `memory`, `none` or `disk`, not `{}`", cut(other))));
+                return Err(bad(format!(
+                    "parameter `ack` is `memory`, `none` or `disk`, not `{}`",
+                    cut(other)
+                )));
             }
         };
         let sample = match parameters.get("sample") {
@@ -253,7 +259,9 @@ impl Ingest {
     fn response(&self, stop: Option<&Stop>) -> Response {
         let (tally, options, config) = (&self.tally, self.options, &self.shared.config);
         match stop {
-            Some(Stop::Body(BodyFault::TooLong)) => too_long(tally, options, config.body_bytes_max).into_response(),
+            Some(Stop::Body(BodyFault::TooLong)) => {
+                too_long(tally, options, config.body_bytes_max).into_response()
+            }
             Some(Stop::Body(fault)) => {
                 tally.told_by(fault.problem("body_bytes_max", config.body_bytes_max), options).into_response()
             }
@@ -266,8 +274,11 @@ impl Ingest {
             }
             None if tally.oversize => {
                 let limit = config.event_bytes_max as u64;
-                let problem =
-                    Problem::too_large(format!("no event was accepted, and some are longer than {limit} bytes"), "event_bytes_max", limit);
+                let problem = Problem::too_large(
+                    format!("no event was accepted, and some are longer than {limit} bytes"),
+                    "event_bytes_max",
+                    limit,
+                );
                 tally.told_by(problem, options).into_response()
             }
             None => {

@@ -47,7 +47,10 @@ pub(crate) enum Number {
     Whole(u64),
     Real(f64),
     /// Seconds: counts up to each of [`bounds_seconds`], not cumulative, one more above, and the sum.
-    Seconds { counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1], sum: f64 },
+    Seconds {
+        counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
+        sum: f64,
+    },
 }
 
 impl From<u64> for Number {
@@ -75,7 +78,11 @@ pub(crate) struct ShownStreams(Mutex<BTreeSet<StreamName>>);
 impl ShownStreams {
     /// Splits the streams into those that are shown, and the sum of the others if there are any. Room that is left up
     /// to `most` goes to the busiest.
-    fn split(&self, mut streams: Vec<StreamStatus>, most: usize) -> (Vec<StreamStatus>, Option<StreamStatus>) {
+    fn split(
+        &self,
+        mut streams: Vec<StreamStatus>,
+        most: usize,
+    ) -> (Vec<StreamStatus>, Option<StreamStatus>) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         streams.sort_by(|a, b| b.events.cmp(&a.events).then_with(|| a.name.cmp(&b.name)));
         for stream in &streams {
@@ -84,7 +91,8 @@ impl ShownStreams {
             }
             shown.insert(stream.name.clone());
         }
-        let (mut own, rest): (Vec<_>, Vec<_>) = streams.into_iter().partition(|stream| shown.contains(&stream.name));
+        let (mut own, rest): (Vec<_>, Vec<_>) =
+            streams.into_iter().partition(|stream| shown.contains(&stream.name));
         own.sort_by(|a, b| a.name.cmp(&b.name));
         let others = rest.into_iter().reduce(|mut sum, stream| {
             sum.events += stream.events;
@@ -154,9 +162,17 @@ fn query_families(table: &mut Table, engine: &Metrics) {
     table.counter("swiftwater_queries_ended_total", "Queries ended, by anything.", engine.queries_ended);
     table.counter("swiftwater_queries_failed_total", "Queries ended by a failure.", engine.queries_failed);
     table.counter("swiftwater_records_out_total", "Records given to subscribers.", engine.records_out);
-    table.counter("swiftwater_record_bytes_out_total", "Bytes of records given to subscribers.", engine.bytes_out);
+    table.counter(
+        "swiftwater_record_bytes_out_total",
+        "Bytes of records given to subscribers.",
+        engine.bytes_out,
+    );
     let dropped = engine.records_dropped;
-    table.counter("swiftwater_records_dropped_total", "Records lost, because a subscriber read too slowly.", dropped);
+    table.counter(
+        "swiftwater_records_dropped_total",
+        "Records lost, because a subscriber read too slowly.",
+        dropped,
+    );
     let number =
         Number::Seconds { counts: engine.read_to_match, sum: engine.read_to_match_micros as f64 / 1e6 };
     table.family(
@@ -165,7 +181,8 @@ fn query_families(table: &mut Table, engine: &Metrics) {
         "Time of a batch from its reading to the end of its matching.",
         vec![Sample { labels: vec![], number }],
     );
-    let owned = |owner: &str, bytes: u64| Sample { labels: vec![("owner", owner.to_owned())], number: bytes.into() };
+    let owned =
+        |owner: &str, bytes: u64| Sample { labels: vec![("owner", owner.to_owned())], number: bytes.into() };
     table.family(
         Kind::Gauge,
         "swiftwater_memory_bytes",
@@ -188,7 +205,8 @@ fn query_families(table: &mut Table, engine: &Metrics) {
 fn shard_families(table: &mut Table, engine: &Metrics) {
     let shards = || engine.shards.iter().enumerate();
     let label = |shard: usize| ("shard", shard.to_string());
-    let batches = shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.batches.into() });
+    let batches =
+        shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.batches.into() });
     table.family(Kind::Counter, "swiftwater_shard_batches_total", "Batches looked at.", batches.collect());
     let events = shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.events.into() });
     table.family(Kind::Counter, "swiftwater_shard_events_total", "Events looked at.", events.collect());
@@ -200,30 +218,46 @@ fn shard_families(table: &mut Table, engine: &Metrics) {
     });
     let help = "Time spent in each stage of a shard's work.";
     table.family(Kind::Counter, "swiftwater_shard_busy_seconds_total", help, busy.collect());
-    let up = shards().map(|(at, shard)| Sample {
-        labels: vec![label(at)],
-        number: (shard.up_nanos as f64 / 1e9).into(),
-    });
-    table.family(Kind::Counter, "swiftwater_shard_up_seconds_total", "Time since the shard began.", up.collect());
+    let up = shards()
+        .map(|(at, shard)| Sample { labels: vec![label(at)], number: (shard.up_nanos as f64 / 1e9).into() });
+    table.family(
+        Kind::Counter,
+        "swiftwater_shard_up_seconds_total",
+        "Time since the shard began.",
+        up.collect(),
+    );
 }
 
 fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&StreamStatus>) {
     type Of = fn(&StreamStatus) -> Number;
     let families: [(Kind, &str, &str, Of); 6] = [
         (Kind::Counter, "swiftwater_stream_events_total", "Events accepted.", |stream| stream.events.into()),
-        (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of events accepted.", |stream| stream.bytes.into()),
-        (Kind::Counter, "swiftwater_stream_rejected_total", "Events refused.", |stream| stream.rejected.into()),
-        (Kind::Gauge, "swiftwater_stream_queries", "Queries that stand on the stream.", |stream| stream.queries.into()),
-        (Kind::Gauge, "swiftwater_stream_pending_bytes", "Bytes of events that wait to be looked at.", |stream| {
-            stream.pending_bytes.into()
+        (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of events accepted.", |stream| {
+            stream.bytes.into()
         }),
-        (Kind::Gauge, "swiftwater_stream_lag_seconds", "How long the oldest event that waits has waited.", |stream| {
-            (stream.lag_ms as f64 / 1e3).into()
+        (Kind::Counter, "swiftwater_stream_rejected_total", "Events refused.", |stream| {
+            stream.rejected.into()
         }),
+        (Kind::Gauge, "swiftwater_stream_queries", "Queries that stand on the stream.", |stream| {
+            stream.queries.into()
+        }),
+        (
+            Kind::Gauge,
+            "swiftwater_stream_pending_bytes",
+            "Bytes of events that wait to be looked at.",
+            |stream| stream.pending_bytes.into(),
+        ),
+        (
+            Kind::Gauge,
+            "swiftwater_stream_lag_seconds",
+            "How long the oldest event that waits has waited.",
+            |stream| (stream.lag_ms as f64 / 1e3).into(),
+        ),
     ];
     for (kind, name, help, number) in families {
         let label = |name: &str| vec![("stream", name.to_owned())];
-        let own = own.iter().map(|stream| Sample { labels: label(stream.name.as_str()), number: number(stream) });
+        let own =
+            own.iter().map(|stream| Sample { labels: label(stream.name.as_str()), number: number(stream) });
         let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
         table.family(kind, name, help, own.chain(others).collect());
     }
@@ -234,10 +268,18 @@ fn http_families(table: &mut Table, http: &HttpStats) {
     let taken = http.connections_taken.load(Ordering::Relaxed);
     table.counter("swiftwater_http_connections_taken_total", "Connections taken.", taken);
     let refused = http.connections_refused.load(Ordering::Relaxed);
-    table.counter("swiftwater_http_connections_refused_total", "Connections refused: there were too many.", refused);
+    table.counter(
+        "swiftwater_http_connections_refused_total",
+        "Connections refused: there were too many.",
+        refused,
+    );
     let requests = http.requests();
     let counts = requests.counts.into_iter().map(|((route, method, status), count)| Sample {
-        labels: vec![("route", route.to_owned()), ("method", method.to_owned()), ("status", status.to_string())],
+        labels: vec![
+            ("route", route.to_owned()),
+            ("method", method.to_owned()),
+            ("status", status.to_string()),
+        ],
         number: count.into(),
     });
     let help = "Requests answered, by route, method and status.";
@@ -274,11 +316,14 @@ mod tests {
     #[test]
     fn the_busiest_streams_are_shown_and_stay_shown() {
         let shown = ShownStreams::default();
-        let names = |streams: &[StreamStatus]| streams.iter().map(|stream| stream.name.to_string()).collect::<Vec<_>>();
+        let names = |streams: &[StreamStatus]| {
+            streams.iter().map(|stream| stream.name.to_string()).collect::<Vec<_>>()
+        };
         let (own, others) = shown.split(vec![stream("a", 1), stream("b", 3), stream("c", 2)], 2);
         assert_eq!(names(&own), ["b", "c"]);
         assert_eq!(others.unwrap().events, 1);
-        let (own, others) = shown.split(vec![stream("a", 100), stream("b", 3), stream("c", 2), stream("d", 5)], 2);
+        let (own, others) =
+            shown.split(vec![stream("a", 100), stream("b", 3), stream("c", 2), stream("d", 5)], 2);
         assert_eq!(names(&own), ["b", "c"]);
         let others = others.unwrap();
         assert_eq!((others.events, others.bytes, others.rejected, others.lag_ms), (105, 1050, 2, 100));

@@ -127,7 +127,8 @@ impl Pusher {
             .await
             .map_err(|error| PushError::Connect(self.address.clone(), error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let mut request = Request::post(&self.path).body(Full::new(Bytes::from(body))).expect("the path was parsed");
+        let mut request =
+            Request::post(&self.path).body(Full::new(Bytes::from(body))).expect("the path was parsed");
         *request.headers_mut() = self.headers.clone();
         let host = HeaderValue::from_str(&self.authority).expect("the authority was parsed");
         request.headers_mut().insert(header::HOST, host);
@@ -169,10 +170,12 @@ fn document(families: &[Family], start_micros: i64, now_micros: i64) -> Value {
         .filter(|family| !family.samples.is_empty())
         .map(|family| {
             let points: Vec<Value> = family.samples.iter().map(|sample| point(sample, &times)).collect();
-            let mut metric = json!({"name": family.name, "description": family.help, "unit": unit(family.name)});
+            let mut metric =
+                json!({"name": family.name, "description": family.help, "unit": unit(family.name)});
             match family.kind {
                 Kind::Counter => {
-                    metric["sum"] = json!({"aggregationTemporality": 2, "isMonotonic": true, "dataPoints": points});
+                    metric["sum"] =
+                        json!({"aggregationTemporality": 2, "isMonotonic": true, "dataPoints": points});
                 }
                 Kind::Gauge => metric["gauge"] = json!({"dataPoints": points}),
                 Kind::Histogram => {
@@ -258,7 +261,10 @@ mod tests {
                 name: "y_seconds",
                 help: "Wait.",
                 kind: Kind::Histogram,
-                samples: vec![Sample { labels: vec![], number: Number::Seconds { counts: [1; 17], sum: 2.5 } }],
+                samples: vec![Sample {
+                    labels: vec![],
+                    number: Number::Seconds { counts: [1; 17], sum: 2.5 },
+                }],
             },
         ];
         let document = document(&families, 1, 2);

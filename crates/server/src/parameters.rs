@@ -61,7 +61,10 @@ mod tests {
         let check = |query: &str, expected: &str| {
             let problem = Parameters::parse(Some(query), &["detach", "times"])
                 .and_then(|parameters| parameters.flag("detach"))
-                .map_or_else(|problem| problem.to_json()["detail"].as_str().unwrap().to_owned(), |flag| flag.to_string());
+                .map_or_else(
+                    |problem| problem.to_json()["detail"].as_str().unwrap().to_owned(),
+                    |flag| flag.to_string(),
+                );
             assert_eq!(problem, expected);
         };
         check("", "false");

@@ -14,7 +14,10 @@ use swiftwater_lang::{QueryError, QueryErrors};
 
 /// One error, on its way to a client.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem {
+pub(crate) struct Problem(Box<Facts>);
+
+#[derive(Debug, Clone)]
+struct Facts {
     status: StatusCode,
     word: &'static str,
     title: &'static str,
@@ -32,7 +35,14 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Problem {
-        Problem { status, word, title, detail: detail.into(), extra: Map::new(), close: false }
+        Problem(Box::new(Facts {
+            status,
+            word,
+            title,
+            detail: detail.into(),
+            extra: Map::new(),
+            close: false,
+        }))
     }
 
     /// A request that makes no sense as it is.
@@ -59,28 +69,24 @@ impl Problem {
 
     /// Adds a member.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
-        self.extra.insert(name.to_owned(), value.into());
+        self.0.extra.insert(name.to_owned(), value.into());
         self
     }
 
     /// Ends the connection after the answer.
     pub(crate) fn closing(mut self) -> Problem {
-        self.close = true;
+        self.0.close = true;
         self
-    }
-
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
     }
 
     /// The body.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();
-        object.insert("type".to_owned(), format!("urn:swiftwater:problem:{}", self.word).into());
-        object.insert("title".to_owned(), self.title.into());
-        object.insert("status".to_owned(), self.status.as_u16().into());
-        object.insert("detail".to_owned(), self.detail.as_str().into());
-        object.extend(self.extra.clone());
+        object.insert("type".to_owned(), format!("urn:swiftwater:problem:{}", self.0.word).into());
+        object.insert("title".to_owned(), self.0.title.into());
+        object.insert("status".to_owned(), self.0.status.as_u16().into());
+        object.insert("detail".to_owned(), self.0.detail.as_str().into());
+        object.extend(self.0.extra.clone());
         Value::Object(object)
     }
 }
@@ -90,13 +96,13 @@ impl IntoResponse for Problem {
         let mut text = self.to_json().to_string();
         text.push('\n');
         let mut response = Response::new(Body::from(text));
-        *response.status_mut() = self.status;
+        *response.status_mut() = self.0.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.0.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        if self.close {
+        if self.0.close {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -120,14 +126,19 @@ impl From<EngineError> for Problem {
                 ErrorKind::Invalid => {
                     Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail)
                 }
-                ErrorKind::NotFound => Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail),
+                ErrorKind::NotFound => {
+                    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
+                }
                 ErrorKind::Conflict => {
                     Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
                 }
                 ErrorKind::Limit => limit_problem(detail, ""),
-                ErrorKind::Unavailable => {
-                    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now", detail)
-                }
+                ErrorKind::Unavailable => Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "unavailable",
+                    "The server cannot do this now",
+                    detail,
+                ),
             },
         };
         match hint {
@@ -149,9 +160,10 @@ fn limit_problem(detail: String, what: &str) -> Problem {
 /// The first fault is told at the top, all of them under `errors` where there are several.
 fn query_problem(QueryErrors(errors): &QueryErrors) -> Problem {
     let detail = errors.first().map_or("", |error| error.message.as_str());
-    let mut problem = Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail);
+    let mut problem =
+        Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail);
     if let Some(first) = errors.first() {
-        problem.extra = query_error(first);
+        problem.0.extra = query_error(first);
     }
     if errors.len() > 1 {
         let all = errors.iter().map(|error| {
@@ -208,14 +220,15 @@ mod tests {
 
     #[test]
     fn several_query_faults_are_all_told() {
-        let problem = Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns"), fault("no stream")])));
+        let problem =
+            Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns"), fault("no stream")])));
         assert_eq!(problem.to_json()["errors"][1]["message"], "no stream");
         assert_eq!(problem.to_json()["detail"], "no columns");
     }
 
     #[test]
     fn engine_errors_have_their_statuses() {
-        let check = |error: EngineError, status| assert_eq!(Problem::from(error).status().as_u16(), status);
+        let check = |error: EngineError, status| assert_eq!(Problem::from(error).to_json()["status"], status);
         check(EngineError::NoDefaultStream, 400);
         check(EngineError::NoQuery("x".to_owned()), 404);
         check(EngineError::NoStream("x".to_owned()), 404);

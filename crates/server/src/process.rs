@@ -10,7 +10,9 @@ pub(crate) struct ProcessNumbers {
 /// Reads them from `/proc`, where there is one.
 pub(crate) fn read() -> ProcessNumbers {
     ProcessNumbers {
-        resident_bytes: std::fs::read_to_string("/proc/self/status").ok().and_then(|text| resident_bytes(&text)),
+        resident_bytes: std::fs::read_to_string("/proc/self/status")
+            .ok()
+            .and_then(|text| resident_bytes(&text)),
         cpu_seconds: std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| cpu_seconds(&text)),
     }
 }

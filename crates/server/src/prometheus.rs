@@ -57,7 +57,8 @@ fn write_line(
     out: &mut String,
 ) -> fmt::Result {
     write!(out, "{name}{suffix}")?;
-    let all = labels.iter().map(|(label, value)| (*label, value.as_str())).chain(bound.map(|bound| ("le", bound)));
+    let all =
+        labels.iter().map(|(label, value)| (*label, value.as_str())).chain(bound.map(|bound| ("le", bound)));
     let mut open = '{';
     for (label, value) in all {
         write!(out, "{open}{label}=\"")?;
@@ -92,7 +93,10 @@ mod tests {
                 name: "events_total",
                 help: "Events.",
                 kind: Kind::Counter,
-                samples: vec![sample(vec![("a", "x\"\\\n".to_owned()), ("b", "y".to_owned())], Number::Whole(7))],
+                samples: vec![sample(
+                    vec![("a", "x\"\\\n".to_owned()), ("b", "y".to_owned())],
+                    Number::Whole(7),
+                )],
             },
             Family {
                 name: "wait_seconds",

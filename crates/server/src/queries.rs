@@ -77,14 +77,22 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<
     }))
 }
 
-pub(crate) async fn query(State(shared): State<Arc<Shared>>, path: Name, uri: Uri) -> Result<Response, Problem> {
+pub(crate) async fn query(
+    State(shared): State<Arc<Shared>>,
+    path: Name,
+    uri: Uri,
+) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let status = shared.engine.query(&Principal::anonymous(), &id(path)?)?;
     Ok(json_response(StatusCode::OK, &query_json(&status)))
 }
 
 /// Ends a query; whoever reads its results still gets the last emit.
-pub(crate) async fn end(State(shared): State<Arc<Shared>>, path: Name, uri: Uri) -> Result<StatusCode, Problem> {
+pub(crate) async fn end(
+    State(shared): State<Arc<Shared>>,
+    path: Name,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
     Parameters::parse(uri.query(), &[])?;
     shared.engine.end_query(&Principal::anonymous(), &id(path)?, EndReason::Killed)?;
     Ok(StatusCode::NO_CONTENT)
@@ -166,11 +174,17 @@ fn query_of_json(body: &[u8]) -> Result<String, Problem> {
             ("parameters", Value::Array(values)) if values.is_empty() => {}
             ("parameters", Value::Array(_)) => {
                 let detail = "parameters of queries are not supported yet";
-                let problem =
-                    Problem::new(StatusCode::BAD_REQUEST, "not-supported", "This is not supported yet", detail);
+                let problem = Problem::new(
+                    StatusCode::BAD_REQUEST,
+                    "not-supported",
+                    "This is not supported yet",
+                    detail,
+                );
                 return Err(problem.hint("Write the values into the query."));
             }
-            ("parameters", _) => return Err(Problem::bad_request("member `parameters` is not a list").hint(form)),
+            ("parameters", _) => {
+                return Err(Problem::bad_request("member `parameters` is not a list").hint(form));
+            }
             (other, _) => {
                 let detail = format!("no member `{}` in a query's JSON form", cut(other));
                 return Err(Problem::bad_request(detail).hint("Members are: query, parameters."));

@@ -33,7 +33,8 @@ pub(crate) async fn response(
         Form::ServerSentEvents => ("text/event-stream", stream_body(subscription, form, keep_alive_ms)),
         Form::Ndjson => ("application/x-ndjson", stream_body(subscription, form, keep_alive_ms)),
         Form::Json => {
-            let first = subscription.next().await.ok_or_else(|| Problem::internal("the query gave no answer"))?;
+            let first =
+                subscription.next().await.ok_or_else(|| Problem::internal("the query gave no answer"))?;
             if first.records.count == 0
                 && let Some(message) = wire::failure(&first.meta)
             {

@@ -52,7 +52,8 @@ pub(crate) type Name = Result<Path<String>, PathRejection>;
 
 /// The variable part of a path, or what is wrong with it.
 pub(crate) fn name(path: Name) -> Result<String, Problem> {
-    path.map(|Path(name)| name).map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))
+    path.map(|Path(name)| name)
+        .map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))
 }
 
 async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -83,8 +84,13 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
 
 async fn no_route(request: Request) -> Problem {
     let path: String = request.uri().path().chars().take(128).collect();
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", format!("nothing is at `{path}`"))
-        .hint("GET / says what there is.")
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "not-found",
+        "There is no such thing",
+        format!("nothing is at `{path}`"),
+    )
+    .hint("GET / says what there is.")
 }
 
 async fn wrong_method(method: Method) -> Problem {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, http::StatusCode, response::IntoResponse};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
@@ -33,6 +33,7 @@ use crate::{
     http_stats::HttpStats,
     metrics::{self, Family, ShownStreams},
     otlp::{OtlpSettingError, Pusher},
+    problem::Problem,
     process, routes,
 };
 
@@ -41,7 +42,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A peer that is silently gone is found by asking it: after this long without a word, and then every tenth of it.
 const PEER_SILENT: Duration = Duration::from_secs(60);
 const HEADERS_MAX: usize = 100;
-const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close\r\nretry-after: 1\r\n\r\n{\"type\":\"urn:swiftwater:problem:limit-passed\",\"title\":\"A limit was passed\",\"status\":503,\"detail\":\"the server has too many connections\",\"setting\":\"connections_max\"}\n";
+/// Connections beyond `connections_max` that are told so; still more are just closed.
+const REFUSED_MAX: u64 = 100;
 
 /// A server that has its ports, and begins to serve when it is [run](Server::run).
 pub struct Server {
@@ -106,6 +108,8 @@ pub(crate) struct Shared {
 pub(crate) struct Connection {
     /// Counts connections, from 0.
     pub(crate) number: u64,
+    /// There are too many: its first request is answered so, and it ends.
+    refused: bool,
     /// Events that came over it so far.
     pub(crate) events: AtomicU64,
 }
@@ -186,7 +190,10 @@ impl Server {
         };
         // The engine keeps to the grace itself; it gets as much again to hand over what it has.
         if tokio::time::timeout(grace * 2, everything).await.is_err() {
-            tracing::warn!(connections = shared.stats.connections(), "cutting connections that did not end in time");
+            tracing::warn!(
+                connections = shared.stats.connections(),
+                "cutting connections that did not end in time"
+            );
             shared.phase.send_replace(Phase::Cut);
             all_gone.recv().await;
         }
@@ -205,12 +212,16 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
         match taken {
             Ok((stream, peer)) => {
                 failing = false;
-                if shared.stats.connections() >= shared.config.connections_max as u64 {
-                    refuse(&stream, &shared);
+                let (open, most) = (shared.stats.connections(), shared.config.connections_max as u64);
+                let refused = open >= most;
+                if refused {
+                    shared.stats.connections_refused.fetch_add(1, Ordering::Relaxed);
+                }
+                if open >= most.saturating_add(REFUSED_MAX) {
                     continue;
                 }
                 let number = shared.stats.connections_taken.fetch_add(1, Ordering::Relaxed);
-                let connection = Connection { number, events: AtomicU64::new(0) };
+                let connection = Connection { number, refused, events: AtomicU64::new(0) };
                 let open = OpenConnection { shared: Arc::clone(&shared), _alive: alive.clone() };
                 tracing::debug!(%peer, number, "connection");
                 tokio::spawn(serve(stream, connection, router.clone(), open));
@@ -231,14 +242,6 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
 fn is_of_connection(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// Says so and closes; a fresh socket takes this much at once.
-fn refuse(stream: &TcpStream, shared: &Shared) {
-    shared.stats.connections_refused.fetch_add(1, Ordering::Relaxed);
-    if let Err(error) = stream.try_write(TOO_MANY) {
-        tracing::debug!(%error, "a refused connection was not told");
-    }
 }
 
 /// Counts a connection as ended when it is dropped, however it ends.
@@ -263,8 +266,13 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, open: 
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(Arc::clone(&connection));
         // A router is always ready.
-        let answer = router.clone().call(request);
-        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+        let answer = (!connection.refused).then(|| router.clone().call(request));
+        async move {
+            Ok::<_, Infallible>(match answer {
+                Some(answer) => answer.await.unwrap_or_else(|never| match never {}),
+                None => too_many_connections().into_response(),
+            })
+        }
     });
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -291,6 +299,13 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, open: 
             Phase::Cut => return,
         }
     }
+}
+
+fn too_many_connections() -> Problem {
+    let (status, detail) = (StatusCode::SERVICE_UNAVAILABLE, "the server has too many connections");
+    Problem::new(status, "limit-passed", "A limit was passed", detail)
+        .with("setting", "connections_max")
+        .closing()
 }
 
 /// Answers leave at once, and a peer that is gone without a word is noticed.

@@ -32,8 +32,13 @@ pub(crate) fn json_response(status: StatusCode, value: &Value) -> Response {
 /// A stream's name out of a path.
 pub(crate) fn stream_name(path: Name) -> Result<StreamName, Problem> {
     StreamName::new(&name(path)?).map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, "stream-name-invalid", "No stream can have this name", error.to_string())
-            .hint("A name is 1 to 128 of A-Z, a-z, 0-9, `_`, `-` and `.`, beginning with a letter or `_`.")
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "stream-name-invalid",
+            "No stream can have this name",
+            error.to_string(),
+        )
+        .hint("A name is 1 to 128 of A-Z, a-z, 0-9, `_`, `-` and `.`, beginning with a letter or `_`.")
     })
 }
 
@@ -46,7 +51,11 @@ pub(crate) async fn streams(State(shared): State<Arc<Shared>>, uri: Uri) -> Resu
     }))
 }
 
-pub(crate) async fn stream(State(shared): State<Arc<Shared>>, path: Name, uri: Uri) -> Result<Response, Problem> {
+pub(crate) async fn stream(
+    State(shared): State<Arc<Shared>>,
+    path: Name,
+    uri: Uri,
+) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let name = stream_name(path)?;
     let stream = shared.engine.stream(&Principal::anonymous(), &name)?;

@@ -83,7 +83,12 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         out,
         format_args!(
             "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{},\"dropped\":{},\"expression_errors\":{}}}",
-            counts.seen, counts.matched, counts.mistyped, counts.late, counts.dropped, counts.expression_errors
+            counts.seen,
+            counts.matched,
+            counts.mistyped,
+            counts.late,
+            counts.dropped,
+            counts.expression_errors
         ),
     );
     out.extend_from_slice(b",\"sketch\":{\"error_bounds\":{}},\"warnings\":[");
@@ -193,8 +198,20 @@ mod tests {
                 query: Arc::new(query),
                 finished: None,
                 window: None,
-                stream: StreamMeta { name: StreamName::new("s").unwrap(), position: 7, lag_ms: 2, sample: None },
-                counts: Counts { seen: 7, matched: 2, mistyped: 1, late: 3, dropped: 4, expression_errors: 5 },
+                stream: StreamMeta {
+                    name: StreamName::new("s").unwrap(),
+                    position: 7,
+                    lag_ms: 2,
+                    sample: None,
+                },
+                counts: Counts {
+                    seen: 7,
+                    matched: 2,
+                    mistyped: 1,
+                    late: 3,
+                    dropped: 4,
+                    expression_errors: 5,
+                },
                 warnings: vec![],
             },
         }
@@ -230,7 +247,8 @@ mod tests {
         let window = WindowMeta { kind: "tumbling", number: 3, start: 0, end: 1000, emitted: 1001 };
         emit.meta.window = Some(window);
         emit.meta.stream.sample = Some(0.25);
-        emit.meta.finished = Some(Finished { at: 2000, reason: EndReason::Failed("too \"large\"".to_owned()) });
+        emit.meta.finished =
+            Some(Finished { at: 2000, reason: EndReason::Failed("too \"large\"".to_owned()) });
         emit.meta.warnings = vec!["one".to_owned(), "two".to_owned()];
         let query = QueryMeta { sample: Some(0.5), ..(*emit.meta.query).clone() };
         emit.meta.query = Arc::new(query);

@@ -11,8 +11,11 @@ pub fn write_time(time: Millis, out: &mut Vec<u8>) {
     let (hour, minute, second) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1000 % 60);
     let fraction = millis % 1000;
     let year_width = if year < 0 { 5 } else { 4 };
-    write!(out, "\"{year:0year_width$}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:03}Z\"")
-        .expect("memory takes every text");
+    write!(
+        out,
+        "\"{year:0year_width$}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:03}Z\""
+    )
+    .expect("memory takes every text");
 }
 
 /// The same, without the quotes.
@@ -77,7 +80,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let year_of_era = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year.div_euclid(400) * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+    year.div_euclid(400) * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
+        - 719_468
 }
 
 fn civil(days: i64) -> (i64, i64, i64) {
@@ -87,7 +91,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * month_from_march + 2) / 5 + 1)
+    (
+        year_of_era + era * 400 + i64::from(month <= 2),
+        month,
+        day_of_year - (153 * month_from_march + 2) / 5 + 1,
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,13 @@
+//! The server over real sockets: what goes in, what comes out, and what does not.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod client;
+
+mod forms;
+mod guard;
+mod ingest;
+mod lifecycle;
+mod limits;
+mod metrics;
+mod queries;
