@@ -163,7 +163,7 @@ mod tests {
         let zeros = (Value::Double(-0.0), Value::Double(0.0));
         assert_eq!(compare(&zeros.0, &zeros.1, Dialect::Native), Some(Ordering::Equal));
         assert_eq!(compare(&zeros.0, &zeros.1, Dialect::Bullet), Some(Ordering::Less));
-        let large = (Value::Long(i64::MAX), Value::Double(9.223372036854775807e18));
+        let large = (Value::Long(i64::MAX), Value::Double(9_223_372_036_854_775_808.0));
         assert_eq!(compare(&large.0, &large.1, Dialect::Native), Some(Ordering::Equal));
     }
 
