@@ -1,7 +1,6 @@
 //! `swiftwater serve`: an engine and its listeners, until a signal says stop.
 
 use std::{
-    future::Future,
     io::{self, Write},
     net::SocketAddr,
     path::PathBuf,
@@ -76,29 +75,22 @@ pub(crate) fn serve(
     runtime.context("cannot start")?.block_on(async {
         let engine = Engine::start(settings.engine.clone(), clock);
         let server = Server::bind(engine.clone(), settings.server()).await.map_err(explained)?;
-        let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
+        let interrupts = Interrupts::catch().context("cannot catch signals")?;
         ready(&engine, server.addresses())?;
-        server.run(async move { stop(&mut interrupts).await }).await;
+        server.run(stop(interrupts)).await;
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// Waits for the first signal; the second one ends the process where it stands.
-async fn stop(interrupts: &mut Interrupts) {
+async fn stop(mut interrupts: Interrupts) {
     let signal = interrupts.next().await;
     tracing::info!(signal, "stopping; a second signal stops at once");
-    tokio::spawn(at_once());
-}
-
-fn at_once() -> impl Future<Output = ()> + Send {
-    async {
-        // Listeners get only what comes after their making, so the first signal is not seen again.
-        if let Ok(mut interrupts) = Interrupts::catch() {
-            let signal = interrupts.next().await;
-            tracing::warn!(signal, "stopping at once");
-            std::process::exit(if signal == "SIGINT" { 130 } else { 143 });
-        }
-    }
+    tokio::spawn(async move {
+        let signal = interrupts.next().await;
+        tracing::warn!(signal, "stopping at once");
+        std::process::exit(if signal == "SIGINT" { 130 } else { 143 });
+    });
 }
 
 /// For programs: the first line of output tells where to connect.

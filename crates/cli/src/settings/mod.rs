@@ -11,6 +11,9 @@ mod load;
 mod print;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, path::PathBuf};
 
 use swiftwater_engine::EngineConfig;
@@ -19,8 +22,6 @@ use swiftwater_server::{OtlpConfig, ServerConfig};
 pub(crate) use flags::SettingFlags;
 pub(crate) use keys::{KEYS, Key, Kind, Value};
 pub(crate) use load::{FILE_NAME, Loaded, Sources, load};
-#[cfg(test)]
-pub(crate) use print::documented;
 pub(crate) use value::{parse_bytes, parse_millis};
 
 /// All that a server can be told.

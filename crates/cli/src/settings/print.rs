@@ -21,7 +21,7 @@ impl Loaded {
 
 /// The defaults with what they mean: `config/default.toml`.
 #[cfg(test)]
-pub(crate) fn documented() -> String {
+pub(super) fn documented() -> String {
     let mut out = String::from(
         "# Every setting of `swiftwater serve`, at its default. Copy what you want to change into `swiftwater.toml` in the\n\
          # directory that the server is started in, or name a file with --config.\n\

@@ -42,7 +42,7 @@ impl Screen {
         out.flush()?;
         let (sender, keys) = mpsc::channel(16);
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            for byte in io::stdin().bytes() {
+            for byte in io::stdin().lock().bytes() {
                 let key = match byte {
                     Ok(b'q' | b'Q') => Key::Quit,
                     Ok(byte) => match TopSort::of_key(byte) {
