@@ -359,7 +359,7 @@ impl BodyFault {
                 "The request took too long",
                 "the body paused for too long",
             )
-            .with("setting", "body_read_timeout_ms"),
+            .with("setting", "server.body_read_timeout_ms"),
             BodyFault::Corrupt(what) => Problem::new(
                 StatusCode::BAD_REQUEST,
                 "body-corrupt",

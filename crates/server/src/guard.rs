@@ -48,8 +48,9 @@ impl Guard {
         // In a request for a proxy the target has a host too, and it counts before the field.
         for host in uri.authority().map(|authority| authority.as_str()).into_iter().chain([host]) {
             if !self.host_passes(&host.to_ascii_lowercase()) {
-                return Err(forbidden(format!("this server is not known as `{}`", cut(host)))
-                    .hint("Use an address it listens on, or add the name to the setting `hosts_allowed`."));
+                return Err(forbidden(format!("this server is not known as `{}`", cut(host))).hint(
+                    "Use an address it listens on, or add the name to the setting `server.hosts_allowed`.",
+                ));
             }
         }
         let Some(origin) = single(headers, &header::ORIGIN)? else {
@@ -67,7 +68,7 @@ impl Guard {
             return Ok(Pass { cross_origin: headers.get(header::ORIGIN).cloned() });
         }
         Err(forbidden(format!("pages of `{}` may not use this server", cut(origin)))
-            .hint("Add the origin to the setting `origins_allowed`."))
+            .hint("Add the origin to the setting `server.origins_allowed`."))
     }
 
     fn host_passes(&self, host: &str) -> bool {

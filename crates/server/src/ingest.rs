@@ -262,9 +262,9 @@ impl Ingest {
             Some(Stop::Body(BodyFault::TooLong)) => {
                 too_long(tally, options, config.body_bytes_max).into_response()
             }
-            Some(Stop::Body(fault)) => {
-                tally.told_by(fault.problem("body_bytes_max", config.body_bytes_max), options).into_response()
-            }
+            Some(Stop::Body(fault)) => tally
+                .told_by(fault.problem("server.body_bytes_max", config.body_bytes_max), options)
+                .into_response(),
             Some(Stop::Engine(error)) => {
                 tally.told_by(Problem::from(error.clone()).closing(), options).into_response()
             }
@@ -276,7 +276,7 @@ impl Ingest {
                 let limit = config.event_bytes_max as u64;
                 let problem = Problem::too_large(
                     format!("no event was accepted, and some are longer than {limit} bytes"),
-                    "event_bytes_max",
+                    "server.event_bytes_max",
                     limit,
                 );
                 tally.told_by(problem, options).into_response()
@@ -302,7 +302,7 @@ impl std::fmt::Display for Stop {
 }
 
 fn too_long(tally: &Tally, options: Options, bytes_max: u64) -> Problem {
-    tally.told_by(BodyFault::TooLong.problem("body_bytes_max", bytes_max), options)
+    tally.told_by(BodyFault::TooLong.problem("server.body_bytes_max", bytes_max), options)
 }
 
 impl Tally {

@@ -118,10 +118,9 @@ impl From<EngineError> for Problem {
         };
         let problem = match error {
             EngineError::Query(errors) => return query_problem(&errors),
-            EngineError::Limit { what, setting, wanted, limit } => limit_problem(detail, what)
-                .with("setting", setting)
-                .with("limit", limit)
-                .with("wanted", wanted),
+            EngineError::Limit { setting, wanted, limit, .. } => {
+                limit_problem(detail).with("setting", setting).with("limit", limit).with("wanted", wanted)
+            }
             _ => match error.kind() {
                 ErrorKind::Invalid => {
                     Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail)
@@ -132,7 +131,7 @@ impl From<EngineError> for Problem {
                 ErrorKind::Conflict => {
                     Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
                 }
-                ErrorKind::Limit => limit_problem(detail, ""),
+                ErrorKind::Limit => limit_problem(detail),
                 ErrorKind::Unavailable => Problem::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "unavailable",
@@ -148,13 +147,9 @@ impl From<EngineError> for Problem {
     }
 }
 
-/// A limit of the engine: 413 where the request itself is too long, 429 where there is too much of something.
-fn limit_problem(detail: String, what: &str) -> Problem {
-    let status = match what.contains("text") {
-        true => StatusCode::PAYLOAD_TOO_LARGE,
-        false => StatusCode::TOO_MANY_REQUESTS,
-    };
-    Problem::new(status, "limit-passed", "A limit was passed", detail)
+/// There is too much of something; what makes a request itself too large is told as [`Problem::too_large`].
+fn limit_problem(detail: String) -> Problem {
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", "A limit was passed", detail)
 }
 
 /// The first fault is told at the top, all of them under `errors` where there are several.
@@ -234,8 +229,8 @@ mod tests {
         check(EngineError::NoStream("x".to_owned()), 404);
         check(EngineError::Attached("x".to_owned()), 409);
         check(EngineError::ShuttingDown, 503);
-        let limit = |what| EngineError::Limit { what, setting: "queries_max", wanted: 2, limit: 1 };
-        check(limit("standing queries"), 429);
-        check(limit("the query's text in bytes"), 413);
+        let limit =
+            EngineError::Limit { what: "queries", setting: "engine.queries_max", wanted: 2, limit: 1 };
+        check(limit, 429);
     }
 }

@@ -29,6 +29,7 @@ use crate::{
 
 /// The field that names the query whose results an answer has.
 pub(crate) const QUERY_FIELD: HeaderName = HeaderName::from_static("swiftwater-query");
+const TEXT_SETTING: &str = "engine.query_text_bytes_max";
 /// Texts up to this length are parsed and planned where they stand.
 const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
@@ -39,17 +40,22 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     let times = parameters.flag("times")?;
     let media = Media::of(&parts.headers)?;
 
+    let text_bytes_max = shared.engine.config().query_text_bytes_max;
     // In JSON every character may be written as six.
-    let bytes_max = shared.engine.config().query_text_bytes_max as u64 * 6 + 4096;
+    let bytes_max = text_bytes_max as u64 * 6 + 4096;
     let encoding = Encoding::of(&parts.headers)?;
     let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
-    let body = pieces.whole().await.map_err(|fault| fault.problem("query_text_bytes_max", bytes_max))?;
+    let body = pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))?;
     let text = media.text(body)?;
+    if text.len() > text_bytes_max {
+        let detail = format!("the query is {} bytes long, limit is {text_bytes_max}", text.len());
+        return Err(Problem::too_large(detail, TEXT_SETTING, text_bytes_max as u64));
+    }
     let heaviness = if text.len() > PLAIN_TEXT_BYTES { usize::MAX } else { 0 };
 
     let principal = Principal::anonymous();
     let mut options = SubmitOptions { detach, times, ..SubmitOptions::default() };
-    if shared.engine.is_explain(&text, options.dialect) {
+    if text.to_ascii_lowercase().contains("explain") && shared.engine.is_explain(&text, options.dialect) {
         let plan = heavy(heaviness, || shared.engine.explain(&principal, &text, &options))?;
         return Ok(explained(&parts.headers, plan));
     }

@@ -304,7 +304,7 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, open: 
 fn too_many_connections() -> Problem {
     let (status, detail) = (StatusCode::SERVICE_UNAVAILABLE, "the server has too many connections");
     Problem::new(status, "limit-passed", "A limit was passed", detail)
-        .with("setting", "connections_max")
+        .with("setting", "server.connections_max")
         .closing()
 }
 

@@ -15,7 +15,7 @@ async fn a_body_past_its_limit_is_cut_and_what_was_taken_is_told() {
     // The length is known, so nothing is read.
     let problem = server.ingest("s", "{\"n\": 1}\n".repeat(4)).await;
     let problem = problem.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
-    assert_eq!((&problem["setting"], &problem["limit"]), (&json!("body_bytes_max"), &json!(25)));
+    assert_eq!((&problem["setting"], &problem["limit"]), (&json!("server.body_bytes_max"), &json!(25)));
     assert_eq!(problem["accepted"], 0);
 
     let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
@@ -43,7 +43,7 @@ async fn an_event_past_its_limit_is_refused_alone() {
     assert_eq!((&reply["accepted"], &reply["rejected"]), (&json!(2), &json!(1)));
     assert_eq!(reply["errors"][0]["line"], 2);
     let problem = server.ingest("s", long).await.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
-    assert_eq!((&problem["setting"], &problem["limit"]), (&json!("event_bytes_max"), &json!(100)));
+    assert_eq!((&problem["setting"], &problem["limit"]), (&json!("server.event_bytes_max"), &json!(100)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn a_body_that_pauses_too_long_is_answered() {
     pieces.send(Ok(Frame::data(Bytes::from("{\"n\": 1}\n{")))).await.unwrap();
     let problem = soon(reply).await.unwrap().unwrap().problem(StatusCode::REQUEST_TIMEOUT, "timeout").await;
     assert_eq!((&problem["accepted"], &problem["rejected"]), (&json!(1), &json!(1)));
-    assert_eq!(problem["setting"], "body_read_timeout_ms");
+    assert_eq!(problem["setting"], "server.body_read_timeout_ms");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,18 +73,18 @@ async fn limits_of_the_engine_are_named() {
     let server = Running::with(engine, |_| {}).await;
     assert_eq!(server.ingest("a", "{}").await.status, 200);
     let problem = server.ingest("b", "{}").await.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
-    assert_eq!((&problem["setting"], &problem["accepted"]), (&json!("streams_max"), &json!(0)));
+    assert_eq!((&problem["setting"], &problem["accepted"]), (&json!("engine.streams_max"), &json!(0)));
 
     let _standing = server.ask("*/*", "SELECT * FROM STREAM(a, MAX, TIME)").await;
     let reply = server.send("POST", "/v1/queries", &[], "SELECT * FROM STREAM(a, MAX, TIME)").await;
     let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
-    assert_eq!(problem["setting"], "queries_max");
+    assert_eq!(problem["setting"], "engine.queries_max");
 
     for length in [100, 10_000] {
         let text = format!("SELECT * FROM STREAM(a, MAX, TIME){}", " ".repeat(length));
         let reply = server.send("POST", "/v1/queries", &[], text).await;
         let problem = reply.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
-        assert_eq!(problem["setting"], "query_text_bytes_max");
+        assert_eq!(problem["setting"], "engine.query_text_bytes_max");
     }
 }
 
@@ -94,6 +94,6 @@ async fn connections_past_the_limit_are_told() {
     let mut first = server.client().await;
     assert_eq!(first.send("GET", "/healthz", &[], "").await.status, 200);
     let problem = server.get("/healthz").await.problem(StatusCode::SERVICE_UNAVAILABLE, "limit-passed").await;
-    assert_eq!(problem["setting"], "connections_max");
+    assert_eq!(problem["setting"], "server.connections_max");
     assert_eq!(first.send("GET", "/healthz", &[], "").await.status, 200);
 }
