@@ -1,6 +1,6 @@
 //! Makes Arrow columns of values whose places are known, a whole column at a time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, Int64Array, ListArray, MapArray,
@@ -178,7 +178,7 @@ impl<'a> Source<'a> {
                             longs.push(value);
                             (Kind::Long, longs.len())
                         }
-                        Plain::TooLarge | Plain::NotPlain => {
+                        Plain::TooLarge | Plain::Scaled => {
                             doubles.push(number::double(text));
                             (Kind::Double, doubles.len())
                         }
@@ -335,34 +335,42 @@ impl Entries {
     }
 
     fn keep_last(&mut self, bytes: &[u8]) {
-        const FEW: usize = 12;
-        let fields = &mut self.fields;
-        let plain = fields.iter().all(|(key, _)| !key.is_escaped());
-        if plain && fields.len() <= FEW {
-            let mut kept = 0;
-            for place in 0..fields.len() {
-                let key = fields[place].0.text(bytes);
-                if fields[place + 1..].iter().all(|(later, _)| later.text(bytes) != key) {
-                    fields[kept] = fields[place];
-                    kept += 1;
-                }
+        let kept = if self.fields.iter().all(|(key, _)| !key.is_escaped()) {
+            keep_last(&mut self.fields, |(key, _)| key.text(bytes))
+        } else {
+            keep_last(&mut self.fields, |(key, _)| {
+                let (mut plain, text) = (Vec::new(), key.text(bytes));
+                unescape(&text[1..text.len() - 1], &mut plain);
+                plain
+            })
+        };
+        self.fields.truncate(kept);
+    }
+}
+
+/// Moves the last of all fields with equal keys to the front, in their order, and says how many there are.
+pub(crate) fn keep_last<F: Copy, K: Eq + Hash>(fields: &mut [F], key: impl Fn(&F) -> K) -> usize {
+    const FEW: usize = 12;
+    let mut kept = 0;
+    if fields.len() <= FEW {
+        for place in 0..fields.len() {
+            let this = key(&fields[place]);
+            if fields[place + 1..].iter().all(|later| key(later) != this) {
+                fields[kept] = fields[place];
+                kept += 1;
             }
-            fields.truncate(kept);
-            return;
         }
-        let mut last = HashMap::new();
-        for (place, (key, _)) in fields.iter().enumerate() {
-            let mut name = Vec::new();
-            let text = key.text(bytes);
-            unescape(&text[1..text.len() - 1], &mut name);
-            last.insert(name, place);
-        }
-        if last.len() < fields.len() {
-            let mut places: Vec<usize> = last.into_values().collect();
-            places.sort_unstable();
-            *fields = places.into_iter().map(|place| fields[place]).collect();
+        return kept;
+    }
+    let last: HashMap<K, usize> =
+        fields.iter().enumerate().map(|(place, field)| (key(field), place)).collect();
+    for place in 0..fields.len() {
+        if last.get(&key(&fields[place])) == Some(&place) {
+            fields[kept] = fields[place];
+            kept += 1;
         }
     }
+    kept
 }
 
 /// Which rows are null, kept only once there is one.
@@ -397,7 +405,7 @@ impl Nulls {
 
     #[inline(always)]
     fn push(&mut self, valid: bool) {
-        if self.count % 64 == 0 {
+        if self.count.is_multiple_of(64) {
             self.valid.push(0);
         }
         if let Some(word) = self.valid.last_mut() {

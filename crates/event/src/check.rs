@@ -30,7 +30,7 @@ use crate::{
 pub struct CheckLimits {
     /// The longest event, in bytes.
     pub event_bytes_max: usize,
-    /// The deepest nesting of lists and objects, the event itself counted; at most 1024, whatever is said here.
+    /// The deepest nesting of lists and objects, the event itself counted; at most 512, whatever is said here.
     pub depth_max: usize,
     /// How many rejections are described; all are counted.
     pub rejections_described_max: usize,

@@ -53,6 +53,7 @@ pub struct Tagged {
 
 /// One decoded column's values.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one a column and batch")]
 pub enum Values {
     /// BOOLEAN.
     Boolean(BooleanArray),

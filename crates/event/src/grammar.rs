@@ -9,7 +9,7 @@ use std::fmt;
 use crate::scan::{skip_space, string_stop};
 
 /// The deepest nesting that can be allowed at all, whatever the limits say.
-pub(crate) const DEPTH_MAX: usize = 1024;
+pub(crate) const DEPTH_MAX: usize = 512;
 
 /// A fault is found by what stands in fewer bytes than this from its place on.
 pub(crate) const LOOK_AHEAD_MAX: usize = 16;

@@ -5,23 +5,17 @@
 //! instructions that the machine has are chosen at run time (AVX2 with PCLMULQDQ, else SSE2); elsewhere it is done in
 //! plain words.
 
-/// The marks of one text.
+/// The marks of one text, a bit a byte; nothing within strings is marked.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    blocks: Vec<Marks>,
-    /// Kept in memory between the two passes: with the passes in one, LLVM takes the masks apart bit by bit.
-    classes: Vec<Classes>,
+    /// Brackets of both kinds.
+    brackets: Vec<u8>,
+    /// Brackets and commas.
+    all: Vec<u8>,
     base: usize,
     has_escapes: bool,
-}
-
-/// The marks of 64 bytes, the first in the lowest bit; nothing within strings is marked.
-#[derive(Debug, Clone, Copy, Default)]
-struct Marks {
-    /// Brackets of both kinds.
-    brackets: u64,
-    /// Brackets and commas.
-    all: u64,
+    /// Kept in memory between the two passes: with the passes in one, LLVM takes the masks apart bit by bit.
+    classes: Vec<Classes>,
 }
 
 /// What 64 bytes are, whether in strings or not; each mask in two halves, the lower first.
@@ -88,8 +82,18 @@ impl Index {
     #[inline(always)]
     fn mark(&mut self, prefix_xor: impl Fn(u64) -> u64) {
         let mut carry = Carry::default();
-        self.blocks.clear();
-        self.blocks.extend(self.classes.iter().map(|classes| marks(classes, &mut carry, &prefix_xor)));
+        self.brackets.clear();
+        self.all.clear();
+        for classes in &self.classes {
+            let in_string = in_string(classes, &mut carry, &prefix_xor);
+            let brackets = whole(classes.brackets);
+            let all = brackets | whole(classes.commas);
+            self.brackets.extend_from_slice(&(brackets & !in_string).to_le_bytes());
+            self.all.extend_from_slice(&(all & !in_string).to_le_bytes());
+        }
+        // Whoever reads marks reads 8 bytes of them at once.
+        self.brackets.extend_from_slice(&[0; 8]);
+        self.all.extend_from_slice(&[0; 8]);
         self.has_escapes = carry.backslashes != 0;
     }
 
@@ -102,41 +106,54 @@ impl Index {
     /// The first comma or bracket from `at` on.
     #[inline(always)]
     pub(crate) fn next(&self, at: usize) -> usize {
-        let at = at - self.base;
-        let mut block = at / 64;
-        let mut marks = self.blocks[block].all & (u64::MAX << (at % 64));
-        while marks == 0 {
-            block += 1;
-            marks = self.blocks[block].all;
+        let mut at = at - self.base;
+        loop {
+            let marks = window(&self.all, at);
+            if marks != 0 {
+                return self.base + at + marks.trailing_zeros() as usize;
+            }
+            at += WINDOW;
         }
-        self.base + block * 64 + marks.trailing_zeros() as usize
     }
 
     /// The end of the list or object within which `at` lies, outside its strings.
     #[inline(always)]
     pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
-        let at = at - self.base;
-        let mut block = at / 64;
-        let mut marks = self.blocks[block].brackets & (u64::MAX << (at % 64));
+        let mut at = at - self.base;
         let mut depth = 1isize;
         loop {
-            while marks == 0 {
-                block += 1;
-                marks = self.blocks[block].brackets;
+            let mut marks = window(&self.brackets, at);
+            while marks != 0 {
+                let place = self.base + at + marks.trailing_zeros() as usize;
+                marks &= marks - 1;
+                // `[` and `{` end in 0b011, `]` and `}` in 0b101.
+                depth += if bytes[place] & 4 == 0 { 1 } else { -1 };
+                if depth == 0 {
+                    return place + 1;
+                }
             }
-            let place = self.base + block * 64 + marks.trailing_zeros() as usize;
-            marks &= marks - 1;
-            // `[` and `{` end in 0b011, `]` and `}` in 0b101.
-            depth += if bytes[place] & 4 == 0 { 1 } else { -1 };
-            if depth == 0 {
-                return place + 1;
-            }
+            at += WINDOW;
         }
     }
 }
 
+/// How many marks [`window`] gives at least.
+const WINDOW: usize = 56;
+
+/// The marks from `at` on, at least 57 of them but for the end of the text, and at most 56 of them counted on: the
+/// lowest bits of the result, the rest being cut off.
 #[inline(always)]
-fn marks(classes: &Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64) -> Marks {
+fn window(marks: &[u8], at: usize) -> u64 {
+    const COUNTED: u64 = (1 << WINDOW) - 1;
+    let from = at / 8;
+    let word =
+        marks.get(from..from + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_le_bytes);
+    (word >> (at % 8)) & COUNTED
+}
+
+/// The bytes from each opening quote up to before its closing one.
+#[inline(always)]
+fn in_string(classes: &Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64) -> u64 {
     let (mut quotes, backslashes) = (whole(classes.quotes), whole(classes.backslashes));
     if backslashes | carry.escaped != 0 {
         quotes &= !escaped(backslashes, &mut carry.escaped);
@@ -144,8 +161,7 @@ fn marks(classes: &Classes, carry: &mut Carry, prefix_xor: &impl Fn(u64) -> u64)
     }
     let in_string = prefix_xor(quotes) ^ carry.in_string;
     carry.in_string = ((in_string as i64) >> 63) as u64;
-    let brackets = whole(classes.brackets);
-    Marks { brackets: brackets & !in_string, all: (brackets | whole(classes.commas)) & !in_string }
+    in_string
 }
 
 #[inline(always)]
@@ -261,9 +277,9 @@ mod tests {
         #[test]
         fn all_ways_to_classify_agree(block in prop::collection::vec(any::<u8>(), 64), seed in any::<u64>()) {
             let mut block: [u8; 64] = block.try_into().unwrap();
-            for place in 0..64 {
+            for (place, byte) in block.iter_mut().enumerate() {
                 if seed >> place & 1 == 1 {
-                    block[place] = b"\"\\{}[],;"[block[place] as usize % 8];
+                    *byte = b"\"\\{}[],;"[usize::from(*byte) % 8];
                 }
             }
             let expected = plain_classes(&block);
@@ -295,12 +311,11 @@ mod tests {
             let mut plain = Index::default();
             plain.classify(text.as_bytes(), classes);
             plain.mark(prefix_xor);
-            let marks = |index: &Index| index.blocks.iter().map(|block| (block.brackets, block.all)).collect::<Vec<_>>();
-            prop_assert_eq!(marks(&wide), marks(&plain));
+            prop_assert_eq!((&wide.brackets, &wide.all), (&plain.brackets, &plain.all));
             let mut in_string = false;
             let mut escaped = false;
             for (place, byte) in text.bytes().enumerate() {
-                let marked = wide.blocks[place / 64].all >> (place % 64) & 1 == 1;
+                let marked = wide.all[place / 8] >> (place % 8) & 1 == 1;
                 prop_assert_eq!(marked, !in_string && b"{}[],".contains(&byte), "at {}", place);
                 // Outside strings good text has no backslash, so it does not matter what one does there.
                 in_string ^= byte == b'"' && !escaped;

@@ -6,7 +6,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     match plain_integer(text) {
         Plain::Value(value) => Some(value),
         Plain::TooLarge => None,
-        Plain::NotPlain => scaled_integer(text),
+        Plain::Scaled => scaled_integer(text),
     }
 }
 
@@ -15,7 +15,7 @@ pub(crate) enum Plain {
     Value(i64),
     TooLarge,
     /// It has a point or an exponent.
-    NotPlain,
+    Scaled,
 }
 
 /// Reads a number written without point and exponent; `-0` is 0.
@@ -29,14 +29,14 @@ pub(crate) fn plain_integer(text: &[u8]) -> Plain {
         let mut value = 0i64;
         for &digit in digits {
             if !digit.is_ascii_digit() {
-                return Plain::NotPlain;
+                return Plain::Scaled;
             }
             value = value * 10 + i64::from(digit - b'0');
         }
         return Plain::Value(if negative { -value } else { value });
     }
     if !digits.iter().all(u8::is_ascii_digit) {
-        return Plain::NotPlain;
+        return Plain::Scaled;
     }
     match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
         Some(value) => Plain::Value(value),

@@ -35,7 +35,7 @@ pub(crate) struct Skipper {
 
 impl Skipper {
     /// The most brackets that are followed; far more than any event may have.
-    const OPEN_MAX: usize = 64 * DEPTH_MAX;
+    const OPEN_MAX: usize = 128 * DEPTH_MAX;
 
     pub(crate) fn new(boundaries: bool) -> Skipper {
         Skipper {
@@ -80,12 +80,8 @@ impl Skipper {
                 b'{' | b'[' if self.open.len() == Self::OPEN_MAX => return Some(Stop::Broken(at)),
                 b'{' | b'[' => self.open.push(byte),
                 b',' | b']' if self.open.is_empty() => return Some(Stop::Separator(at)),
-                b'}' | b']' => {
-                    // `{` and `}`, `[` and `]` are two apart.
-                    if self.open.pop() != Some(byte - 2) {
-                        return Some(Stop::Broken(at));
-                    }
-                }
+                // Closes what was opened last, if that is its own: `{` and `}`, `[` and `]` are two apart.
+                b'}' | b']' if self.open.pop() != Some(byte - 2) => return Some(Stop::Broken(at)),
                 _ => {}
             }
             self.after_brace = byte == b'}';

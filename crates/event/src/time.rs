@@ -43,7 +43,8 @@ pub(crate) fn from_rfc3339(text: &[u8]) -> Option<i64> {
             return None;
         }
         for place in 0..6 {
-            micros = micros * 10 + if place < len { i64::from(fraction[place] - b'0') } else { 0 };
+            let digit = fraction[..len].get(place).copied().unwrap_or(b'0');
+            micros = micros * 10 + i64::from(digit - b'0');
         }
         rest = &fraction[len..];
     }

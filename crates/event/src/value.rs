@@ -1,5 +1,7 @@
 //! One value of one event, borrowed from where it lies; read from JSON text and from columns, and written as JSON.
 
+use std::ops::Range;
+
 use arrow_array::{
     Array, BooleanArray, Float32Array, Float64Array, Int32Array, Int64Array, ListArray, MapArray,
     StringViewArray, TimestampMicrosecondArray, cast::AsArray,
@@ -8,13 +10,12 @@ use bumpalo::{Bump, collections::Vec as BumpVec};
 
 use crate::{
     Column, Kind, Tagged, Values,
-    build::Entries,
+    build::keep_last,
     grammar::{self, Verdict},
     number::{self, Plain},
     scan::string_stop,
-    text::{each_element, unescape, value_end},
+    text::{each_element, each_field, unescape, value_end},
     time,
-    walk::Slot,
 };
 
 /// A value as expressions see it: 24 bytes, copied freely. Text and containers borrow from the event's bytes, from a
@@ -109,7 +110,7 @@ impl Tagged {
         } else if kind == Kind::Boolean as i8 {
             Value::Boolean(self.booleans.value(place))
         } else {
-            read_value(self.containers.value(place), 0, arena)
+            read_value(self.containers.value(place), 0, arena).0
         }
     }
 }
@@ -183,7 +184,7 @@ fn map_element<'a>(array: &'a MapArray, row: usize, arena: &'a Bump) -> Value<'a
 }
 
 /// Reads one JSON value with nothing but white space around it; `None` if the text is not that, or nests deeper than
-/// 1024 levels. Whole numbers that fit are Long, others Double. Texts without escapes borrow from `json`.
+/// 512 levels. Whole numbers that fit are Long, others Double. Texts without escapes borrow from `json`.
 pub fn parse_value<'a>(json: &'a str, arena: &'a Bump) -> Option<Value<'a>> {
     let space = |c| matches!(c, ' ' | '\n' | '\r' | '\t');
     let text = json.trim_matches(space);
@@ -194,63 +195,78 @@ pub fn parse_value<'a>(json: &'a str, arena: &'a Bump) -> Option<Value<'a>> {
     } else {
         grammar::value::<false>(text.as_bytes(), 0, grammar::DEPTH_MAX)
     };
-    (verdict == Verdict::End(text.len())).then(|| read_value(text, 0, arena))
+    (verdict == Verdict::End(text.len())).then(|| read_value(text, 0, arena).0)
 }
 
-/// The fields of an event that was checked: names, and values as they are written. Of equal names the last is there.
+/// The fields of an event that was checked ([`crate::EventBatch::event`]): names, and values as they are written. Of
+/// equal names the last is there. Text that was not checked may give nonsense, or panic.
 pub fn event_fields<'a>(event: &'a str, arena: &'a Bump) -> Vec<(&'a str, &'a str)> {
-    if !event.starts_with('{') {
-        return Vec::new();
+    let mut fields = Vec::new();
+    if event.starts_with('{') {
+        each_field(event.as_bytes(), 0, |key, escaped, at| {
+            let (end, _) = value_end(event.as_bytes(), at);
+            fields.push((read_string(event, key, escaped, arena), &event[at..end]));
+            end
+        });
+        let kept = keep_last(&mut fields, |(key, _)| *key);
+        fields.truncate(kept);
     }
-    let mut entries = Entries::default();
-    entries
-        .read(event.as_bytes(), 0)
-        .iter()
-        .map(|(key, value)| (read_string(event, *key, arena), &event[value.start()..value.end()]))
-        .collect()
+    fields
 }
 
-/// Reads the value at `at` in a text that is known to be good there.
-fn read_value<'a>(text: &'a str, at: usize, arena: &'a Bump) -> Value<'a> {
+/// Reads the value at `at` in a text that is known to be good there; and where it ends.
+fn read_value<'a>(text: &'a str, at: usize, arena: &'a Bump) -> (Value<'a>, usize) {
     let bytes = text.as_bytes();
     match bytes[at] {
-        b'"' => Value::String(read_string(text, Slot::read(bytes, at), arena)),
+        b'[' => {
+            let mut parts = BumpVec::new_in(arena);
+            let end = each_element(bytes, at, |at| {
+                let (part, end) = read_value(text, at, arena);
+                parts.push(part);
+                end
+            });
+            (Value::List(parts.into_bump_slice()), end)
+        }
+        b'{' => {
+            let mut fields = BumpVec::new_in(arena);
+            let end = each_field(bytes, at, |key, escaped, at| {
+                let (value, end) = read_value(text, at, arena);
+                fields.push((read_string(text, key, escaped, arena), value));
+                end
+            });
+            let kept = keep_last(&mut fields, |(key, _)| *key);
+            fields.truncate(kept);
+            (Value::Map(fields.into_bump_slice()), end)
+        }
+        _ => {
+            let (end, escaped) = value_end(bytes, at);
+            (read_scalar(text, at..end, escaped, arena), end)
+        }
+    }
+}
+
+fn read_scalar<'a>(text: &'a str, place: Range<usize>, escaped: bool, arena: &'a Bump) -> Value<'a> {
+    let scalar = &text.as_bytes()[place.clone()];
+    match scalar[0] {
+        b'"' => Value::String(read_string(text, place.start + 1..place.end - 1, escaped, arena)),
         b't' => Value::Boolean(true),
         b'f' => Value::Boolean(false),
         b'n' => Value::Null,
-        b'[' => {
-            let mut parts = BumpVec::new_in(arena);
-            each_element(bytes, at, |at| {
-                parts.push(read_value(text, at, arena));
-                value_end(bytes, at).0
-            });
-            Value::List(parts.into_bump_slice())
-        }
-        b'{' => {
-            let mut entries = Entries::default();
-            let fields = entries
-                .read(bytes, at)
-                .iter()
-                .map(|(key, value)| (read_string(text, *key, arena), read_value(text, value.start(), arena)));
-            Value::Map(BumpVec::from_iter_in(fields, arena).into_bump_slice())
-        }
-        _ => {
-            let number = &bytes[at..value_end(bytes, at).0];
-            match number::plain_integer(number) {
-                Plain::Value(value) => Value::Long(value),
-                Plain::TooLarge | Plain::Scaled => Value::Double(number::double(number)),
-            }
-        }
+        _ => match number::plain_integer(scalar) {
+            Plain::Value(value) => Value::Long(value),
+            Plain::TooLarge | Plain::Scaled => Value::Double(number::double(scalar)),
+        },
     }
 }
 
-fn read_string<'a>(text: &'a str, slot: Slot, arena: &'a Bump) -> &'a str {
-    let (start, end) = (slot.start() + 1, slot.end() - 1);
-    if !slot.is_escaped() {
-        return &text[start..end];
+/// What the string says whose text, without its quotes, is at `place`.
+fn read_string<'a>(text: &'a str, place: Range<usize>, escaped: bool, arena: &'a Bump) -> &'a str {
+    let inner = &text[place];
+    if !escaped {
+        return inner;
     }
-    let mut plain = Vec::with_capacity(end - start);
-    unescape(&text.as_bytes()[start..end], &mut plain);
+    let mut plain = Vec::with_capacity(inner.len());
+    unescape(inner.as_bytes(), &mut plain);
     arena.alloc_str(&String::from_utf8_lossy(&plain))
 }
 

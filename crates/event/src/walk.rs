@@ -61,9 +61,9 @@ impl Slot {
 /// likely the same; whether it is, is checked byte by byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SeenKey {
-    /// The key's text with its closing quote.
+    /// The text from the bracket or comma before the key to before the first byte of the value.
     start: u32,
-    end: u32,
+    len: u32,
     /// Which of the node's keys it is.
     child: u32,
 }
@@ -147,53 +147,57 @@ impl Walk<'_> {
         }
     }
 
-    fn object(&mut self, node: &PlanNode, at: usize) -> usize {
+    fn object(&mut self, node: &PlanNode, mut at: usize) -> usize {
         let bytes = self.bytes;
-        let mut at = skip_space(bytes, at + 1);
-        if bytes[at] == b'}' {
-            return at + 1;
+        let first = skip_space(bytes, at + 1);
+        if bytes[first] == b'}' {
+            return first + 1;
         }
         let mut place = 0;
         loop {
-            let (key_end, child) = self.key(node, place, at + 1);
+            // A key is to come after the bracket or comma at `at`.
+            let (value, child) = self.key(node, place, at);
             place += 1;
-            let colon = skip_space(bytes, key_end);
-            let value = skip_space(bytes, colon + 1);
-            let end = match node.keys.get(child as usize) {
-                None => self.value_end(value),
-                Some((_, child)) => {
-                    // Of equal keys the last counts: what an earlier one left must go.
-                    if !child.is_leaf() {
-                        self.set(child, Slot::MISSING);
-                    }
-                    self.visit(child, value)
+            if child == NO_CHILD {
+                at = if matches!(bytes[value], b'{' | b'[') {
+                    self.index.container_end(bytes, value + 1)
+                } else {
+                    self.index.next(value)
+                };
+            } else {
+                let (_, child) = &node.keys[child as usize];
+                // Of equal keys the last counts: what an earlier one left must go.
+                if !child.is_leaf() {
+                    self.set(child, Slot::MISSING);
                 }
-            };
-            at = skip_space(bytes, end);
+                at = self.visit(child, value);
+            }
+            at = skip_space(bytes, at);
             if bytes[at] == b'}' {
                 return at + 1;
             }
-            at = skip_space(bytes, at + 1);
         }
     }
 
-    /// The key whose text begins at `at`, the `place`th of its object: where it ends with its quote, and which it is.
+    /// The `place`th key of its object, after the bracket or comma at `at`: where its value begins, and which it is.
     #[inline(always)]
     fn key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
-        let bytes = self.bytes;
-        if let Some(seen) = self.seen[node.number].get(place) {
-            let len = (seen.end - seen.start) as usize;
-            if same(bytes, seen.start as usize, at, len) {
-                return (at + len, seen.child);
-            }
+        if let Some(&SeenKey { start, len, child }) = self.seen[node.number].get(place)
+            && same(self.bytes, start as usize, at, len as usize)
+            && !is_space(self.bytes[at + len as usize])
+        {
+            return (at + len as usize, child);
         }
         self.new_key(node, place, at)
     }
 
     #[cold]
     fn new_key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
-        let (quote, escaped) = string_end(self.bytes, at);
-        let text = &self.bytes[at..quote];
+        let key_at = skip_space(self.bytes, at + 1) + 1;
+        let (quote, escaped) = string_end(self.bytes, key_at);
+        let colon = skip_space(self.bytes, quote + 1);
+        let value = skip_space(self.bytes, colon + 1);
+        let text = &self.bytes[key_at..quote];
         let text = if escaped {
             self.key.clear();
             unescape(text, self.key);
@@ -203,7 +207,7 @@ impl Walk<'_> {
         };
         let found = std::str::from_utf8(text).ok().and_then(|key| node.key_index.get(key));
         let child = found.map_or(NO_CHILD, |&place| place as u32);
-        let known = SeenKey { start: at as u32, end: quote as u32 + 1, child };
+        let known = SeenKey { start: at as u32, len: (value - at) as u32, child };
         let seen = &mut self.seen[node.number];
         if place < seen.len() {
             seen[place] = known;
@@ -211,7 +215,7 @@ impl Walk<'_> {
             // Keys are met one after another, so this one is the next to be remembered.
             seen.push(known);
         }
-        (quote + 1, child)
+        (value, child)
     }
 
     fn list(&mut self, node: &PlanNode, at: usize) -> usize {
@@ -239,17 +243,34 @@ impl Walk<'_> {
     }
 }
 
-/// Whether `len` bytes from `a` on are those from `b` on; if there are not so many, they are not.
+/// Whether the `len` bytes from `a` on are those from `b` on.
 #[inline(always)]
 fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
     // Most keys are short, and most lie far enough from the end of the buffer for one comparison of a whole register.
-    if len <= 16
-        && let (Some(a), Some(b)) = (bytes.get(a..a + 16), bytes.get(b..b + 16))
-        && let (Ok(a), Ok(b)) = (a.try_into(), b.try_into())
-    {
-        let different: u128 = u128::from_le_bytes(a) ^ u128::from_le_bytes(b);
-        // A shift by all 128 bits, which `len` 0 would need, does not occur: a closing quote is always compared.
-        return different << (128 - 8 * len) == 0;
+    #[cfg(target_arch = "x86_64")]
+    if len <= 16 && a.max(b) + 16 <= bytes.len() {
+        // SAFETY: 16 bytes from both places on lie within `bytes`.
+        return unsafe { equal_16(bytes, a, b) } | (u32::MAX << len) == u32::MAX;
+    } else if len <= 32 && a.max(b) + 32 <= bytes.len() {
+        // SAFETY: 32 bytes from both places on lie within `bytes`, and `len` is 17 to 32.
+        return unsafe { equal_16(bytes, a, b) & equal_16(bytes, a + len - 16, b + len - 16) } == 0xffff;
     }
-    bytes.get(a..a + len) == bytes.get(b..b + len)
+    bytes.get(b..b + len).is_some_and(|text| text == &bytes[a..a + len])
+}
+
+/// Which of the 16 bytes from `a` on are those from `b` on.
+///
+/// # Safety
+///
+/// That many bytes must lie within `bytes` from both places on.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn equal_16(bytes: &[u8], a: usize, b: usize) -> u32 {
+    use std::arch::x86_64::*;
+    debug_assert!(a.max(b) + 16 <= bytes.len());
+    // SAFETY: the caller says so; SSE2 is part of x86-64.
+    unsafe {
+        let [a, b] = [a, b].map(|at| _mm_loadu_si128(bytes.as_ptr().add(at).cast()));
+        _mm_movemask_epi8(_mm_cmpeq_epi8(a, b)) as u32
+    }
 }

@@ -132,7 +132,7 @@ proptest! {
 
     #[test]
     fn cuts_change_nothing(text in text().prop_map(Shown), most in prop_oneof![Just(1 << 20), 1usize..60]) {
-        prop_assume!(!text.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte == b'['));
+        prop_assume!(!text.trim_ascii_start().starts_with(b"["));
         let whole = in_chunks(&text, limits(most), &[]);
         prop_assert_eq!(&in_blocks(&text, limits(most), &[&text]), &whole);
         for cut in [last_cut(&text), first_cut(&text)].into_iter().flatten() {
