@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use crate::{
     EventBatch,
-    grammar::{self, Fault, Verdict},
+    grammar::{self, Fault, Shape, Verdict},
     scan::{is_space, skip_space},
     skip::{Skipper, Stop},
 };
@@ -218,6 +218,7 @@ impl Checker {
             bytes: &bytes,
             at: 0,
             utf8_to: utf8_end(&bytes, 0),
+            shape: Shape::default(),
             lines: Lines::new(self.base),
             spans: Vec::new(),
         };
@@ -352,7 +353,12 @@ impl Checker {
             && begin + most < reader.bytes.len()
         {
             // Only what lies within the limit may decide, as that may be all there is in another chunking.
-            verdict = grammar::object::<true>(&reader.bytes[..begin + most], begin, self.limits.depth_max);
+            verdict = grammar::object::<true>(
+                &reader.bytes[..begin + most],
+                begin,
+                self.limits.depth_max,
+                &mut reader.shape,
+            );
         }
         match verdict {
             Verdict::End(end) => {
@@ -485,6 +491,7 @@ struct Reader<'a> {
     at: usize,
     /// From `at` on, everything before this place is UTF-8.
     utf8_to: usize,
+    shape: Shape,
     lines: Lines,
     spans: Vec<(u32, u32)>,
 }
@@ -500,12 +507,16 @@ impl Reader<'_> {
         if self.utf8_to < self.at {
             self.utf8_to = utf8_end(self.bytes, self.at);
         }
-        let known =
-            grammar::object::<false>(&self.bytes[..self.utf8_to.max(self.at + 1)], self.at, depth_max);
+        let known = grammar::object::<false>(
+            &self.bytes[..self.utf8_to.max(self.at + 1)],
+            self.at,
+            depth_max,
+            &mut self.shape,
+        );
         if known != Verdict::Incomplete || self.utf8_to == self.bytes.len() {
             return known;
         }
-        grammar::object::<true>(self.bytes, self.at, depth_max)
+        grammar::object::<true>(self.bytes, self.at, depth_max, &mut self.shape)
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const fn is_space(byte: u8) -> bool {
 /// The first place from `at` on that is not white space, or the end.
 #[inline(always)]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
-    while at < bytes.len() && is_space(bytes[at]) {
+    while at < bytes.len() && bytes[at] <= b' ' && is_space(bytes[at]) {
         at += 1;
     }
     at
@@ -92,6 +92,39 @@ pub(crate) fn quote_or_backslash(bytes: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// Whether the `len` bytes from `a` on are those from `b` on; not if there are not so many. `len` is not 0.
+#[inline(always)]
+pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
+    // Most keys are short, and most lie far enough from the end of the buffer for one comparison of a whole register.
+    #[cfg(target_arch = "x86_64")]
+    if len <= 16 && a.max(b) + 16 <= bytes.len() {
+        // SAFETY: 16 bytes from both places on lie within `bytes`.
+        return unsafe { equal_16(bytes, a, b) } | (u32::MAX << len) == u32::MAX;
+    } else if len <= 32 && a.max(b) + 32 <= bytes.len() {
+        // SAFETY: 32 bytes from both places on lie within `bytes`, and `len` is 17 to 32.
+        return unsafe { equal_16(bytes, a, b) & equal_16(bytes, a + len - 16, b + len - 16) } == 0xffff;
+    }
+    let (a, b) = (bytes.get(a..a + len), bytes.get(b..b + len));
+    a.is_some() && a == b
+}
+
+/// Which of the 16 bytes from `a` on are those from `b` on.
+///
+/// # Safety
+///
+/// That many bytes must lie within `bytes` from both places on.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn equal_16(bytes: &[u8], a: usize, b: usize) -> u32 {
+    use std::arch::x86_64::*;
+    debug_assert!(a.max(b) + 16 <= bytes.len());
+    // SAFETY: the caller says so; SSE2 is part of x86-64.
+    unsafe {
+        let [a, b] = [a, b].map(|at| _mm_loadu_si128(bytes.as_ptr().add(at).cast()));
+        _mm_movemask_epi8(_mm_cmpeq_epi8(a, b)) as u32
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -3,7 +3,7 @@
 use crate::{
     index::Index,
     plan::PlanNode,
-    scan::{is_space, skip_space},
+    scan::{is_space, same, skip_space},
     text::{string_end, unescape, value_end},
 };
 
@@ -240,37 +240,5 @@ impl Walk<'_> {
         }
         wanted.for_each(|(_, child)| self.set(child, Slot::ERROR));
         at + 1
-    }
-}
-
-/// Whether the `len` bytes from `a` on are those from `b` on.
-#[inline(always)]
-fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
-    // Most keys are short, and most lie far enough from the end of the buffer for one comparison of a whole register.
-    #[cfg(target_arch = "x86_64")]
-    if len <= 16 && a.max(b) + 16 <= bytes.len() {
-        // SAFETY: 16 bytes from both places on lie within `bytes`.
-        return unsafe { equal_16(bytes, a, b) } | (u32::MAX << len) == u32::MAX;
-    } else if len <= 32 && a.max(b) + 32 <= bytes.len() {
-        // SAFETY: 32 bytes from both places on lie within `bytes`, and `len` is 17 to 32.
-        return unsafe { equal_16(bytes, a, b) & equal_16(bytes, a + len - 16, b + len - 16) } == 0xffff;
-    }
-    bytes.get(b..b + len).is_some_and(|text| text == &bytes[a..a + len])
-}
-
-/// Which of the 16 bytes from `a` on are those from `b` on.
-///
-/// # Safety
-///
-/// That many bytes must lie within `bytes` from both places on.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn equal_16(bytes: &[u8], a: usize, b: usize) -> u32 {
-    use std::arch::x86_64::*;
-    debug_assert!(a.max(b) + 16 <= bytes.len());
-    // SAFETY: the caller says so; SSE2 is part of x86-64.
-    unsafe {
-        let [a, b] = [a, b].map(|at| _mm_loadu_si128(bytes.as_ptr().add(at).cast()));
-        _mm_movemask_epi8(_mm_cmpeq_epi8(a, b)) as u32
     }
 }

@@ -153,4 +153,25 @@ proptest! {
             prop_assert_eq!(alone, is_object(line), "{:?}", String::from_utf8_lossy(line));
         }
     }
+
+    #[test]
+    fn lines_of_one_shape_are_each_checked(event in object(json(3)), lines in 2usize..6, at in any::<prop::sample::Index>(), byte in spoiling_byte()) {
+        let line = event.replace('\n', " ").into_bytes();
+        let mut spoilt = line.clone();
+        let at = at.index(line.len());
+        match byte {
+            Some(byte) => spoilt[at] = byte,
+            None => drop(spoilt.remove(at)),
+        }
+        prop_assume!(!spoilt.contains(&b'\n') && !spoilt.trim_ascii().is_empty() && spoilt.trim_ascii() == spoilt);
+        let mut text = vec![line.clone(); lines];
+        text.insert(lines / 2, spoilt.clone());
+        let (events, rejected, _) = in_chunks(&text.join(&b'\n'), limits(1 << 20), &[]);
+        if is_object(&spoilt) {
+            prop_assert_eq!((events.len(), rejected), (lines + 1, 0));
+        } else {
+            prop_assert!(rejected > 0);
+            prop_assert!(events.iter().filter(|event| event.as_bytes() == line).count() >= lines - 1);
+        }
+    }
 }
