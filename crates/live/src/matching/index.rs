@@ -34,12 +34,20 @@ impl Index {
     #[must_use]
     pub fn with(&self, number: QueryNumber, query: &Arc<StandingQuery>) -> Index {
         let added = [(number, query)];
-        let delta = self.parts[DELTA].entries();
+        let old_delta = self.parts[DELTA].entries();
         let all = extended(&self.all, wants_of_all(query).collect());
         let late = extended(&self.late, wants_when_late(query).collect());
-        if delta.len() < DELTA_MAX.max(self.parts[MAIN].entries().len() / 8) {
+        if old_delta.len() < DELTA_MAX.max(self.parts[MAIN].entries().len() / 8) {
             let delta = Part::build(self.standing(DELTA).chain(added), &all, &late);
-            Index { all, late, parts: [Arc::clone(&self.parts[MAIN]), Arc::new(delta)], ended: Arc::clone(&self.ended) }
+            let mut ended = Arc::clone(&self.ended);
+            if old_delta.iter().any(|entry| !self.stands(entry.number)) {
+                // What ended in the old delta is not in the new one.
+                let ended = Arc::make_mut(&mut ended);
+                old_delta.iter().for_each(|entry| {
+                    ended.remove(&entry.number);
+                });
+            }
+            Index { all, late, parts: [Arc::clone(&self.parts[MAIN]), Arc::new(delta)], ended }
         } else {
             let queries: Vec<_> = self.standing(MAIN).chain(self.standing(DELTA)).chain(added).collect();
             Index::of(&queries)
