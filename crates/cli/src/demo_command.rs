@@ -207,12 +207,13 @@ fn stream(name: &str) -> StreamName {
 /// Says where the server is and what to try; each of these answers within two seconds.
 fn welcome(args: &DemoArgs, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let Some(address) = addresses.first() else { return Ok(()) };
-    let text = welcome_text(args, *address);
+    let program = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));
+    let text = welcome_text(args, program.as_deref().unwrap_or("swiftwater"), *address);
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
 }
 
-fn welcome_text(args: &DemoArgs, address: SocketAddr) -> String {
+fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
     let elsewhere = if address.port() == 8080 && address.ip().is_loopback() {
         String::new()
     } else {
@@ -221,20 +222,20 @@ fn welcome_text(args: &DemoArgs, address: SocketAddr) -> String {
     let mut out = format!("listening on http://{address}\n");
     let mut streams = Vec::new();
     if !args.no_flights {
-        streams.push(format!("`flights` (New York's of 2013, {} times as fast)", args.speed));
+        streams.push(format!("`flights` (New York's of 2013, replayed at {})", args.speed));
     }
     if !args.no_host {
         streams.push("`host` (this machine)".to_owned());
     }
     out.push_str(&format!("\nLive streams: {}.\nTry in another terminal:\n\n", streams.join(" and ")));
     for query in queries(args) {
-        out.push_str(&format!("  swiftwater query {elsewhere}\"{query}\"\n"));
+        out.push_str(&format!("  {program} query {elsewhere}\"{query}\"\n"));
     }
     let curled = curled(args);
     out.push_str(&format!(
         "  curl -N http://{address}/v1/queries -H 'Accept: text/event-stream' -d '{curled}'\n"
     ));
-    out.push_str(&format!("  swiftwater top {}\n\nCtrl-C ends it.\n", elsewhere.trim_end()));
+    out.push_str(&format!("  {program} top {}\n\nCtrl-C ends it.\n", elsewhere.trim_end()));
     out
 }
 
@@ -243,7 +244,7 @@ fn queries(args: &DemoArgs) -> Vec<&'static str> {
     let mut queries = Vec::new();
     if !args.no_flights {
         queries.extend([
-            "SELECT carrier, COUNT(*) AS flights, AVG(dep_delay) AS delay FROM STREAM(2000, TIME) \
+            "SELECT carrier, COUNT(*) AS flights, AVG(dep_delay) AS delay FROM STREAM(1500, TIME) \
              GROUP BY carrier ORDER BY flights DESC",
             "SELECT dest.name AS destination, COUNT(*) AS flights FROM STREAM(flights, MAX, TIME) \
              GROUP BY dest.name ORDER BY flights DESC LIMIT 10 WINDOWING TUMBLING(1000, TIME)",
@@ -253,8 +254,8 @@ fn queries(args: &DemoArgs) -> Vec<&'static str> {
     }
     if !args.no_host {
         queries.push(
-            "SELECT name, MAX(memory_bytes) AS memory FROM STREAM(host, 1500, TIME) WHERE kind = 'process' \
-             GROUP BY name ORDER BY memory DESC LIMIT 5",
+            "SELECT name, COUNT(*) AS samples, AVG(cpu_percent) AS cpu, MAX(rss_bytes) AS bytes \
+             FROM STREAM(host, 1500, TIME) WHERE kind = 'process' GROUP BY name ORDER BY bytes DESC LIMIT 5",
         );
     }
     queries
@@ -264,5 +265,43 @@ fn curled(args: &DemoArgs) -> &'static str {
     match args.no_flights {
         false => "SELECT COUNT(*) AS flights FROM STREAM(flights, MAX, TIME) WINDOWING TUMBLING(1000, TIME)",
         true => "SELECT COUNT(*) AS events FROM STREAM(host, MAX, TIME) WINDOWING TUMBLING(1000, TIME)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn welcome(flags: &[&str], address: &str) -> String {
+        let line = ["swiftwater", "demo"].into_iter().chain(flags.iter().copied());
+        let Command::Demo(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not demo") };
+        welcome_text(&args, "swiftwater", address.parse().unwrap())
+    }
+
+    #[test]
+    fn the_address_stands_first_and_in_the_commands_where_it_is_needed() {
+        let usual = welcome(&[], "127.0.0.1:8080");
+        assert!(usual.starts_with("listening on http://127.0.0.1:8080\n"), "{usual}");
+        assert!(!usual.contains("--server"), "{usual}");
+        let elsewhere = welcome(&[], "127.0.0.1:9");
+        assert_eq!(elsewhere.matches("query --server http://127.0.0.1:9 ").count(), 4, "{elsewhere}");
+    }
+
+    #[test]
+    fn only_streams_that_are_there_are_asked_about() {
+        assert!(!welcome(&["--no-flights"], "127.0.0.1:8080").contains("flights"));
+        assert!(!welcome(&["--no-host"], "127.0.0.1:8080").contains("host,"));
+    }
+
+    #[test]
+    fn a_sample_keeps_its_share() {
+        let lines = "{}\n".repeat(10_000);
+        let batch = check_block(lines.into(), &CheckLimits::default(), 1).batch;
+        let kept = sampled(&batch, 0.25, &mut SplitMix(1)).len();
+        assert!((2_300..2_700).contains(&kept), "{kept}");
+        assert_eq!(sampled(&batch, 1.0, &mut SplitMix(1)).len(), 10_000);
     }
 }

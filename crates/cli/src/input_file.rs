@@ -20,6 +20,9 @@ use crate::stdio::readable_within;
 /// How often a wait for standard input looks whether it is to end.
 const LOOK_AROUND_MS: u16 = 100;
 
+/// What is read of an input to see how it is packed.
+const FIRST_READ_BYTES: usize = 64 << 10;
+
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
@@ -124,11 +127,25 @@ pub(crate) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Input> {
             (Box::new(file), metadata.is_file().then_some(metadata.len()))
         }
     };
-    let mut start = Vec::new();
-    let read = reader.by_ref().take(4).read_to_end(&mut start);
-    read.with_context(|| format!("cannot read {}", place.name()))?;
+    let start = first_bytes(&mut reader).with_context(|| format!("cannot read {}", place.name()))?;
     let packing = Packing::of(&start);
     Ok(Input { reader: Box::new(io::Cursor::new(start).chain(reader)), packing, bytes })
+}
+
+/// What is there first; enough to tell packings apart, if there is that much.
+fn first_bytes(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; FIRST_READ_BYTES];
+    let mut len = 0;
+    while len < 4 {
+        match reader.read(&mut start[len..]) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    start.truncate(len);
+    Ok(start)
 }
 
 fn open_file(path: &Path) -> anyhow::Result<File> {

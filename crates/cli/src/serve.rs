@@ -17,7 +17,7 @@ use crate::{
     args::{ServeArgs, ServerArgs},
     exit::{Failure, Outcome},
     logging,
-    settings::{FILE_NAME, Loaded, SettingFlags, Settings, Sources, load},
+    settings::{FILE_NAME, Loaded, SettingFlags, Settings, Sources, environment, load},
     signals::Interrupts,
     stdio,
 };
@@ -48,20 +48,6 @@ pub(crate) fn load_settings(args: &ServerArgs) -> Result<Loaded, Failure> {
         flags: SettingFlags(flags),
     };
     load(&sources).map_err(|error| anyhow::Error::new(error).into())
-}
-
-/// Settings in the environment; what `tracing` programs read, too.
-fn environment() -> Vec<(String, String)> {
-    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    };
-    let mut all: Vec<_> = std::env::vars_os().filter_map(text).collect();
-    all.sort();
-    let log = all.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, filter)| filter.clone());
-    let log =
-        log.filter(|filter| !filter.is_empty()).map(|filter| ("SWIFTWATER_LOG__FILTER".to_owned(), filter));
-    // First, so that the setting's own name wins.
-    log.into_iter().chain(all).collect()
 }
 
 /// Starts logs, engine and listeners, and serves until a signal; `ready` is called once connections are taken.

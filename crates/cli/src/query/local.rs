@@ -13,20 +13,21 @@ use std::{
 
 use anyhow::Context;
 use swiftwater_engine::{
-    Emit, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource, InputSummary,
-    run_input,
+    Emit, Engine, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource, InputSummary,
+    Principal, SubmitOptions, run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
-use swiftwater_lang::{Dialect, Schema};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
 use swiftwater_server::wire;
 
-use super::{Answer, WRONG_QUERY};
+use super::{Answer, WRONG_QUERY, print_text};
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
     input_file::{self, Counted, Packing, Place, StopReading},
     output::{Meta, grouped},
     progress::Progress,
+    settings::{Settings, Sources, environment, load},
     signals,
     stdio::complain,
 };
@@ -37,13 +38,17 @@ const INPUT_STREAM: &str = "input";
 /// Runs the query over the input, and writes the answer.
 pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Clock>) -> Outcome {
     let options = options(args)?;
+    // Before the input is waited for.
+    if is_explain(text, &options, &*clock)? {
+        return explain(text, &options, clock);
+    }
     let stop = StopReading::default();
-    let opened = open(place, &stop)?;
     if matches!(place, Place::Stdin) {
         // The input then ends here, and the query gives its final result.
         let stop = stop.clone();
         signals::on_interrupt(move || stop.stop()).context("cannot catch signals")?;
     }
+    let opened = open(place, &stop)?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let read = opened.read;
     let mut answer = Answer::new(args);
@@ -62,10 +67,30 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     if let Some(failure) = failure {
         return Err(failure);
     }
-    let summary = ran.map_err(|error| refused(error, place))?;
+    let summary = ran.map_err(|error| failed(error, place))?;
     let status = answer.end()?;
     tell_rejections(&summary, place);
     if args.strict && summary.rejected > 0 { Ok(ExitCode::from(1)) } else { Ok(status) }
+}
+
+/// Whether the plan is asked for rather than the answer; refuses what cannot be read.
+fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<bool, Failure> {
+    let schema = options.schema.as_deref();
+    let parsed = parse(text, &ParseOptions { schema, ..ParseOptions::new(options.dialect, clock.now()) });
+    match parsed {
+        Ok(statement) => Ok(statement.explain),
+        Err(errors) => Err(refused(EngineError::Query(errors))),
+    }
+}
+
+fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome {
+    let engine = Engine::start(EngineConfig { shards: 1, ..options.config.clone() }, clock);
+    let submit = SubmitOptions {
+        dialect: options.dialect,
+        schema: options.schema.clone(),
+        ..SubmitOptions::default()
+    };
+    print_text(&engine.explain(&Principal::local(), text, &submit).map_err(refused)?)
 }
 
 fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
@@ -73,18 +98,28 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
         Some(text) => Some(Path::parse(text).with_context(|| format!("`{text}` is not a path of a field"))?),
         None => None,
     };
+    let settings = limits()?;
     Ok(InputOptions {
         config: EngineConfig {
-            shards: args.shards.map_or(0, usize::from),
+            shards: args.shards.map_or(settings.engine.shards, usize::from),
             default_stream: StreamName::new(INPUT_STREAM).ok(),
-            ..EngineConfig::default()
+            ..settings.engine
         },
-        check: CheckLimits::default(),
+        check: CheckLimits {
+            event_bytes_max: settings.server.event_bytes_max,
+            depth_max: settings.server.event_depth_max,
+            ..CheckLimits::default()
+        },
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
         schema: args.types.as_deref().map(schema).transpose()?,
         time_field,
         times: args.times,
     })
+}
+
+/// The limits of a server hold here, too, and are changed as there, by the environment.
+fn limits() -> anyhow::Result<Settings> {
+    Ok(load(&Sources { environment: environment(), ..Sources::default() })?.settings)
 }
 
 fn schema(path: &FilePath) -> anyhow::Result<Arc<Schema>> {
@@ -127,20 +162,24 @@ fn write(answer: &mut Answer, emit: &Emit) -> Result<(), Failure> {
     answer.emit(&emit.records.text, &meta_text, meta)
 }
 
-fn refused(error: InputError, place: &Place) -> Failure {
+fn failed(error: InputError, place: &Place) -> Failure {
     match error {
-        InputError::Engine(error) => {
-            let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
-            let hint = match &error {
-                EngineError::Query(_) => String::new(),
-                _ => error.hint().map_or_else(String::new, |hint| format!("\n{hint}")),
-            };
-            Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
-        }
+        InputError::Engine(error) => refused(error),
         InputError::Read(error) => {
             anyhow::Error::new(error).context(format!("cannot read {} to its end", place.name())).into()
         }
     }
+}
+
+fn refused(error: EngineError) -> Failure {
+    let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
+    let hint = match &error {
+        EngineError::Limit { setting, .. } => {
+            format!("\nThe limit is SWIFTWATER_ENGINE__{} in the environment.", setting.to_uppercase())
+        }
+        _ => error.hint().map_or_else(String::new, |hint| format!("\n{hint}")),
+    };
+    Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
 }
 
 fn tell_rejections(summary: &InputSummary, place: &Place) {

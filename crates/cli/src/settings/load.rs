@@ -34,6 +34,20 @@ pub(crate) struct Loaded {
     pub(crate) origins: Vec<Origin>,
 }
 
+/// Settings in the environment; what `tracing` programs read, too.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    };
+    let mut all: Vec<_> = std::env::vars_os().filter_map(text).collect();
+    all.sort();
+    let log = all.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, filter)| filter.clone());
+    let log =
+        log.filter(|filter| !filter.is_empty()).map(|filter| ("SWIFTWATER_LOG__FILTER".to_owned(), filter));
+    // First, so that the setting's own name wins.
+    log.into_iter().chain(all).collect()
+}
+
 /// Reads and checks settings.
 pub(crate) fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
     let mut reading = Reading {

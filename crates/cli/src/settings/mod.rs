@@ -21,7 +21,7 @@ use swiftwater_server::{OtlpConfig, ServerConfig};
 
 pub(crate) use flags::SettingFlags;
 pub(crate) use keys::{KEYS, Key, Kind, Value};
-pub(crate) use load::{FILE_NAME, Loaded, Sources, load};
+pub(crate) use load::{FILE_NAME, Loaded, Sources, environment, load};
 pub(crate) use value::{parse_bytes, parse_millis};
 
 /// All that a server can be told.

@@ -1,0 +1,186 @@
+//! Runs the binary as people and scripts do: arguments, standard input, signals; answers what it wrote.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    time::Duration,
+};
+
+use swiftwater_event::{Clock, SystemClock};
+
+/// How long anything may take before a test fails; a busy machine is slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The binary, with nothing of this environment that it reads.
+pub(crate) fn swiftwater(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_swiftwater"));
+    command.args(args).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SWIFTWATER") || name == "RUST_LOG" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        Ran {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Runs to the end, with nothing on standard input.
+pub(crate) fn run(args: &[&str]) -> Ran {
+    swiftwater(args).output().unwrap().into()
+}
+
+/// Runs to the end, with a pipe on standard input.
+pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ran {
+    let mut command = swiftwater(args);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // Whoever is told of a fault before its input's end does not read on.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let ran = child.wait_with_output().unwrap().into();
+    writer.join().unwrap();
+    ran
+}
+
+/// A running process; killed when it is dropped.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(args: &[&str]) -> Running {
+        let mut child = swiftwater(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running { child, out }
+    }
+
+    /// The next line of output, without its end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            panic!("the process ended: {}", self.rest_of_stderr());
+        }
+        line.trim_end().to_owned()
+    }
+
+    fn rest_of_stderr(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut text).unwrap();
+        }
+        text
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// What it still writes, and how it ends.
+    pub(crate) fn end(mut self) -> Ran {
+        let mut out = String::new();
+        self.out.read_to_string(&mut out).unwrap();
+        let err = self.rest_of_stderr();
+        Ran { code: self.child.wait().unwrap().code(), out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server of its own for a test.
+pub(crate) struct TestServer {
+    pub(crate) running: Running,
+    /// `http://127.0.0.1:…`
+    pub(crate) url: String,
+}
+
+impl TestServer {
+    pub(crate) fn start(args: &[&str]) -> TestServer {
+        Self::start_as(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"], args)
+    }
+
+    pub(crate) fn start_as(command: &[&str], args: &[&str]) -> TestServer {
+        let mut running = Running::start(&[command, args].concat());
+        let line = running.line();
+        let url =
+            line.strip_prefix("listening on ").unwrap_or_else(|| panic!("not ready: {line}")).to_owned();
+        TestServer { running, url }
+    }
+
+    /// The body of an answer.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let authority = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(authority).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    /// Waits until an answer's body has this in it.
+    pub(crate) fn wait_for(&self, path: &str, text: &str) {
+        until(&format!("{path} to show {text}"), || self.get(path).contains(text));
+    }
+
+    pub(crate) fn ingest(&self, stream: &str, events: &str) -> Ran {
+        run_with(&["ingest", "--server", &self.url, stream], events.as_bytes())
+    }
+}
+
+/// Waits for something to become true.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !is_so() {
+        assert!(clock.monotonic_nanos() < PATIENCE.as_nanos() as u64, "waited too long for {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Seconds that something took.
+pub(crate) fn seconds<T>(action: impl FnOnce() -> T) -> (f64, T) {
+    let clock = SystemClock::new();
+    let result = action();
+    (clock.monotonic_nanos() as f64 / 1e9, result)
+}
+
+/// Waits until a process has its own way with SIGINT, as the kernel tells it.
+pub(crate) fn until_interrupts_are_caught(id: u32) {
+    until("signals to be caught", || {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        // Signal 2 is bit 1.
+        caught & 2 != 0
+    });
+}

@@ -1,0 +1,250 @@
+//! `serve`, and what talks to it.
+
+mod common;
+
+use std::{fs, io::Write};
+
+use common::{Running, TestServer, run, swiftwater, until};
+
+#[test]
+fn events_go_in_and_answers_come_out() {
+    let server = TestServer::start(&["--default-stream", "clicks"]);
+    let mut query = Running::start(&["query", "--server", &server.url, "SELECT * FROM STREAM() LIMIT 2"]);
+    server.wait_for("/v1/queries", "LIMIT 2");
+    let sent = server.ingest("clicks", "{\"n\":1.0}\n{\"n\":2}\n{\"n\":3}\n");
+    assert_eq!((sent.code, sent.err.as_str()), (Some(0), "3 events accepted\n"));
+    assert_eq!((query.line(), query.line()), ("{\"n\":1.0}".to_owned(), "{\"n\":2}".to_owned()));
+    let ran = query.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""));
+    assert!(ran.err.contains("\"reason\":\"limit\""), "{}", ran.err);
+}
+
+#[test]
+fn an_interrupted_query_gives_its_final_result() {
+    let server = TestServer::start(&[]);
+    let query = "SELECT COUNT(*) AS n FROM STREAM(s, MAX, TIME)";
+    let query = Running::start(&["query", "--server", &server.url, "--output", "json", query]);
+    server.wait_for("/v1/queries", "COUNT");
+    assert_eq!(server.ingest("s", "{}\n{}\n").code, Some(0));
+    server.wait_for("/v1/queries", "\"matches\":2");
+    query.signal("INT");
+    let ran = query.end();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(document["records"][0]["n"], 2);
+    server.wait_for("/v1/queries", "\"queries\":[]");
+}
+
+#[test]
+fn a_server_that_is_stopped_gives_final_results() {
+    let server = TestServer::start(&[]);
+    let query = "SELECT COUNT(*) AS n FROM STREAM(s, MAX, TIME)";
+    let query = Running::start(&["query", "--server", &server.url, query]);
+    server.wait_for("/v1/queries", "COUNT");
+    assert_eq!(server.ingest("s", "{}\n").code, Some(0));
+    server.running.signal("TERM");
+    let ran = query.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "{\"n\":1}\n"), "{}", ran.err);
+    assert!(ran.err.contains("\"reason\":\"shutdown\""), "{}", ran.err);
+    let TestServer { running, .. } = server;
+    assert_eq!(running.end().code, Some(0));
+}
+
+#[test]
+fn a_wrong_query_shows_the_place() {
+    let server = TestServer::start(&[]);
+    let ran = run(&["query", "--server", &server.url, "SELECT a,\nFROM STREAM(s)"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("\nFROM STREAM(s)\n^"), "{}", ran.err);
+    // A server without a default stream.
+    let ran = run(&["query", "--server", &server.url, "SELECT * FROM STREAM()"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("--default-stream"), "{}", ran.err);
+}
+
+#[test]
+fn a_plan_is_explained() {
+    let server = TestServer::start(&[]);
+    let ran =
+        run(&["query", "--server", &server.url, "EXPLAIN SELECT a FROM STREAM(s, MAX, TIME) WHERE b = 1"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.lines().count() > 3, "{}", ran.out);
+}
+
+#[test]
+fn a_detached_query_stands_on() {
+    let server = TestServer::start(&[]);
+    let ran = run(&["query", "--server", &server.url, "--detach", "SELECT * FROM STREAM(s, MAX, TIME)"]);
+    assert_eq!((ran.code, ran.out.trim_end().len()), (Some(0), 26), "{}", ran.err);
+    assert!(server.get("/v1/queries").contains(ran.out.trim_end()));
+}
+
+#[test]
+fn rejected_events_are_told_with_file_line_and_column() {
+    let server = TestServer::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let (good, bad) = (directory.path().join("good.ndjson"), directory.path().join("bad.ndjson.gz"));
+    fs::write(&good, "{\"a\":1}\n{\"a\":2}\n").unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(b"{}\n{\"a\":x}\n").unwrap();
+    fs::write(&bad, gzip.finish().unwrap()).unwrap();
+    let args = ["ingest", "--server", &server.url, "s", good.to_str().unwrap(), bad.to_str().unwrap()];
+    let ran = run(&args);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.starts_with("3 events accepted, 1 rejected\n"), "{}", ran.err);
+    assert!(ran.err.contains(&format!("  {}:2:6: ", bad.display())), "{}", ran.err);
+    assert_eq!(run(&[&args[..], &["--allow-rejected"]].concat()).code, Some(0));
+    // Nothing good in it is no failure of the sending.
+    assert_eq!(server.ingest("s", "x\n").code, Some(1));
+}
+
+#[test]
+fn a_rate_and_a_sample_are_kept() {
+    let server = TestServer::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("events");
+    fs::write(&path, "{}\n".repeat(2_000)).unwrap();
+    let file = path.to_str().unwrap();
+    let (took, ran) =
+        common::seconds(|| run(&["ingest", "--server", &server.url, "s", file, "--rate", "4000"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(took > 0.4, "{took}");
+    let ran = run(&["ingest", "--server", &server.url, "t", file, "--sample", "0.5"]);
+    assert!(ran.err.contains("left out of the sample"), "{}", ran.err);
+    assert!(server.get("/v1/streams/t").contains("\"sample\":0.5"));
+}
+
+#[test]
+fn a_sending_that_fails_says_why() {
+    let nowhere = ["ingest", "--server", "http://127.0.0.1:1", "s", "-"];
+    let ran = run(&nowhere);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("cannot reach a server"), "{}", ran.err);
+    assert_eq!(run(&[&nowhere[..], &["--retry=200ms"]].concat()).code, Some(2));
+    let ran = run(&["ingest", "--server", "https://x", "s", "-"]);
+    assert_eq!((ran.code, ran.err.contains("https is not spoken")), (Some(2), true), "{}", ran.err);
+    let ran = run(&["ingest", "no spaces", "-"]);
+    assert_eq!((ran.code, ran.err.contains("cannot be a stream's name")), (Some(2), true), "{}", ran.err);
+    let server = TestServer::start(&[]);
+    let ran = run(&["ingest", "--server", &server.url, "s", "no/such/file"]);
+    assert_eq!((ran.code, ran.err.contains("cannot open no/such/file")), (Some(2), true), "{}", ran.err);
+}
+
+#[test]
+fn followed_files_are_sent_as_they_grow_and_rotate() {
+    let server = TestServer::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    fs::write(&path, "{\"n\":1}\n{\"n\":").unwrap();
+    let follow =
+        Running::start(&["ingest", "--server", &server.url, "s", "--follow", path.to_str().unwrap()]);
+    server.wait_for("/v1/streams", "\"events\":1,");
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"2}\n").unwrap();
+    server.wait_for("/v1/streams", "\"events\":2,");
+    fs::rename(&path, directory.path().join("log.1")).unwrap();
+    fs::write(&path, "{\"n\":3}\nx\n").unwrap();
+    server.wait_for("/v1/streams", "\"events\":3,");
+    follow.signal("INT");
+    let ran = follow.end();
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.starts_with("3 events accepted, 1 rejected\n"), "{}", ran.err);
+    assert!(ran.err.contains("log:2:1: "), "{}", ran.err);
+}
+
+#[test]
+fn top_shows_streams_queries_and_shards() {
+    let server = TestServer::start(&["--engine.shards", "2"]);
+    assert_eq!(server.ingest("clicks", "{}\n").code, Some(0));
+    let id =
+        run(&["query", "--server", &server.url, "--detach", "SELECT * FROM STREAM(clicks, MAX, TIME)"]).out;
+    let ran = run(&["top", "--server", &server.url, "--once", "--sort", "state"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let shows =
+        |start: &str, end: &str| ran.out.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+    assert!(shows("clicks ", ""), "{}", ran.out);
+    assert!(shows("0 ", "%") && shows("1 ", "%"), "{}", ran.out);
+    assert!(shows(id.trim_end(), "SELECT * FROM STREAM(clicks, MAX, TIME)"), "{}", ran.out);
+}
+
+#[test]
+fn settings_come_from_file_environment_and_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("swiftwater.toml"), "[engine]\ntick_ms = 20\nshards = 3\n").unwrap();
+    let config = |args: &[&str]| -> common::Ran {
+        let mut command = swiftwater(&[&["serve", "--print-config"], args].concat());
+        command.current_dir(directory.path()).env("SWIFTWATER_ENGINE__SHARDS", "2").output().unwrap().into()
+    };
+    let ran = config(&["--engine.queries-max", "7", "--default-stream", "s"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let line = |name: &str| {
+        let (setting, origin) =
+            ran.out.lines().find(|line| line.starts_with(name)).unwrap().split_once('#').unwrap();
+        format!("{} #{origin}", setting.trim_end())
+    };
+    assert_eq!(line("tick_ms"), "tick_ms = \"20ms\" # swiftwater.toml:2");
+    assert_eq!(line("shards"), "shards = 2 # environment SWIFTWATER_ENGINE__SHARDS");
+    assert_eq!(line("queries_max"), "queries_max = 7 # flag --engine.queries-max");
+    assert_eq!(line("default_stream"), "default_stream = \"s\" # flag --engine.default-stream");
+    fs::write(directory.path().join("swiftwater.toml"), "[engine]\ntik_ms = 20\n[sever]\n").unwrap();
+    let ran = config(&[]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("the settings have 2 faults"), "{}", ran.err);
+    assert!(
+        ran.err.contains("swiftwater.toml:2: there is no setting `engine.tik_ms`; did you mean"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_what_to_do() {
+    let server = TestServer::start(&[]);
+    let address = server.url.strip_prefix("http://").unwrap();
+    for command in [["serve", "--listen"], ["demo", "--listen"]] {
+        let ran = run(&[&command[..], &[address]].concat());
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.err.contains(address) && ran.err.contains("--listen 127.0.0.1:0"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    // A request that never ends keeps the server from ending by itself.
+    let server = TestServer::start(&["--server.shutdown-grace-ms", "10min"]);
+    let mut query = Running::start(&["query", "--server", &server.url, "SELECT * FROM STREAM(s, MAX, TIME)"]);
+    server.wait_for("/v1/queries", "SELECT");
+    assert_eq!(server.ingest("s", "{}\n").code, Some(0));
+    query.line();
+    let authority = server.url.strip_prefix("http://").unwrap().to_owned();
+    let mut stuck = std::net::TcpStream::connect(&authority).unwrap();
+    write!(stuck, "POST /v1/streams/s/events HTTP/1.1\r\nhost: {authority}\r\ncontent-length: 100\r\n\r\n{{")
+        .unwrap();
+    server.running.signal("TERM");
+    assert_eq!(query.end().code, Some(0));
+    let mut running = server.running;
+    until("the server to end", || {
+        running.signal("TERM");
+        running.child.try_wait().unwrap().is_some()
+    });
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ran = run(&["completions", shell]);
+        assert_eq!(ran.code, Some(0));
+        assert!(ran.out.contains("ingest") && ran.out.contains("default-stream"), "{shell}");
+    }
+}
+
+#[test]
+fn help_shows_examples() {
+    for command in ["serve", "demo", "ingest", "query", "top", "completions"] {
+        let ran = run(&[command, "--help"]);
+        assert!(
+            ran.code == Some(0) && ran.out.contains("Examples") && ran.out.contains("swiftwater "),
+            "{command}"
+        );
+    }
+    assert_eq!(run(&["--version"]).out, format!("swiftwater {}\n", env!("CARGO_PKG_VERSION")));
+}
