@@ -16,16 +16,24 @@ need cc gcc libc6-dev # zstd and mimalloc are built from C
 need curl curl        # the examples of README.md, which the tests run
 need cargo rustup     # rust-toolchain.toml names the version; rustup fetches it
 
+missing() {
+    echo "setup: missing tools. On Debian or Ubuntu: apt-get install$packages" >&2
+    echo "setup: elsewhere: a C compiler, curl, and Rust by rustup (https://rustup.rs)" >&2
+    exit 1
+}
+
+install() {
+    apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates "$@"
+}
+
 if [ -n "$packages" ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "setup: installing$packages"
-        # shellcheck disable=SC2086 # a list of words
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates $packages; } >&2
-    else
-        echo "setup: missing tools. On Debian or Ubuntu: sudo apt-get install$packages" >&2
-        echo "setup: elsewhere: a C compiler, curl, and Rust by rustup (https://rustup.rs)" >&2
-        exit 1
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        missing
     fi
+    echo "setup: installing$packages"
+    # shellcheck disable=SC2086 # a list of words
+    install $packages >&2 || missing
 fi
 
 # Lets rustup fetch the pinned toolchain now, so that what fails here is not taken for a failed build.
