@@ -245,6 +245,7 @@ impl Engine {
                 handle: Arc::clone(&handle),
                 collector,
                 first_offset: u64::MAX,
+                last_position: None,
                 counts: Counts::default(),
                 cost: QueryCost::default(),
                 emits: 0,

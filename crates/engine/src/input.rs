@@ -486,6 +486,7 @@ impl<'m> Merger<'m> {
             handle: Arc::new(handle),
             collector: Collector::new(query, started, grid_start, limits),
             first_offset: 0,
+            last_position: None,
             counts: Counts::default(),
             cost: QueryCost::default(),
             emits: 0,
@@ -594,7 +595,7 @@ impl<'m> Merger<'m> {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));
             }
             step.single_rows.iter_mut().for_each(|(arrival, _)| *arrival = (*arrival).max(self.latest));
-            self.running.take_step(step, &mut results, now_micros);
+            self.running.take_step(step, self.summary.accepted - made.accepted, &mut results, now_micros);
         }
         for (window, groups) in made.groups {
             self.running.shard_bytes -= groups.bytes() as i64;

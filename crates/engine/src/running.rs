@@ -33,6 +33,8 @@ pub(crate) struct Running {
     pub(crate) collector: Collector,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
+    /// The position after the last event that it sees, once LIMIT is reached.
+    pub(crate) last_position: Option<u64>,
     pub(crate) counts: Counts,
     pub(crate) cost: QueryCost,
     pub(crate) emits: u64,
@@ -74,8 +76,8 @@ pub(crate) struct EmitContext<'e> {
 }
 
 impl Running {
-    /// Takes one shard's step on one batch.
-    pub(crate) fn take_step(&mut self, step: QueryStep, out: &mut Vec<ResultSet>, now_micros: i64) {
+    /// Takes one shard's step on one batch, whose first event has the offset `first`.
+    pub(crate) fn take_step(&mut self, step: QueryStep, first: u64, out: &mut Vec<ResultSet>, now_micros: i64) {
         self.cost.candidates += step.candidates;
         self.cost.residual_tests += step.residual_tests;
         self.cost.matches += step.matches;
@@ -85,7 +87,13 @@ impl Running {
         self.counts.expression_errors += step.expression_errors;
         self.shard_bytes += step.grown_bytes;
         if let Some(rows) = &step.rows {
-            self.collector.rows(rows, now_micros, out);
+            let taken = self.collector.rows(rows, now_micros, out);
+            if self.collector.is_done() {
+                // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
+                self.counts.matched -= (rows.len() - taken) as u64;
+                let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows.rows[last]) + 1);
+                self.last_position = Some(first + last);
+            }
         }
         if !step.single_rows.is_empty() {
             self.collector.single_rows(step.single_rows, now_micros, out);
@@ -166,7 +174,7 @@ impl Running {
 
     /// Events seen, when all before `position` were looked at.
     pub(crate) fn seen(&self, position: u64) -> u64 {
-        position.saturating_sub(self.first_offset)
+        self.last_position.unwrap_or(position).saturating_sub(self.first_offset)
     }
 
     /// Bytes of state held anywhere.

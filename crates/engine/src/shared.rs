@@ -198,7 +198,11 @@ impl Shared {
         let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < waited);
         self.read_to_match[bucket].fetch_add(1, Ordering::Relaxed);
         self.read_to_match_micros.fetch_add(waited, Ordering::Relaxed);
-        let output = Output { steps: std::mem::take(&mut state.steps), position: work.position() };
+        let output = Output {
+            steps: std::mem::take(&mut state.steps),
+            first: work.batch.meta().first.0,
+            position: work.position(),
+        };
         self.deliver(stream, work.sequence, output);
         let counters = &self.counters[number];
         counters.batches.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +231,7 @@ impl Shared {
                     continue;
                 }
                 let mut results = Vec::new();
-                running.take_step(step, &mut results, context.now_micros);
+                running.take_step(step, output.first, &mut results, context.now_micros);
                 let mut ending = None;
                 if running.collector.is_done() {
                     ending = Some(EndReason::Limit);
@@ -362,8 +366,8 @@ impl Shared {
             stream.set_next_due(merge);
             let context = self.context(&stream, merge.position);
             let mut results = Vec::new();
-            for step in early {
-                running.take_step(step, &mut results, context.now_micros);
+            for (first, step) in early {
+                running.take_step(step, first, &mut results, context.now_micros);
             }
             for (window, groups) in left {
                 running.collector.groups(window, groups);

@@ -81,6 +81,8 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) steps: Vec<QueryStep>,
+    /// The offset of the batch's first event.
+    pub(crate) first: u64,
     /// The offset after the batch.
     pub(crate) position: u64,
 }
@@ -328,16 +330,13 @@ impl Merge {
         next
     }
 
-    /// Takes out what waits for its predecessors of one query, in order.
-    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<QueryStep> {
-        self.early
-            .values_mut()
-            .flat_map(|output| {
-                let (own, others) = std::mem::take(&mut output.steps).into_iter().partition(|step| step.number == number);
-                output.steps = others;
-                let own: Vec<QueryStep> = own;
-                own
-            })
-            .collect()
+    /// Takes out what waits for its predecessors of one query, in order, with its batch's first offset.
+    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
+        let mut own = Vec::new();
+        for output in self.early.values_mut() {
+            let first = output.first;
+            own.extend(output.steps.extract_if(.., |step| step.number == number).map(|step| (first, step)));
+        }
+        own
     }
 }

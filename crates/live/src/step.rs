@@ -221,6 +221,7 @@ impl Shard {
                 None => writer.write(&values, place, &mut chunk.text),
             }
             chunk.ends.push(chunk.text.len() as u32);
+            chunk.rows.push(row);
             chunk.arrivals.push(input.arrival(row));
             if !order.is_empty() {
                 chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());

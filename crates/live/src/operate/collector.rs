@@ -155,16 +155,19 @@ impl Collector {
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
-    /// given out at once is answered.
-    pub fn rows(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) {
+    /// given out at once is answered. Answers how many were taken: fewer than there are where LIMIT is reached.
+    pub fn rows(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
         if self.is_done || chunk.is_empty() {
-            return;
+            return 0;
         }
         match self.query.plan.window {
             Window::Tumbling(Extent::Records(size)) => self.rows_by_record(chunk, size, now_micros, out),
-            Window::None if self.streams() => self.rows_as_they_come(chunk, now_micros, out),
+            Window::None if self.streams() => return self.rows_as_they_come(chunk, now_micros, out),
             _ => {
                 for row in 0..chunk.len() {
+                    if self.is_done {
+                        return row;
+                    }
                     let number = self.grid.map_or(0, |grid| grid.number(chunk.arrivals[row])).max(self.open);
                     let held = self.windows.entry(number).or_insert_with(|| Held::Rows(RowStore::default()));
                     if let Held::Rows(rows) = held {
@@ -174,6 +177,7 @@ impl Collector {
                 }
             }
         }
+        chunk.len()
     }
 
     /// Whether each match is given out as it comes.
@@ -181,7 +185,7 @@ impl Collector {
         self.query.dialect().streams_raw() && !self.limits.one_answer && self.order.descending.is_empty()
     }
 
-    fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) {
+    fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
         let left = self.order.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.streamed));
         let count = (chunk.len() as u64).min(left);
         if count > 0 {
@@ -198,6 +202,7 @@ impl Collector {
             out.push(ResultSet { text, count, ..ResultSet::default() });
         }
         self.is_done = self.order.limit.is_some_and(|limit| self.streamed >= limit);
+        count as usize
     }
 
     fn rows_by_record(&mut self, chunk: &RowChunk, size: u64, now_micros: i64, out: &mut Vec<ResultSet>) {

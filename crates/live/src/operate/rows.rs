@@ -26,6 +26,8 @@ pub struct RowChunk {
     pub text: Vec<u8>,
     /// Where each ends in `text`.
     pub ends: Vec<u32>,
+    /// The row of each one's event in its batch.
+    pub rows: Vec<u32>,
     /// When each arrived.
     pub arrivals: Vec<Millis>,
     /// What each is ordered by; empty where the query has no ORDER BY.
