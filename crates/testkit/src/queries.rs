@@ -367,6 +367,11 @@ mod tests {
             let records = answer.records();
             answer.check(&records).unwrap_or_else(|error| panic!("{error}: {text}"));
             answer.check_unordered(&records).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let mut wrong = records;
+            if let Some(record) = wrong.last_mut() {
+                record.insert("c0".to_owned(), "no such value".into());
+                assert!(answer.check(&wrong).is_err(), "{text}");
+            }
         }
         assert!(parsed > 980, "{parsed} of 1000 parse");
         assert!(not_empty > 600, "{not_empty} of {parsed} have an answer over 60 events");
