@@ -16,7 +16,7 @@ fn words(line: &str) -> Vec<String> {
             (None, '"' | '\'') => quote = Some(c),
             (None, ' ') => words.push(String::new()),
             (Some(open), c) if c == open => quote = None,
-            (_, c) => words.last_mut().unwrap().push(c),
+            (_, c) => words.last_mut().expect("it began with one").push(c),
         }
     }
     words

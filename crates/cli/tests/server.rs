@@ -131,6 +131,24 @@ fn a_sending_that_fails_says_why() {
 }
 
 #[test]
+fn events_are_there_as_soon_as_they_are_piped_in() {
+    let server = TestServer::start(&[]);
+    let mut child = swiftwater(&["ingest", "--server", &server.url, "s"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"n\":1}\n").unwrap();
+    server.wait_for("/v1/streams", "\"events\":1,");
+    stdin.write_all(b"{\"n\":2}\n").unwrap();
+    server.wait_for("/v1/streams", "\"events\":2,");
+    drop(stdin);
+    let ran: common::Ran = child.wait_with_output().unwrap().into();
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), "2 events accepted\n"));
+}
+
+#[test]
 fn followed_files_are_sent_as_they_grow_and_rotate() {
     let server = TestServer::start(&[]);
     let directory = tempfile::tempdir().unwrap();

@@ -95,8 +95,10 @@ async fn send_all(
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    if let Some(patience) = args.retry {
-        client.connect_patiently(patience).await?;
+    // Whether anybody is there is known before the first event, which may be long in coming.
+    match args.retry {
+        Some(patience) => drop(client.connect_patiently(patience).await?),
+        None => drop(client.connect().await?),
     }
     let places: Vec<Place> = match args.files.as_slice() {
         [] => vec![Place::of(Path::new("-"))],

@@ -1,13 +1,14 @@
 //! One request with events, and its answer.
 
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context as TaskContext, Poll, ready},
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
@@ -20,7 +21,10 @@ use hyper::{
 };
 use serde::Deserialize;
 use swiftwater_event::Clock;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Sleep},
+};
 
 use super::{
     Summary,
@@ -36,6 +40,9 @@ use crate::{
 
 /// Blocks that wait between reading and sending.
 const BLOCKS_READ_AHEAD: usize = 2;
+
+/// How long an input may pause within one request.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The server's answer.
 #[derive(Debug, Default, Deserialize)]
@@ -151,9 +158,29 @@ pub(super) async fn file(
     };
     std::thread::Builder::new().name("read".to_owned()).spawn(reader).context("cannot start a thread")?;
     let name = place.name();
-    let request =
-        Request { client, stream: &args.stream, sample: args.sample, packing, name: &name, lines_before: 0 };
-    let sending = request.send(BlockBody(receiver).boxed(), summary);
+    let blocks = Arc::new(Mutex::new(receiver));
+    let sending = async {
+        let mut lines_before = 0;
+        let mut first = next_block(&blocks).await;
+        loop {
+            let body = BlockBody::new(first.take(), &blocks, packing);
+            let lines = Arc::clone(&body.lines);
+            let request = Request {
+                client,
+                stream: &args.stream,
+                sample: args.sample,
+                packing,
+                name: &name,
+                lines_before,
+            };
+            request.send(body.boxed(), summary).await?;
+            lines_before += lines.load(Ordering::Relaxed);
+            first = next_block(&blocks).await;
+            if first.is_none() {
+                return Ok(());
+            }
+        }
+    };
     let showing = async {
         loop {
             progress.set(counts.bytes.load(Ordering::Relaxed));
@@ -177,7 +204,7 @@ struct Counts {
     bytes: Arc<AtomicU64>,
     lines: AtomicU64,
     /// Why reading ended early.
-    failure: std::sync::Mutex<Option<io::Error>>,
+    failure: Mutex<Option<io::Error>>,
 }
 
 /// The reading side of a request.
@@ -239,8 +266,41 @@ impl Reading {
     }
 }
 
-/// Blocks as a request's body.
-struct BlockBody(mpsc::Receiver<io::Result<Bytes>>);
+/// Blocks as they are read, taken by one request after another.
+type SharedBlocks = Arc<Mutex<mpsc::Receiver<io::Result<Bytes>>>>;
+
+async fn next_block(blocks: &SharedBlocks) -> Option<io::Result<Bytes>> {
+    poll_fn(|context| poll_block(blocks, context)).await
+}
+
+fn poll_block(blocks: &SharedBlocks, context: &mut TaskContext<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    blocks.lock().unwrap_or_else(PoisonError::into_inner).poll_recv(context)
+}
+
+/// Blocks as a request's body. It ends where the input ends, or pauses for long: servers give up on bodies that do, and
+/// whoever sends a few events wants to know what became of them.
+struct BlockBody {
+    first: Option<io::Result<Bytes>>,
+    blocks: SharedBlocks,
+    /// Ends at the pause; none where the body cannot be cut.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// Whether an event may stand on both sides of a cut here.
+    within_line: bool,
+    /// Lines given so far.
+    lines: Arc<AtomicU64>,
+}
+
+impl BlockBody {
+    fn new(first: Option<io::Result<Bytes>>, blocks: &SharedBlocks, packing: Packing) -> BlockBody {
+        BlockBody {
+            first,
+            blocks: Arc::clone(blocks),
+            pause: (packing == Packing::None).then(|| Box::pin(tokio::time::sleep(PAUSE_MAX))),
+            within_line: false,
+            lines: Arc::default(),
+        }
+    }
+}
 
 impl HttpBody for BlockBody {
     type Data = Bytes;
@@ -250,6 +310,52 @@ impl HttpBody for BlockBody {
         mut self: Pin<&mut Self>,
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        Poll::Ready(ready!(self.0.poll_recv(context)).map(|block| block.map(Frame::data)))
+        let this = &mut *self;
+        let block = match this.first.take() {
+            Some(block) => Poll::Ready(Some(block)),
+            None => poll_block(&this.blocks, context),
+        };
+        match (block, &mut this.pause) {
+            (Poll::Ready(Some(Ok(block))), pause) => {
+                if let Some(pause) = pause {
+                    pause.as_mut().reset(Instant::now() + PAUSE_MAX);
+                    this.within_line = !block.ends_with(b"\n");
+                    let lines = memchr::memchr_iter(b'\n', &block).count() as u64;
+                    this.lines.fetch_add(lines, Ordering::Relaxed);
+                }
+                Poll::Ready(Some(Ok(Frame::data(block))))
+            }
+            (Poll::Ready(Some(Err(error))), _) => Poll::Ready(Some(Err(error))),
+            (Poll::Ready(None), _) => Poll::Ready(None),
+            (Poll::Pending, Some(pause)) if !this.within_line => pause.as_mut().poll(context).map(|()| None),
+            (Poll::Pending, _) => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_pause_ends_the_body_between_lines_only() {
+        let (sender, receiver) = mpsc::channel(4);
+        let blocks = Arc::new(Mutex::new(receiver));
+        let send = |block: &'static str| sender.try_send(Ok(Bytes::from_static(block.as_bytes()))).unwrap();
+        send("1\n2\n");
+        let mut body = BlockBody::new(None, &blocks, Packing::None);
+        assert!(body.frame().await.is_some());
+        assert!(body.frame().await.is_none());
+        assert_eq!(body.lines.load(Ordering::Relaxed), 2);
+
+        send("{");
+        let first = next_block(&blocks).await;
+        let mut body = BlockBody::new(first, &blocks, Packing::None);
+        assert!(body.frame().await.is_some());
+        let waiting = tokio::time::timeout(PAUSE_MAX * 3, body.frame()).await;
+        assert!(waiting.is_err(), "an event is not cut");
+        drop(sender);
+        assert!(body.frame().await.is_none());
+        assert!(next_block(&blocks).await.is_none());
     }
 }

@@ -9,6 +9,8 @@ use super::record::{Record, is_number, plain};
 
 /// Between two columns.
 const GAP: &str = "  ";
+/// After the last name, where columns are left out.
+const MORE: &str = "  …";
 /// No column is made narrower than this to fit the screen.
 const NARROWEST: usize = 6;
 /// Decimals of a fraction that people are shown.
@@ -102,7 +104,8 @@ impl Grid {
         let widths = self.widths(width_max);
         let names = self.columns.iter().map(|column| (column.name.as_str(), column.name.width()));
         let rules: Vec<_> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        [self.line(names, &widths), rules.join(GAP)]
+        let left_out = if widths.len() < self.columns.len() { MORE } else { "" };
+        [self.line(names, &widths) + left_out, rules.join(GAP)]
     }
 
     /// The rows, as lines without ends.
@@ -133,10 +136,18 @@ impl Grid {
         out
     }
 
-    /// Widths that fit: the widest columns give way first.
+    /// Widths that fit: the widest columns give way first, and then the last ones are left out.
     fn widths(&self, width_max: Option<usize>) -> Vec<usize> {
         let mut widths: Vec<_> = self.columns.iter().map(|column| column.width).collect();
-        let Some(width_max) = width_max else { return widths };
+        let Some(mut width_max) = width_max else { return widths };
+        let narrowest =
+            |widths: &[usize]| widths.iter().map(|width| GAP.len() + width.min(&NARROWEST)).sum::<usize>();
+        if narrowest(&widths) > width_max + GAP.len() {
+            width_max = width_max.saturating_sub(MORE.width());
+            while widths.len() > 1 && narrowest(&widths) > width_max + GAP.len() {
+                widths.pop();
+            }
+        }
         let gaps = GAP.len() * widths.len().saturating_sub(1);
         let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width_max);
         while over > 0 {
@@ -251,6 +262,14 @@ mod tests {
             Some(20),
             &["short  long", "─────  ─────────────", "abc    abcdefghijkl…"],
         );
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_left_out() {
+        let record = r#"{"one":"abcdefgh","two":"abcdefgh","three":"abcdefgh"}"#;
+        check(&[record], Some(20), &["one      two  …", "───────  ────────", "abcdef…  abcdefgh"]);
+        let fits = ["one     two     three", "──────  ──────  ──────", "abcde…  abcde…  abcde…"];
+        check(&[record], Some(22), &fits);
     }
 
     #[test]

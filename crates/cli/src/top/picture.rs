@@ -337,7 +337,7 @@ mod tests {
         assert!(find("http://x").contains("up 1 min 1 s"), "{}", lines[0]);
         assert!(lines[2].ends_with("p50 < 500 µs p99 < 1 ms"), "{}", lines[2]);
         assert!(find("flights").contains(" 641 "), "{lines:#?}");
-        let shard: Vec<_> = find("0 ").split_whitespace().map(str::to_owned).collect();
+        let shard: Vec<_> = find("0  ").split_whitespace().map(str::to_owned).collect();
         assert_eq!(shard, ["0", "5", "25.0%", "0.0%", "0.0%", "0.0%", "75.0%"]);
         assert!(find("a ").contains("50.0%") && find("a ").ends_with("SELECT *"), "{lines:#?}");
     }

@@ -1,6 +1,7 @@
 //! Runs the binary as people and scripts do: arguments, standard input, signals; answers what it wrote.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
