@@ -1,1 +1,77 @@
-fn main() {}
+//! End-to-end benchmarks: the whole engine from outside, with one table as the result.
+//!
+//! What is measured: throughput with standing queries ([`throughput`]), beside a plain JSON parser in the same run;
+//! latency over loopback HTTP ([`latency`]); memory ([`memory`]). Every answer is held against what the generator of the
+//! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
+//! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the machine's clock, and paces itself by sleeping"
+)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "its table is its output")]
+
+mod args;
+mod machine;
+mod table;
+
+mod data;
+mod throughput;
+
+mod child;
+mod run_baseline;
+mod run_engine;
+mod run_input;
+
+mod latency;
+mod memory;
+
+mod http;
+mod samples;
+mod server;
+
+use std::process::ExitCode;
+
+use args::{Args, Part};
+use table::Table;
+
+/// The one that the binary has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let done = match words.next().as_deref() {
+        Some(child::WORD) => child::run(&words.collect::<Vec<_>>()).map(|()| true),
+        Some(server::WORD) => server::run().map(|()| true),
+        _ => bench(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("swiftwater-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what is asked for and prints the table; whether all answers were right.
+fn bench() -> anyhow::Result<bool> {
+    let Some(args) = Args::parse(std::env::args().skip(1))? else {
+        print!("{}", args::HELP);
+        return Ok(true);
+    };
+    let about = machine::about();
+    let mut table = Table::default();
+    for (part, run) in [
+        (Part::Throughput, throughput::run as fn(&Args, &mut Table) -> anyhow::Result<()>),
+        (Part::Latency, latency::run),
+        (Part::Memory, memory::run),
+    ] {
+        if args.wants(part) {
+            run(&args, &mut table)?;
+        }
+    }
+    println!("{about}\n\n{table}");
+    Ok(table.answers_are_right())
+}

@@ -1,0 +1,151 @@
+//! What is to be measured, and how much of it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+/// What `--help` says.
+pub(crate) const HELP: &str = "\
+Usage: swiftwater-bench [OPTIONS]
+
+  --quick             few samples of little data, in under a minute: that answers are right
+  --only PART[,PART]  throughput, latency, memory
+  --gib N             size of the files of events (default 2.1, with --quick 0.25)
+  --rounds N          how often each point of throughput is run (default 3, with --quick 1)
+  --data DIR          where the files of events are for as long as they are needed (default: data beside the
+                      benchmark's sources when cargo runs it, else the directory for temporary files)
+  --block-kib N       bytes that are checked and appended at once (default 256)
+  --feeders N         threads that check and append (default: one per core)
+  --shards N          shards of the engine (default: one per core)
+  --pending-mib N     bytes that may wait for the shards (default: the engine's)
+";
+
+/// A part of the benchmarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Throughput,
+    Latency,
+    Memory,
+}
+
+/// The command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Args {
+    pub(crate) quick: bool,
+    only: Vec<Part>,
+    gib: Option<f64>,
+    rounds: Option<usize>,
+    data: Option<PathBuf>,
+    pub(crate) tuning: Tuning,
+}
+
+/// What can be tried out; 0: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Tuning {
+    pub(crate) block_kib: usize,
+    pub(crate) feeders: usize,
+    pub(crate) shards: usize,
+    pub(crate) pending_mib: usize,
+}
+
+impl Args {
+    /// Reads the command line; `None` if help is wanted.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> anyhow::Result<Option<Args>> {
+        let mut args = Args {
+            quick: false,
+            only: Vec::new(),
+            gib: None,
+            rounds: None,
+            data: None,
+            tuning: Tuning::default(),
+        };
+        let mut words = words;
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("`{word}` needs a value"));
+            match word.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--quick" => args.quick = true,
+                "--only" => {
+                    for part in value()?.split(',') {
+                        args.only.push(match part {
+                            "throughput" => Part::Throughput,
+                            "latency" => Part::Latency,
+                            "memory" => Part::Memory,
+                            _ => bail!("no part `{part}`; parts are: throughput, latency, memory"),
+                        });
+                    }
+                }
+                "--gib" => {
+                    let gib: f64 = value()?.parse().context("`--gib` is a number")?;
+                    if !(gib > 0.0 && gib <= 1024.0) {
+                        bail!("`--gib` is above 0 and at most 1024");
+                    }
+                    args.gib = Some(gib);
+                }
+                "--rounds" => args.rounds = Some(number(&word, &value()?)?),
+                "--data" => args.data = Some(value()?.into()),
+                "--block-kib" => args.tuning.block_kib = number(&word, &value()?)?,
+                "--feeders" => args.tuning.feeders = number(&word, &value()?)?,
+                "--shards" => args.tuning.shards = number(&word, &value()?)?,
+                "--pending-mib" => args.tuning.pending_mib = number(&word, &value()?)?,
+                _ => bail!("no option `{word}`; --help names them"),
+            }
+        }
+        Ok(Some(args))
+    }
+
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// The least size of a file of events, in bytes.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let gib = self.gib.unwrap_or(if self.quick { 0.25 } else { 2.1 });
+        (gib * f64::from(1 << 30)) as u64
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// Samples of each latency.
+    pub(crate) fn samples(&self) -> usize {
+        if self.quick { 200 } else { 3000 }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        let beside_sources = || Some(PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).join("data"));
+        self.data.clone().or_else(beside_sources).unwrap_or_else(std::env::temp_dir)
+    }
+}
+
+fn number(option: &str, text: &str) -> anyhow::Result<usize> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => bail!("`{option}` is a whole number above 0, not `{text}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> anyhow::Result<Option<Args>> {
+        Args::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_are_read() {
+        let args = parse("--quick --only latency,memory --gib 0.5").unwrap().unwrap();
+        assert!(args.wants(Part::Memory) && !args.wants(Part::Throughput));
+        assert_eq!((args.file_bytes(), args.rounds()), (1 << 29, 1));
+        assert!(parse("--help").unwrap().is_none());
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for line in ["--fast", "--only speed", "--gib", "--gib 0", "--rounds 0", "--shards two"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

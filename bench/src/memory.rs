@@ -1,0 +1,64 @@
+//! Memory of a server: at rest, and for each query that stands without a reader.
+
+use std::{thread, time::Duration};
+
+use anyhow::Context;
+use swiftwater_testkit::published::PublishedEvents;
+
+use crate::{
+    args::Args,
+    http::Client,
+    machine,
+    server::Running,
+    table::{Row, Table, Verdict, grouped},
+};
+
+const QUERIES: usize = 10_000;
+const AT_REST_MIB_MAX: f64 = 60.0;
+const QUERY_BYTES_MAX: u64 = 4096;
+/// What an allocator gives back, it gives back by then.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Measures both and adds their rows.
+pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
+    let queries = if args.quick { QUERIES / 5 } else { QUERIES };
+    let server = Running::start()?;
+    let mut client = Client::connect(server.address)?;
+    // Whatever the first request and the first query bring with them is no query's own.
+    let asked = PublishedEvents::new(7, queries + 1, 0.0).queries_over("memory");
+    thread::sleep(SETTLED);
+    let idle = machine::memory(&server.process()).resident;
+    let idle_mib = idle as f64 / f64::from(1 << 20);
+    table.push(Row {
+        what: "memory at rest".to_owned(),
+        figure: format!("{idle_mib:.1} MiB"),
+        conditions: format!("{}, serving nothing, resident", server.what),
+        needed: "< 60 MB".to_owned(),
+        verdict: Verdict::of(idle_mib * 1.048_576 < AT_REST_MIB_MAX),
+    });
+
+    let detach = |client: &mut Client, query: &String| {
+        let answer = client.post("/v1/queries?detach=true", "application/json", query.as_bytes());
+        answer.with_context(|| format!("`{query}` was refused"))
+    };
+    detach(&mut client, &asked[queries])?;
+    let before = machine::memory(&server.process()).resident;
+    for query in &asked[..queries] {
+        detach(&mut client, query)?;
+    }
+    thread::sleep(SETTLED);
+    let after = machine::memory(&server.process()).resident;
+    let each = after.saturating_sub(before) / queries as u64;
+    table.push(Row {
+        what: "memory of a standing query".to_owned(),
+        figure: format!("{} bytes", grouped(each)),
+        conditions: format!(
+            "{} detached queries `… WHERE sNN = '…'`, all different, over {}: resident memory before and after",
+            grouped(queries as u64),
+            server.what
+        ),
+        needed: "< 4 KiB".to_owned(),
+        verdict: Verdict::of(each < QUERY_BYTES_MAX),
+    });
+    Ok(())
+}
