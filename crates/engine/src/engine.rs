@@ -137,9 +137,15 @@ impl Engine {
         self.put(stream, batch, &options)
     }
 
-    fn put(&self, name: &StreamName, batch: EventBatch, options: &AppendOptions) -> Result<Position, EngineError> {
+    fn put(
+        &self,
+        name: &StreamName,
+        batch: EventBatch,
+        options: &AppendOptions,
+    ) -> Result<Position, EngineError> {
         let shared = &self.shared;
-        let position = |offset| Position { source: name.as_str().into(), partition: 0, offset: Offset(offset) };
+        let position =
+            |offset| Position { source: name.as_str().into(), partition: 0, offset: Offset(offset) };
         if batch.is_empty() {
             let Some(stream) = shared.find_stream(name) else { return Ok(position(0)) };
             stream.count_rejected(options.rejected);
@@ -185,8 +191,12 @@ impl Engine {
         let now = shared.clock.now();
         let statement = self.parse(text, options)?;
         let query = Arc::new(compile(statement)?);
-        let stream_name =
-            query.plan.stream.clone().or_else(|| config.default_stream.clone()).ok_or(EngineError::NoDefaultStream)?;
+        let stream_name = query
+            .plan
+            .stream
+            .clone()
+            .or_else(|| config.default_stream.clone())
+            .ok_or(EngineError::NoDefaultStream)?;
         {
             let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
             if queries.len() >= config.queries_max {
@@ -253,6 +263,7 @@ impl Engine {
                 shard_bytes: 0,
                 accounted_bytes: 0,
                 is_ending: false,
+                is_leaving: false,
                 is_finished: false,
                 due: None,
             };
@@ -278,7 +289,12 @@ impl Engine {
     }
 
     /// The plan of a query as text, for `EXPLAIN` (with or without that word before it).
-    pub fn explain(&self, _principal: &Principal, text: &str, options: &SubmitOptions) -> Result<String, EngineError> {
+    pub fn explain(
+        &self,
+        _principal: &Principal,
+        text: &str,
+        options: &SubmitOptions,
+    ) -> Result<String, EngineError> {
         Ok(explain(&compile(self.parse(text, options)?)?))
     }
 
@@ -316,7 +332,12 @@ impl Engine {
     }
 
     /// Ends a query: its reader gets a last emit, with the reason. A detached one that has ended is forgotten.
-    pub fn end_query(&self, _principal: &Principal, id: &QueryId, reason: EndReason) -> Result<(), EngineError> {
+    pub fn end_query(
+        &self,
+        _principal: &Principal,
+        id: &QueryId,
+        reason: EndReason,
+    ) -> Result<(), EngineError> {
         if self.shared.end(id, reason) || self.shared.forget(id) {
             Ok(())
         } else {

@@ -67,9 +67,9 @@ impl EngineError {
     /// What to do, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         match self {
-            EngineError::NoDefaultStream => {
-                Some("Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned())
-            }
+            EngineError::NoDefaultStream => Some(
+                "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
+            ),
             EngineError::Limit { setting, .. } => Some(format!("The limit is the setting `{setting}`.")),
             _ => None,
         }

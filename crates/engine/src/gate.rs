@@ -25,7 +25,12 @@ pub(crate) struct Closed;
 
 impl Gate {
     pub(crate) fn new(max: usize) -> Gate {
-        Gate { max: max.max(1), state: Mutex::default(), for_threads: Condvar::new(), for_tasks: Notify::new() }
+        Gate {
+            max: max.max(1),
+            state: Mutex::default(),
+            for_threads: Condvar::new(),
+            for_tasks: Notify::new(),
+        }
     }
 
     pub(crate) fn used_and_max(&self) -> (u64, u64) {

@@ -12,7 +12,8 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 pub(crate) fn query_id(now: Millis, number: u64, secret: &RandomState) -> QueryId {
     let random = u128::from(secret.hash_one(number)) << 64 | u128::from(secret.hash_one((number, "low")));
     let bits = (now as u128 & ((1 << 48) - 1)) << 80 | random & ((1 << 80) - 1);
-    let text: String = (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (digit * 5)) as usize & 31])).collect();
+    let text: String =
+        (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (digit * 5)) as usize & 31])).collect();
     QueryId(text.into())
 }
 

@@ -153,9 +153,16 @@ struct FeedState {
 
 enum Rest {
     /// Cut into blocks from this byte on.
-    Blocks { bytes: Bytes, at: usize },
+    Blocks {
+        bytes: Bytes,
+        at: usize,
+    },
     /// Split event by event.
-    Pieces { from: PieceSource, checker: Box<Checker>, events: u64 },
+    Pieces {
+        from: PieceSource,
+        checker: Box<Checker>,
+        events: u64,
+    },
     Nothing,
 }
 
@@ -376,7 +383,12 @@ impl Worker<'_> {
         };
         let Checked { batch, rejected, rejections } = checked;
         let read_micros = self.clock.now_micros();
-        let batch = batch.with_meta(EventMeta { arrival: self.started, sent_micros: 0, read_micros, first: Offset(0) });
+        let batch = batch.with_meta(EventMeta {
+            arrival: self.started,
+            sent_micros: 0,
+            read_micros,
+            first: Offset(0),
+        });
         let arrivals = times.map_or_else(Vec::new, |times| times.of(&batch));
         let latest = arrivals.last().copied().unwrap_or(self.started);
         let mut steps = Vec::new();
@@ -389,7 +401,8 @@ impl Worker<'_> {
             nanos: &nanos,
         };
         shard.step(self.index, &input, &mut steps);
-        let groups = if has_windows && !arrivals.is_empty() { shard.flush(QUERY, u64::MAX) } else { Vec::new() };
+        let groups =
+            if has_windows && !arrivals.is_empty() { shard.flush(QUERY, u64::MAX) } else { Vec::new() };
         Made {
             number,
             accepted: batch.len() as u64,
@@ -494,6 +507,7 @@ impl<'m> Merger<'m> {
             shard_bytes: 0,
             accounted_bytes: 0,
             is_ending: false,
+            is_leaving: false,
             is_finished: false,
             due: None,
         };
@@ -575,7 +589,8 @@ impl<'m> Merger<'m> {
         made: Made,
         on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
     ) -> ControlFlow<EndReason> {
-        let described = self.options.check.rejections_described_max.saturating_sub(self.summary.rejections.len());
+        let described =
+            self.options.check.rejections_described_max.saturating_sub(self.summary.rejections.len());
         let first_line = if self.lines == 0 { 1 } else { 2 };
         self.summary.rejections.extend(made.rejections.into_iter().take(described).map(|mut rejection| {
             if made.lines.is_some() {
@@ -624,7 +639,12 @@ impl<'m> Merger<'m> {
         EmitContext {
             config: self.config,
             totals: self.totals,
-            stream: StreamMeta { name: input_name(), position: self.summary.accepted, lag_ms: 0, sample: None },
+            stream: StreamMeta {
+                name: input_name(),
+                position: self.summary.accepted,
+                lag_ms: 0,
+                sample: None,
+            },
             stream_exists: true,
             now: now_micros.div_euclid(1000),
             now_micros,

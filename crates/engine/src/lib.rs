@@ -16,7 +16,9 @@ mod shared;
 mod stream;
 
 pub use config::{EngineConfig, SlowReader};
-pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta};
+pub use emit::{
+    Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta,
+};
 pub use engine::{AppendOptions, Engine, Principal, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};

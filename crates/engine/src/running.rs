@@ -9,7 +9,8 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::{Collector, QueryNumber, QueryStep, ResultSet};
 
 use crate::{
-    Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
+    Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
+    WindowMeta,
     mailbox::{Delivery, Mailbox},
 };
 
@@ -45,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) accounted_bytes: u64,
     /// Its end was asked for, so that it is not asked for again.
     pub(crate) is_ending: bool,
+    /// It is being taken out of the stream.
+    pub(crate) is_leaving: bool,
     /// Its last emit was made.
     pub(crate) is_finished: bool,
     /// Its place in the stream's agenda.
@@ -77,7 +80,13 @@ pub(crate) struct EmitContext<'e> {
 
 impl Running {
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
-    pub(crate) fn take_step(&mut self, step: QueryStep, first: u64, out: &mut Vec<ResultSet>, now_micros: i64) {
+    pub(crate) fn take_step(
+        &mut self,
+        step: QueryStep,
+        first: u64,
+        out: &mut Vec<ResultSet>,
+        now_micros: i64,
+    ) {
         self.cost.candidates += step.candidates;
         self.cost.residual_tests += step.residual_tests;
         self.cost.matches += step.matches;
@@ -133,7 +142,8 @@ impl Running {
                 }
                 Delivery::CutOff => {
                     must_end = Some(EndReason::Failed(
-                        "the reader is slower than the answers (`engine.slow_reader` is `cut_off`)".to_owned(),
+                        "the reader is slower than the answers (`engine.slow_reader` is `cut_off`)"
+                            .to_owned(),
                     ));
                     break;
                 }
@@ -142,7 +152,12 @@ impl Running {
         must_end.filter(|_| !std::mem::replace(&mut self.is_ending, true))
     }
 
-    pub(crate) fn emit(&mut self, result: ResultSet, finished: Option<EndReason>, context: &EmitContext<'_>) -> Emit {
+    pub(crate) fn emit(
+        &mut self,
+        result: ResultSet,
+        finished: Option<EndReason>,
+        context: &EmitContext<'_>,
+    ) -> Emit {
         self.emits += 1;
         self.records += result.count;
         self.counts.expression_errors += result.expression_errors;

@@ -307,7 +307,8 @@ impl Shared {
                 }
             }
         }
-        let mut ended: Vec<(QueryId, EndReason)> = over.into_iter().map(|id| (id, EndReason::Duration)).collect();
+        let mut ended: Vec<(QueryId, EndReason)> =
+            over.into_iter().map(|id| (id, EndReason::Duration)).collect();
         {
             let mut merge = lock(&stream.merge);
             let merge = &mut *merge;
@@ -346,9 +347,13 @@ impl Shared {
         let number = handle.number;
         {
             let _change = lock(&stream.change);
-            if !lock(&stream.merge).running.contains_key(&number) {
+            let mut merge = lock(&stream.merge);
+            // Whoever comes second finds that somebody else is ending it.
+            let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving) else {
                 return false;
-            }
+            };
+            running.is_leaving = true;
+            drop(merge);
             stream.set_index(stream.index().without(number));
         }
         let mut left = Vec::new();
@@ -433,7 +438,11 @@ impl Shared {
     pub(crate) fn status(&self, handle: &QueryHandle) -> Option<crate::QueryStatus> {
         if let Some((_, status)) = lock(&self.kept).get(&handle.meta.id) {
             let attached = handle.mailbox.is_attached();
-            return Some(crate::QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
+            return Some(crate::QueryStatus {
+                attached,
+                dropped: handle.mailbox.dropped(),
+                ..status.clone()
+            });
         }
         let stream = self.find_stream(&handle.stream)?;
         let merge = lock(&stream.merge);
@@ -496,8 +505,11 @@ impl Shared {
     }
 
     fn forget_what_was_kept_long_enough(&self, now: Millis) {
-        let over: Vec<QueryId> =
-            lock(&self.kept).iter().filter(|(_, (until, _))| *until <= now).map(|(id, _)| id.clone()).collect();
+        let over: Vec<QueryId> = lock(&self.kept)
+            .iter()
+            .filter(|(_, (until, _))| *until <= now)
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in over {
             self.forget(&id);
         }

@@ -105,8 +105,8 @@ pub struct ShardStatus {
 
 /// Upper bounds, in microseconds, of the read-to-match histogram; a last bucket holds what is above.
 pub const LATENCY_BOUNDS_MICROS: [u64; 16] = [
-    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
-    5_000_000,
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000,
 ];
 
 /// All numbers at one moment.

@@ -155,7 +155,12 @@ impl Stream {
         intake.next_offset += batch.len() as u64;
         intake.bytes += batch.event_bytes() as u64;
         intake.waiting_bytes += batch.bytes().len();
-        intake.waiting.push_back(batch.with_meta(EventMeta { arrival, sent_micros, read_micros: now_micros, first }));
+        intake.waiting.push_back(batch.with_meta(EventMeta {
+            arrival,
+            sent_micros,
+            read_micros: now_micros,
+            first,
+        }));
         (intake.next_offset, !std::mem::replace(&mut intake.is_queued, true))
     }
 
@@ -203,8 +208,13 @@ impl Stream {
         let batch = if batches.len() == 1 {
             batches.swap_remove(0)
         } else {
-            if batches.first().map(|batch| batch.meta().arrival) != batches.last().map(|batch| batch.meta().arrival) {
-                arrivals = batches.iter().flat_map(|batch| std::iter::repeat_n(batch.meta().arrival, batch.len())).collect();
+            if batches.first().map(|batch| batch.meta().arrival)
+                != batches.last().map(|batch| batch.meta().arrival)
+            {
+                arrivals = batches
+                    .iter()
+                    .flat_map(|batch| std::iter::repeat_n(batch.meta().arrival, batch.len()))
+                    .collect();
             }
             // With nobody asking, nothing is read: no need to copy.
             if index.is_empty() {

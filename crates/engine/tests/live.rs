@@ -84,8 +84,8 @@ fn raw_matches_come_one_by_one_and_limit_ends() {
 #[test]
 fn windows_hold_what_arrived_in_them() {
     let bench = Bench::new();
-    let mut query =
-        bench.submit("SELECT k, COUNT(*) AS n FROM STREAM(2500, TIME) GROUP BY k WINDOWING TUMBLING(1000, TIME)");
+    let mut query = bench
+        .submit("SELECT k, COUNT(*) AS n FROM STREAM(2500, TIME) GROUP BY k WINDOWING TUMBLING(1000, TIME)");
     bench.send("{\"k\":1}\n{\"k\":2}\n{\"k\":1}");
     bench.drained();
     bench.clock.advance_ms(999);
@@ -274,7 +274,8 @@ fn slow_readers_are_cut_off_where_so_set() {
 
 #[test]
 fn state_has_a_limit() {
-    let bench = Bench::with(EngineConfig { shards: 2, query_state_bytes_max: 100_000, ..EngineConfig::default() });
+    let bench =
+        Bench::with(EngineConfig { shards: 2, query_state_bytes_max: 100_000, ..EngineConfig::default() });
     let mut query = bench.submit("SELECT a, COUNT(*) FROM STREAM() GROUP BY a");
     for part in 0..100 {
         let events: String = (0..100).map(|a| format!("{{\"a\":\"value {part} {a}\"}}\n")).collect();

@@ -48,14 +48,16 @@ fn answer(source: InputSource, query: &str, shards: usize) -> Vec<Map<String, Js
         }
         ControlFlow::Continue(())
     };
-    let summary = run_input(source, query, &options(shards), Arc::new(SystemClock::new()), &mut |_| {}, &mut take)
-        .unwrap_or_else(|error| panic!("{query}: {error}"));
+    let summary =
+        run_input(source, query, &options(shards), Arc::new(SystemClock::new()), &mut |_| {}, &mut take)
+            .unwrap_or_else(|error| panic!("{query}: {error}"));
     assert_eq!(summary.rejected, 0);
     records
 }
 
 fn check(query: &str, events: &[String], shards: usize, step: usize) -> Result<(), String> {
-    let plan = parse(query, &ParseOptions::new(Dialect::Native, 0)).map_err(|errors| format!("{query}: {errors}"))?;
+    let plan = parse(query, &ParseOptions::new(Dialect::Native, 0))
+        .map_err(|errors| format!("{query}: {errors}"))?;
     let Ok(expected) = oracle::answer(&plan.query, &oracle::read(events)) else { return Ok(()) };
     let text: Vec<u8> = events.iter().flat_map(|event| event.bytes().chain([b'\n'])).collect();
     let whole = answer(InputSource::Bytes(Bytes::from(text.clone())), query, shards);

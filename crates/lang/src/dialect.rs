@@ -86,6 +86,11 @@ impl Dialect {
         self == Dialect::Bullet
     }
 
+    /// A type hint says what a path is wanted as, rather than only what its use is checked against.
+    pub fn hints_convert(self) -> bool {
+        self == Dialect::Native
+    }
+
     /// Names of output columns match whatever their letter case if that is unique, rather than exactly.
     pub fn folds_names(self) -> bool {
         self == Dialect::Native

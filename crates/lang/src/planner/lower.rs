@@ -364,6 +364,12 @@ impl Planner<'_> {
         let mut field = name.text.clone();
         let mut ty = Type::Any;
         if let Some(root) = root {
+            if !self.dialect.hints_convert() {
+                let declared = self.options.schema.and_then(|schema| schema.field(&name.text));
+                let wanted = declared.cloned().unwrap_or(Type::Any);
+                let expr = Expr::Path { path: Path::field(field), ty: wanted };
+                return Some(Typed { expr, ty: root.clone().into() });
+            }
             ty = root.clone();
         } else if let Some(schema) = self.options.schema {
             match self.schema_field(name) {
@@ -419,9 +425,15 @@ impl Planner<'_> {
                 ));
             }
         };
-        let ty = inner.clone().into();
+        let ty = inner.into();
         let expr = match base.expr {
-            Expr::Path { path, .. } => Expr::Path { path: path.then(step), ty: inner },
+            Expr::Path { path, ty: wanted } => {
+                let wanted = match (wanted, &step) {
+                    (Type::Map(inner), Step::Key(_)) | (Type::List(inner), Step::Index(_)) => *inner,
+                    _ => Type::Any,
+                };
+                Expr::Path { path: path.then(step), ty: wanted }
+            }
             other => {
                 let step = match step {
                     Step::Key(key) => Literal::String(key),

@@ -10,12 +10,18 @@ use crate::standing::CompiledColumn;
 pub(crate) struct RecordWriter<'q> {
     columns: &'q [CompiledColumn],
     omits_null: bool,
+    omits_errors: bool,
 }
 
 impl<'q> RecordWriter<'q> {
     /// `nulls_are_shown`: aggregates that have no value are written as null in every dialect.
-    pub(crate) fn new(columns: &'q [CompiledColumn], dialect: Dialect, nulls_are_shown: bool) -> RecordWriter<'q> {
-        RecordWriter { columns, omits_null: dialect.omits_null_columns() && !nulls_are_shown }
+    pub(crate) fn new(
+        columns: &'q [CompiledColumn],
+        dialect: Dialect,
+        nulls_are_shown: bool,
+    ) -> RecordWriter<'q> {
+        let omits_errors = dialect.omits_null_columns();
+        RecordWriter { columns, omits_null: omits_errors && !nulls_are_shown, omits_errors }
     }
 
     /// One record of the columns alone; `values[c][row]` is column c's.
@@ -43,7 +49,11 @@ impl<'q> RecordWriter<'q> {
         out.push(b'{');
         let mut is_first = true;
         for (name, value) in event_fields(std::str::from_utf8(event).unwrap_or_default(), arena) {
-            let replaced = self.columns.iter().any(|column| &*column.name == name);
+            // Where null columns are omitted, they do not replace a field of the event either.
+            let replaced = self.columns.iter().zip(values).any(|(column, values)| {
+                &*column.name == name
+                    && !(self.omits_null && matches!(values[row], Value::Null | Value::Error))
+            });
             let left_out = star.without.iter().any(|other| **other == *name);
             let omitted = self.omits_null && value == "null";
             if replaced || left_out || omitted {
@@ -64,7 +74,12 @@ impl<'q> RecordWriter<'q> {
         for (column, values) in self.columns.iter().zip(values) {
             let value = &values[row];
             // What cannot be had has no text in any dialect: it is left out where nulls are, and is null elsewhere.
-            if self.omits_null && matches!(value, Value::Null | Value::Error) {
+            let omitted = match value {
+                Value::Null => self.omits_null,
+                Value::Error => self.omits_errors,
+                _ => false,
+            };
+            if omitted {
                 continue;
             }
             separate(&mut is_first, out);
