@@ -96,6 +96,9 @@ fn rejected_events_are_told_with_file_line_and_column() {
     assert_eq!(run(&[&args[..], &["--allow-rejected"]].concat()).code, Some(0));
     // Nothing good in it is no failure of the sending.
     assert_eq!(server.ingest("s", "x\n").code, Some(1));
+    let server = TestServer::start(&["--server.event-bytes-max", "64"]);
+    let ran = server.ingest("s", &format!("{{\"a\":\"{}\"}}\n", "x".repeat(100)));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
 }
 
 #[test]

@@ -62,7 +62,7 @@ struct Answer {
 impl Answer {
     /// Whether the whole body was looked at, and no event in it was good.
     fn rejected_all(&self) -> bool {
-        self.kind.ends_with(":events-rejected") || self.setting == "event_bytes_max"
+        self.kind.ends_with(":events-rejected") || self.setting == "server.event_bytes_max"
     }
 }
 

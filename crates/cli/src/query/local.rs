@@ -175,7 +175,8 @@ fn refused(error: EngineError) -> Failure {
     let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
     let hint = match &error {
         EngineError::Limit { setting, .. } => {
-            format!("\nThe limit is SWIFTWATER_ENGINE__{} in the environment.", setting.to_uppercase())
+            let variable = setting.replace('.', "__").to_uppercase();
+            format!("\nThe limit is SWIFTWATER_{variable} in the environment.")
         }
         _ => error.hint().map_or_else(String::new, |hint| format!("\n{hint}")),
     };

@@ -42,7 +42,8 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
             )
             .into());
         }
-        let code = if status == StatusCode::BAD_REQUEST { WRONG_QUERY } else { 1 };
+        let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE);
+        let code = if wrong { WRONG_QUERY } else { 1 };
         return Err(Failure::coded(code, anyhow::anyhow!("{}", problem.text(Some(text)))));
     }
     if args.detach {
