@@ -27,7 +27,7 @@ use swiftwater_live::{
 
 use crate::{
     Counts, Emit, EndReason, EngineConfig, EngineError, QueryCost, QueryMeta, StreamMeta,
-    engine::{compile, dialect_name, with_shards},
+    engine::{compile, dialect_name, spawn, with_shards},
     id::query_id,
     mailbox::Mailbox,
     running::{EmitContext, QueryHandle, Running, Totals},
@@ -114,37 +114,52 @@ pub fn run_input(
     let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
     let query = Arc::new(compile(statement)?);
     let index = Index::default().with(QUERY, &query);
-    let feed = Feed::new(source, options, config.shards);
+    let may_block = matches!(source, InputSource::Reader(_));
+    let feed = Arc::new(Feed::new(source, options, config.shards));
     let totals = Totals::default();
     let (results, inbox) = mpsc::sync_channel(config.shards * 2);
-    let worker = Worker { query: &query, index: &index, options, feed: &feed, clock: &*clock, started };
-    std::thread::scope(|scope| {
-        for _ in 0..config.shards {
-            let results = results.clone();
-            let worker = &worker;
-            scope.spawn(move || worker.run(&results));
+    let worker = Arc::new(Worker {
+        query: Arc::clone(&query),
+        index,
+        options: options.clone(),
+        feed: Arc::clone(&feed),
+        clock: Arc::clone(&clock),
+        started,
+    });
+    let threads: Vec<_> = (0..config.shards)
+        .map(|number| {
+            let (worker, results) = (Arc::clone(&worker), results.clone());
+            spawn(&format!("input-{number}"), move || worker.run(&results))
+        })
+        .collect();
+    drop(results);
+    let mut merger = Merger::new(query, options, &config, &totals, &*clock, started);
+    let outcome = merger.run(&feed, &inbox, on_progress, on_emit);
+    feed.stop();
+    // Workers that wait for room in the channel must see that nobody reads it any more.
+    drop(inbox);
+    // One that waits for a reader's next bytes is left to find out when they come: that may be never.
+    if !may_block {
+        for thread in threads {
+            let _ = thread.join();
         }
-        drop(results);
-        let mut merger = Merger::new(Arc::clone(&query), options, &config, &totals, &*clock, started);
-        let outcome = merger.run(&feed, &inbox, on_progress, on_emit);
-        feed.stop();
-        // Workers that wait for room in the channel must see that nobody reads it any more.
-        drop(inbox);
-        outcome
-    })
+    }
+    outcome
 }
 
 /// Hands out pieces of the input, in order.
 struct Feed {
     check: CheckLimits,
     ahead_max: u64,
-    state: Mutex<FeedState>,
+    /// What is left, and the number of the next piece. Held while reading, which may take for ever: who deals with
+    /// pieces never takes it.
+    rest: Mutex<(Rest, u64)>,
+    flow: Mutex<Flow>,
     changed: Condvar,
 }
 
-struct FeedState {
-    rest: Rest,
-    next: u64,
+#[derive(Default)]
+struct Flow {
     /// Pieces that are wholly dealt with.
     done: u64,
     is_stopped: bool,
@@ -191,44 +206,46 @@ impl Feed {
             }
             InputSource::Bytes(bytes) => Rest::Blocks { bytes, at: 0 },
         };
-        let state = FeedState { rest, next: 0, done: 0, is_stopped: false, error: None };
         Feed {
             check: options.check,
             ahead_max: BLOCKS_AHEAD * shards as u64,
-            state: Mutex::new(state),
+            rest: Mutex::new((rest, 0)),
+            flow: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
     /// The next piece and its number.
     fn take(&self) -> Option<(u64, Piece)> {
-        let mut state = lock(&self.state);
-        while !state.is_stopped && state.next >= state.done + self.ahead_max {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut rest = lock(&self.rest);
+        let (rest, next) = &mut *rest;
+        let mut flow = lock(&self.flow);
+        while !flow.is_stopped && *next >= flow.done + self.ahead_max {
+            flow = self.changed.wait(flow).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.is_stopped {
+        if flow.is_stopped {
             return None;
         }
-        let piece = match state.rest.next(&self.check) {
+        drop(flow);
+        let piece = match rest.next(&self.check) {
             Ok(piece) => piece?,
             Err(error) => {
-                state.error = Some(error);
-                state.rest = Rest::Nothing;
+                lock(&self.flow).error = Some(error);
+                *rest = Rest::Nothing;
                 return None;
             }
         };
-        let number = state.next;
-        state.next += 1;
-        Some((number, piece))
+        *next += 1;
+        Some((*next - 1, piece))
     }
 
     fn done(&self) {
-        lock(&self.state).done += 1;
+        lock(&self.flow).done += 1;
         self.changed.notify_all();
     }
 
     fn stop(&self) {
-        lock(&self.state).is_stopped = true;
+        lock(&self.flow).is_stopped = true;
         self.changed.notify_all();
     }
 }
@@ -330,16 +347,16 @@ enum Message {
     Left(Vec<(u64, Groups)>),
 }
 
-struct Worker<'w> {
-    query: &'w StandingQuery,
-    index: &'w Index,
-    options: &'w InputOptions,
-    feed: &'w Feed,
-    clock: &'w dyn Clock,
+struct Worker {
+    query: Arc<StandingQuery>,
+    index: Index,
+    options: InputOptions,
+    feed: Arc<Feed>,
+    clock: Arc<dyn Clock>,
     started: Millis,
 }
 
-impl Worker<'_> {
+impl Worker {
     fn run(&self, results: &SyncSender<Message>) {
         let mut shard = Shard::default();
         let grid = self.query.window_ms().map(|every_ms| self.grid(every_ms));
@@ -375,7 +392,7 @@ impl Worker<'_> {
                 // Only the first block can begin with a byte order mark, and only it begins at line 1: the others are
                 // counted from 2, and the merger knows.
                 let first_line = if at == 0 { 1 } else { 2 };
-                let lines = memchr_count(&block);
+                let lines = newlines(&block);
                 let size = block.len() as u64;
                 (check_block(block, &self.options.check, first_line), Place::Byte(at), size, Some(lines))
             }
@@ -390,7 +407,8 @@ impl Worker<'_> {
             first: Offset(0),
         });
         let arrivals = times.map_or_else(Vec::new, |times| times.of(&batch));
-        let latest = arrivals.last().copied().unwrap_or(self.started);
+        let nothing = if self.options.time_field.is_some() { Millis::MIN } else { self.started };
+        let latest = arrivals.last().copied().unwrap_or(nothing);
         let mut steps = Vec::new();
         let nanos = || self.clock.monotonic_nanos();
         let input = StepInput {
@@ -400,7 +418,7 @@ impl Worker<'_> {
             now_micros: self.clock.now_micros(),
             nanos: &nanos,
         };
-        shard.step(self.index, &input, &mut steps);
+        shard.step(&self.index, &input, &mut steps);
         let groups =
             if has_windows && !arrivals.is_empty() { shard.flush(QUERY, u64::MAX) } else { Vec::new() };
         Made {
@@ -417,7 +435,7 @@ impl Worker<'_> {
     }
 }
 
-fn memchr_count(block: &[u8]) -> u64 {
+fn newlines(block: &[u8]) -> u64 {
     block.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
@@ -554,7 +572,7 @@ impl<'m> Merger<'m> {
                 }
             }
         }
-        if let Some(error) = lock(&feed.state).error.take() {
+        if let Some(error) = lock(&feed.flow).error.take() {
             return Err(error.into());
         }
         if ending == Some(EndReason::Client) {
