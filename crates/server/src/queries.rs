@@ -3,7 +3,8 @@
 //! A query comes as `text/plain` (also without a type, or with the one that `curl -d` sends) or as JSON
 //! `{"query": "…", "parameters": []}`. Its answer's form is chosen by `Accept` ([`crate::accept`]); who accepts
 //! anything gets NDJSON. `application/json` is one answer at the end, so an endless query asked that way answers when
-//! it is ended. `detach` lets the query stand without a reader; its results are fetched at `/results`.
+//! it is ended. `detach` lets the query stand without a reader; its results are fetched at `/results`. `dialect=bullet`
+//! takes it by Bullet's rules.
 
 use std::sync::Arc;
 
@@ -14,11 +15,12 @@ use axum::{
 };
 use serde_json::{Value, json};
 use swiftwater_engine::{EndReason, Principal, QueryId, SubmitOptions};
+use swiftwater_lang::Dialect;
 
 use crate::{
     accept::{self, Form, prefers},
     body::{Encoding, Pieces, heavy, unsupported},
-    parameters::{Parameters, cut},
+    parameters::{Parameters, bad, cut},
     problem::Problem,
     results,
     routes::{Name, name},
@@ -35,9 +37,18 @@ const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
 pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let parameters = Parameters::parse(parts.uri.query(), &["detach", "times"])?;
+    let parameters = Parameters::parse(parts.uri.query(), &["detach", "dialect", "times"])?;
     let detach = parameters.flag("detach")?;
     let times = parameters.flag("times")?;
+    let dialect = match parameters.get("dialect") {
+        None | Some("native") => Dialect::Native,
+        Some("bullet") => Dialect::Bullet,
+        Some(other) => {
+            return Err(
+                bad(format!("there is no dialect `{}`", cut(other))).hint("Dialects are: native, bullet.")
+            );
+        }
+    };
     let media = Media::of(&parts.headers)?;
 
     let text_bytes_max = shared.engine.config().query_text_bytes_max;
@@ -54,7 +65,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     let heaviness = if text.len() > PLAIN_TEXT_BYTES { usize::MAX } else { 0 };
 
     let principal = Principal::anonymous();
-    let mut options = SubmitOptions { detach, times, ..SubmitOptions::default() };
+    let mut options = SubmitOptions { dialect, detach, times, ..SubmitOptions::default() };
     if text.to_ascii_lowercase().contains("explain") && shared.engine.is_explain(&text, options.dialect) {
         let plan = heavy(heaviness, || shared.engine.explain(&principal, &text, &options))?;
         return Ok(explained(&parts.headers, plan));

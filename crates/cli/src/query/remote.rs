@@ -36,12 +36,6 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     let status = response.status();
     if !status.is_success() {
         let problem = Problem::read(status, &read_all(response).await?);
-        if args.bullet && problem.summary().contains("parameter `dialect`") {
-            return Err(anyhow::anyhow!(
-                "this server does not know Bullet's rules; --bullet is for queries of an input"
-            )
-            .into());
-        }
         let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE);
         let code = if wrong { WRONG_QUERY } else { 1 };
         return Err(Failure::coded(code, anyhow::anyhow!("{}", problem.text(Some(text)))));

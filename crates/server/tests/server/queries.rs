@@ -200,3 +200,25 @@ async fn faulty_queries_are_told_with_their_places() {
     let problem = problem.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
     assert!(problem["hint"].as_str().unwrap().contains("--default-stream"), "{problem}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bullets_rules_hold_where_asked_for() {
+    let stream = swiftwater_event::StreamName::new("s").unwrap();
+    let config = swiftwater_engine::EngineConfig { default_stream: Some(stream), ..Default::default() };
+    let server = Running::with(config, |_| {}).await;
+    let query = "SELECT n, COUNT(*) FROM STREAM(500, TIME) GROUP BY n";
+    let answer = server.send(
+        "POST",
+        "/v1/queries?dialect=bullet",
+        &[("accept", "application/json")],
+        query.to_owned(),
+    );
+    let event = async {
+        server.until_queries(1).await;
+        server.ingest("s", "{\"n\": 1}").await;
+    };
+    let (answer, ()) = tokio::join!(answer, event);
+    assert_eq!(answer.json().await["records"], json!([{"n": "1", "COUNT(*)": 1}]));
+    let refused = server.send("POST", "/v1/queries?dialect=sql", &[], query.to_owned()).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+}
