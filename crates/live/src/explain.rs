@@ -59,18 +59,30 @@ pub fn explain(query: &StandingQuery) -> String {
     match (&query.body, &plan.body) {
         (CompiledBody::Raw { star, columns, order }, _) => {
             let star = star.iter().map(|_| "*".to_owned());
-            let names: Vec<String> = star.chain(columns.iter().map(|column| column.name.to_string())).collect();
+            let names: Vec<String> =
+                star.chain(columns.iter().map(|column| column.name.to_string())).collect();
             line("operator", "raw: one record per event".to_owned());
             line("columns", names.join(", "));
             if !order.is_empty() {
-                let how = if plan.dialect.sorts_first_n() { "the first rows, sorted" } else { "the top rows of all" };
+                let how = if plan.dialect.sorts_first_n() {
+                    "the first rows, sorted"
+                } else {
+                    "the top rows of all"
+                };
                 line("order", how.to_owned());
             }
         }
         (CompiledBody::Group(group), Body::Group(logical)) => {
             let keys: Vec<String> = logical.keys.iter().map(ToString::to_string).collect();
-            let keys = if keys.is_empty() { "one group".to_owned() } else { format!("groups by {}", keys.join(", ")) };
-            line("operator", format!("{keys}; {} aggregates, mergeable: on every shard", group.functions.len()));
+            let keys = if keys.is_empty() {
+                "one group".to_owned()
+            } else {
+                format!("groups by {}", keys.join(", "))
+            };
+            line(
+                "operator",
+                format!("{keys}; {} aggregates, mergeable: on every shard", group.functions.len()),
+            );
             let names: Vec<&str> = group.columns.iter().map(|column| &*column.name).collect();
             line("columns", names.join(", "));
         }
@@ -78,7 +90,9 @@ pub fn explain(query: &StandingQuery) -> String {
     }
     let window = match plan.window {
         Window::None => "none".to_owned(),
-        Window::Tumbling(Extent::Time(ms)) => format!("tumbling, {ms} ms of arrival time from the query's start"),
+        Window::Tumbling(Extent::Time(ms)) => {
+            format!("tumbling, {ms} ms of arrival time from the query's start")
+        }
         Window::Tumbling(Extent::Records(count)) => format!("tumbling, {count} matched records, in order"),
         Window::Additive { every_ms } => format!("additive, emitted every {every_ms} ms"),
     };

@@ -96,7 +96,12 @@ impl StandingQuery {
             Some(expr) => {
                 let mut wants = Wants::new();
                 let program = Program::compile(&expr, dialect, &mut wants)?;
-                Some(Residual { text: format!("{dialect:?} {expr:?}"), display: expr.to_string(), program, wants })
+                Some(Residual {
+                    text: format!("{dialect:?} {expr:?}"),
+                    display: expr.to_string(),
+                    program,
+                    wants,
+                })
             }
         };
         let mut body_wants = Wants::new();
@@ -189,6 +194,10 @@ fn columns(
         .collect()
 }
 
-fn order(keys: &[SortKey], dialect: Dialect, wants: &mut Wants) -> Result<Vec<(Program, bool)>, CompileError> {
+fn order(
+    keys: &[SortKey],
+    dialect: Dialect,
+    wants: &mut Wants,
+) -> Result<Vec<(Program, bool)>, CompileError> {
     keys.iter().map(|key| Ok((Program::compile(&key.expr, dialect, wants)?, key.descending))).collect()
 }

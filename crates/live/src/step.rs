@@ -175,7 +175,9 @@ impl Shard {
                 CompiledBody::Raw { .. } => {
                     step.rows = Some(self.records(input, entry, &found.rows, body, &mut counts));
                 }
-                CompiledBody::Group(group) => self.groups(input, entry, group, &found.rows, body, &mut counts, &mut step),
+                CompiledBody::Group(group) => {
+                    self.groups(input, entry, group, &found.rows, body, &mut counts, &mut step)
+                }
             }
         }
         step.expression_errors = counts.expression_errors;
@@ -191,7 +193,9 @@ impl Shard {
         body: &Body<'_>,
         counts: &mut EvalCounts,
     ) -> RowChunk {
-        let CompiledBody::Raw { star, columns, order } = &entry.query.body else { return RowChunk::default() };
+        let CompiledBody::Raw { star, columns, order } = &entry.query.body else {
+            return RowChunk::default();
+        };
         let arena = Bump::new();
         let rows = Rows::Events {
             decoded: body.decoded,

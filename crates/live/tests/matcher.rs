@@ -13,7 +13,8 @@ struct Standing {
 }
 
 fn standing(text: String) -> Standing {
-    let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0)).unwrap_or_else(|errors| panic!("{text}: {errors}"));
+    let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0))
+        .unwrap_or_else(|errors| panic!("{text}: {errors}"));
     let query = StandingQuery::compile(plan.query).unwrap_or_else(|error| panic!("{text}: {error}"));
     Standing { text, query: Arc::new(query) }
 }
@@ -80,12 +81,19 @@ fn matcher_agrees_with_a_loop_over_all_queries() {
             let mut steps = Vec::new();
             shard.step(&index, &input, &mut steps);
             let read = oracle::read(&events);
-            let matches: BTreeMap<u64, usize> = steps.iter().map(|step| (step.number, step.matches as usize)).collect();
+            let matches: BTreeMap<u64, usize> =
+                steps.iter().map(|step| (step.number, step.matches as usize)).collect();
             assert!(matches.keys().all(|number| queries.contains_key(number)), "an ended query was matched");
             for (number, query) in &queries {
                 let Ok(expected) = oracle::matching(&query.query.plan, &read) else { continue };
                 let found = matches.get(number).copied().unwrap_or(0);
-                assert_eq!(found, expected.len(), "seed {seed}, round {round}: {}\n{}", query.text, events.join("\n"));
+                assert_eq!(
+                    found,
+                    expected.len(),
+                    "seed {seed}, round {round}: {}\n{}",
+                    query.text,
+                    events.join("\n")
+                );
             }
         }
     }

@@ -70,8 +70,10 @@ impl Index {
     }
 
     fn of(queries: &[(QueryNumber, &Arc<StandingQuery>)]) -> Index {
-        let all = Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_of_all(query).cloned())));
-        let late = Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_when_late(query).cloned())));
+        let all =
+            Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_of_all(query).cloned())));
+        let late =
+            Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_when_late(query).cloned())));
         let main = Arc::new(Part::build(queries.iter().copied(), &all, &late));
         Index { all, late, parts: [main, Arc::default()], ended: Arc::default() }
     }

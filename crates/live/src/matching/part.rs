@@ -86,7 +86,10 @@ impl Part {
             part.entries.push(Entry {
                 number,
                 query: Arc::clone(query),
-                residual: query.residual.as_ref().map_or_else(Vec::new, |residual| bind(&residual.wants, all)),
+                residual: query
+                    .residual
+                    .as_ref()
+                    .map_or_else(Vec::new, |residual| bind(&residual.wants, all)),
                 body: bind(&query.body_wants, if body_is_late { late } else { all }),
                 body_is_late,
             });
@@ -144,7 +147,8 @@ impl Part {
             if !(batch.stands)(entry.number) {
                 continue;
             }
-            let rows: Vec<u32> = run.iter().map(|&(_, row)| row).filter(|&row| batch.samples(entry, row)).collect();
+            let rows: Vec<u32> =
+                run.iter().map(|&(_, row)| row).filter(|&row| batch.samples(entry, row)).collect();
             if !rows.is_empty() {
                 out.push(self.test(entry, rows, batch, scratch));
             }
@@ -157,22 +161,42 @@ impl Part {
                     continue;
                 }
                 if entry.query.plan.sample.is_some() {
-                    let rows = (0..batch.decoded.rows as u32).filter(|&row| batch.samples(entry, row)).collect();
+                    let rows =
+                        (0..batch.decoded.rows as u32).filter(|&row| batch.samples(entry, row)).collect();
                     out.push(self.test(entry, rows, batch, scratch));
                     continue;
                 }
                 let first = shared.get_or_insert_with(|| {
                     self.test(entry, (0..batch.decoded.rows as u32).collect(), batch, scratch)
                 });
-                out.push(Matched { entry, rows: first.rows.clone(), nanos: if first.entry.number == entry.number { first.nanos } else { 0 }, ..*first });
+                out.push(Matched {
+                    entry,
+                    rows: first.rows.clone(),
+                    nanos: if first.entry.number == entry.number { first.nanos } else { 0 },
+                    ..*first
+                });
             }
         }
     }
 
-    fn test<'p>(&'p self, entry: &'p Entry, rows: Vec<u32>, batch: &MatchInput<'_>, scratch: &mut Scratch) -> Matched<'p> {
+    fn test<'p>(
+        &'p self,
+        entry: &'p Entry,
+        rows: Vec<u32>,
+        batch: &MatchInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Matched<'p> {
         let candidates = rows.len() as u64;
         let Some(residual) = &entry.query.residual else {
-            return Matched { entry, rows, candidates, residual_tests: 0, expression_errors: 0, mistyped: 0, nanos: 0 };
+            return Matched {
+                entry,
+                rows,
+                candidates,
+                residual_tests: 0,
+                expression_errors: 0,
+                mistyped: 0,
+                nanos: 0,
+            };
         };
         let start = (batch.nanos)();
         let arena = Bump::new();
@@ -292,9 +316,15 @@ impl EqualTable {
                             // SAFETY: a row's offset is a place in the child that its kind names.
                             self.string(unsafe { tagged.strings.value_unchecked(at) }, row, hits);
                         }
-                        kind if kind == Kind::Long as i8 => self.number(tagged.longs.value(at) as f64, row, hits),
-                        kind if kind == Kind::Double as i8 => self.number(tagged.doubles.value(at), row, hits),
-                        kind if kind == Kind::Boolean as i8 => self.boolean(tagged.booleans.value(at), row, hits),
+                        kind if kind == Kind::Long as i8 => {
+                            self.number(tagged.longs.value(at) as f64, row, hits)
+                        }
+                        kind if kind == Kind::Double as i8 => {
+                            self.number(tagged.doubles.value(at), row, hits)
+                        }
+                        kind if kind == Kind::Boolean as i8 => {
+                            self.boolean(tagged.booleans.value(at), row, hits)
+                        }
                         _ => {}
                     }
                 }
@@ -310,7 +340,9 @@ impl EqualTable {
                 }
             }),
             Values::Integer(array) => self.numbers(array.iter().map(|value| value.map(f64::from)), hits),
-            Values::Long(array) => self.numbers(array.iter().map(|value| value.map(|value| value as f64)), hits),
+            Values::Long(array) => {
+                self.numbers(array.iter().map(|value| value.map(|value| value as f64)), hits)
+            }
             Values::Float(array) => self.numbers(array.iter().map(|value| value.map(f64::from)), hits),
             Values::Double(array) => self.numbers(array.iter(), hits),
             Values::Timestamp(_) | Values::Nested(_) => {}

@@ -67,7 +67,12 @@ impl Cells {
     }
 
     /// Takes in one value per row; answers how many could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(&mut self, group_of_row: &[u32], values: &[Value<'_>], dialect: Dialect) -> (u64, isize) {
+    pub(crate) fn update(
+        &mut self,
+        group_of_row: &[u32],
+        values: &[Value<'_>],
+        dialect: Dialect,
+    ) -> (u64, isize) {
         let rows = group_of_row.iter().map(|&group| group as usize).zip(values);
         let mut mistyped = 0;
         let mut heap = 0;
@@ -84,12 +89,16 @@ impl Cells {
             }
             Cells::Least(cells) => {
                 for (group, value) in rows {
-                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| order.is_lt()));
+                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| {
+                        order.is_lt()
+                    }));
                 }
             }
             Cells::Greatest(cells) => {
                 for (group, value) in rows {
-                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| order.is_gt()));
+                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| {
+                        order.is_gt()
+                    }));
                 }
             }
         }
@@ -129,7 +138,9 @@ impl Cells {
             Cells::Count(cells) => out.extend(cells.iter().map(|&count| Value::Long(count as i64))),
             Cells::Sum(cells) => out.extend(cells.iter().map(|cell| cell.sum(dialect))),
             Cells::Average(cells) => out.extend(cells.iter().map(|cell| -> Value<'a> { cell.average() })),
-            Cells::Least(cells) | Cells::Greatest(cells) => out.extend(cells.iter().map(|cell| cell.get(arena))),
+            Cells::Least(cells) | Cells::Greatest(cells) => {
+                out.extend(cells.iter().map(|cell| cell.get(arena)))
+            }
         }
     }
 }

@@ -35,7 +35,8 @@ impl ExactSum {
 
     pub(crate) fn add_integer(&mut self, x: i128) {
         const CHUNK: i128 = 1 << 48;
-        let (high, middle, low) = (x.div_euclid(CHUNK * CHUNK), x.div_euclid(CHUNK).rem_euclid(CHUNK), x.rem_euclid(CHUNK));
+        let (high, middle, low) =
+            (x.div_euclid(CHUNK * CHUNK), x.div_euclid(CHUNK).rem_euclid(CHUNK), x.rem_euclid(CHUNK));
         let chunk = CHUNK as f64;
         for part in [high as f64 * chunk * chunk, middle as f64 * chunk, low as f64] {
             self.add(part);
@@ -59,7 +60,9 @@ impl ExactSum {
         if let Some(special) = self.special {
             return special;
         }
-        let Some(huge) = self.huge.as_ref().filter(|huge| round(huge) != 0.0) else { return round(&self.parts) };
+        let Some(huge) = self.huge.as_ref().filter(|huge| round(huge) != 0.0) else {
+            return round(&self.parts);
+        };
         let mut all = (**huge).clone();
         for &part in &self.parts {
             grow(&mut all, part / HUGE_SCALE);

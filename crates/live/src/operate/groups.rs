@@ -59,7 +59,12 @@ impl Groups {
 
     /// Takes in rows: one value per key and row, one per aggregate and row (none for COUNT(*)). Answers how many
     /// values could not be used for their type.
-    pub(crate) fn update(&mut self, rows: usize, keys: &[Vec<Value<'_>>], arguments: &[Option<Vec<Value<'_>>>]) -> u64 {
+    pub(crate) fn update(
+        &mut self,
+        rows: usize,
+        keys: &[Vec<Value<'_>>],
+        arguments: &[Option<Vec<Value<'_>>>],
+    ) -> u64 {
         let mut key = Vec::new();
         let mut group_of_row = Vec::with_capacity(rows);
         for row in 0..rows {
@@ -132,7 +137,8 @@ impl Groups {
             &key_bytes[start..key_ends[group as usize]]
         };
         let hasher = &self.hasher;
-        let entry = self.table.entry(hash, |&group| key_of(group) == key, |&group| hasher.hash_one(key_of(group)));
+        let entry =
+            self.table.entry(hash, |&group| key_of(group) == key, |&group| hasher.hash_one(key_of(group)));
         match entry {
             hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
             hashbrown::hash_table::Entry::Vacant(vacant) => {

@@ -12,7 +12,7 @@ mod window;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub use groups::Groups;
-pub(crate) use record::RecordWriter;
 pub(crate) use owned::OwnedValue;
+pub(crate) use record::RecordWriter;
 pub use rows::{RowChunk, RowTimes};
 pub use window::Grid;

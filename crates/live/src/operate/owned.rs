@@ -21,7 +21,9 @@ impl OwnedValue {
             Value::String(text) => return OwnedValue::String(text.into()),
             Value::List(items) => return OwnedValue::List(items.iter().map(OwnedValue::of).collect()),
             Value::Map(entries) => {
-                return OwnedValue::Map(entries.iter().map(|(key, value)| ((*key).into(), OwnedValue::of(value))).collect());
+                return OwnedValue::Map(
+                    entries.iter().map(|(key, value)| ((*key).into(), OwnedValue::of(value))).collect(),
+                );
             }
             Value::Null => Value::Null,
             Value::Error => Value::Error,
@@ -39,7 +41,9 @@ impl OwnedValue {
         match self {
             OwnedValue::Plain(value) => *value,
             OwnedValue::String(text) => Value::String(text),
-            OwnedValue::List(items) => Value::List(arena.alloc_slice_fill_iter(items.iter().map(|item| item.get(arena)))),
+            OwnedValue::List(items) => {
+                Value::List(arena.alloc_slice_fill_iter(items.iter().map(|item| item.get(arena))))
+            }
             OwnedValue::Map(entries) => Value::Map(
                 arena.alloc_slice_fill_iter(entries.iter().map(|(key, value)| (&**key, value.get(arena)))),
             ),
@@ -54,9 +58,10 @@ impl OwnedValue {
             OwnedValue::List(items) => {
                 items.iter().map(|item| size_of::<OwnedValue>() + item.heap_bytes()).sum()
             }
-            OwnedValue::Map(entries) => {
-                entries.iter().map(|(key, value)| 16 + key.len() + size_of::<OwnedValue>() + value.heap_bytes()).sum()
-            }
+            OwnedValue::Map(entries) => entries
+                .iter()
+                .map(|(key, value)| 16 + key.len() + size_of::<OwnedValue>() + value.heap_bytes())
+                .sum(),
         }
     }
 }

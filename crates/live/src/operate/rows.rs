@@ -97,7 +97,8 @@ impl RowStore {
         }
         let record: Box<[u8]> = chunk.record(row).into();
         let keys = chunk.keys.get(row).cloned().unwrap_or_default();
-        self.bytes += record.len() + keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>();
+        self.bytes +=
+            record.len() + keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>();
         self.rows.push(StoredRow { record, keys, number: self.taken, times: chunk.times });
         self.taken += 1;
         // Pruned when it has twice as many rows as will be left: the sorting is paid for by the rows dropped.
@@ -112,7 +113,9 @@ impl RowStore {
     fn sort(&mut self, order: &RowOrder) {
         if !order.descending.is_empty() {
             let arena = Bump::new();
-            self.rows.sort_by(|a, b| compare_keys(&a.keys, &b.keys, &order.descending, &arena).then(a.number.cmp(&b.number)));
+            self.rows.sort_by(|a, b| {
+                compare_keys(&a.keys, &b.keys, &order.descending, &arena).then(a.number.cmp(&b.number))
+            });
         }
         if let Some(limit) = order.limit {
             self.rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -120,7 +123,10 @@ impl RowStore {
         self.bytes = self
             .rows
             .iter()
-            .map(|row| row.record.len() + row.keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>())
+            .map(|row| {
+                row.record.len()
+                    + row.keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>()
+            })
             .sum();
     }
 
@@ -159,6 +165,9 @@ pub(crate) fn write_with_times(record: &[u8], times: Option<(RowTimes, i64)>, ou
     let sent = if times.sent == 0 { "null".to_owned() } else { times.sent.to_string() };
     let RowTimes { read, matched, .. } = times;
     out.extend_from_slice(
-        format!("\"_times\":{{\"sent\":{sent},\"read\":{read},\"matched\":{matched},\"answered\":{answered}}}}}\n").as_bytes(),
+        format!(
+            "\"_times\":{{\"sent\":{sent},\"read\":{read},\"matched\":{matched},\"answered\":{answered}}}}}\n"
+        )
+        .as_bytes(),
     );
 }
