@@ -10,10 +10,15 @@ mod status;
 
 mod gate;
 mod id;
+mod line;
 mod mailbox;
 mod running;
+
+mod ends;
+mod shard;
 mod shared;
 mod stream;
+mod ticker;
 
 pub use config::{EngineConfig, SlowReader};
 pub use emit::{

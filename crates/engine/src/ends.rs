@@ -1,0 +1,124 @@
+//! The ends of queries, and what is kept of the detached ones.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use swiftwater_event::Millis;
+use tracing::debug;
+
+use crate::{
+    EndReason, QueryId,
+    running::{EmitContext, Running},
+    shared::{Errand, Shared},
+    stream::{Merge, Stream, lock},
+};
+
+impl Shared {
+    pub(crate) fn ask_to_end(&self, id: QueryId, reason: EndReason) {
+        if let Err(error) = self.errands.send(Errand::End(id, reason)) {
+            debug!(errand = ?error.0, "the ticker has stopped: shutdown ends all queries");
+        }
+    }
+
+    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood.
+    pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
+        let handle = self.queries.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let Some(handle) = handle else { return false };
+        let Some(stream) = self.find_stream(&handle.stream) else { return false };
+        let number = handle.number;
+        {
+            let _change = lock(&stream.change);
+            let mut merge = lock(&stream.merge);
+            // Whoever comes second finds that somebody else is ending it.
+            let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving) else {
+                return false;
+            };
+            running.is_leaving = true;
+            drop(merge);
+            stream.set_index(stream.index().without(number));
+        }
+        let mut left = Vec::new();
+        for shard in &stream.shards {
+            left.extend(lock(shard).shard.remove(number));
+        }
+        {
+            let mut merge = lock(&stream.merge);
+            let merge: &mut Merge = &mut merge;
+            let early = merge.take_early(number);
+            let Some(mut running) = merge.running.remove(&number) else { return false };
+            if let Some(due) = running.due {
+                merge.agenda.remove(&(due, number));
+            }
+            stream.set_next_due(merge);
+            let context = self.context(&stream, merge.position);
+            let mut results = Vec::new();
+            for (first, step) in early {
+                running.take_step(step, first, &mut results, context.now_micros);
+            }
+            for (window, groups) in left {
+                running.collector.groups(window, groups);
+            }
+            let at = match reason {
+                EndReason::Duration => running.handle.ends.unwrap_or(context.now),
+                _ => context.now,
+            };
+            if matches!(reason, EndReason::Failed(_)) {
+                self.totals.failed.fetch_add(1, Ordering::Relaxed);
+                results.clear();
+            } else if !running.is_finished {
+                running.collector.finish(at, context.now_micros, &mut results);
+            }
+            running.forget(&self.totals);
+            if !running.is_finished {
+                running.give_out(results, Some(reason.clone()), &context);
+            }
+            self.totals.ended.fetch_add(1, Ordering::Relaxed);
+            self.put_away(&running, &context);
+        }
+        self.forget_if_empty(&stream);
+        debug!(query = %id, reason = ?reason, "query ended");
+        true
+    }
+
+    /// What is left of a query that has ended: nothing, or a detached one's results.
+    fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
+        let handle = &running.handle;
+        if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
+            let mut status = self.status_of(running, context);
+            status.finished = Some(context.now);
+            let until = context.now + self.config.detached_kept_ms as i64;
+            lock(&self.kept).insert(handle.meta.id.clone(), (until, status));
+        } else {
+            self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
+        }
+    }
+
+    /// Forgets a query that has ended; false where it still stands.
+    pub(crate) fn forget(&self, id: &QueryId) -> bool {
+        if lock(&self.kept).remove(id).is_none() {
+            return false;
+        }
+        if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
+            handle.mailbox.clear(&self.totals.subscriber_bytes);
+        }
+        true
+    }
+
+    /// A stream that was only asked about, and no longer is, leaves no trace.
+    fn forget_if_empty(&self, stream: &Arc<Stream>) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if !stream.has_events() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
+            streams.remove(&stream.name);
+        }
+    }
+
+    pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {
+        let over: Vec<QueryId> = lock(&self.kept)
+            .iter()
+            .filter(|(_, (until, _))| *until <= now)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in over {
+            self.forget(&id);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A shard's loop: takes a batch, looks at it, hands what came of it on in the order of the stream.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use swiftwater_live::{Place, ResultSet, StepInput, StepNanos};
+
+use crate::{
+    EndReason, LATENCY_BOUNDS_MICROS,
+    running::{EmitContext, Running},
+    shared::Shared,
+    stream::{Output, ShardState, Stream, Take, Work, lock},
+};
+
+impl Shared {
+    /// A shard's life: looks at batches until the line is closed and empty.
+    pub(crate) fn run_shard(&self, number: usize) {
+        self.counters[number].started_nanos.store(self.clock.monotonic_nanos(), Ordering::Relaxed);
+        while let Some(stream) = self.line.pop() {
+            let taken = {
+                let mut state = lock(&stream.shards[number]);
+                match stream.take(self.config.batch_bytes_max) {
+                    Take::Nothing => continue,
+                    Take::Due(at) => Err(at),
+                    Take::Work(work) => {
+                        if work.more {
+                            self.line.push(Arc::clone(&stream));
+                        }
+                        self.look_at(&stream, number, &mut state, &work);
+                        Ok(work.bytes)
+                    }
+                }
+            };
+            match taken {
+                Ok(bytes) => self.pending.leave(bytes),
+                Err(at) => {
+                    self.tick_stream(&stream, at);
+                    self.line.push(stream);
+                }
+            }
+        }
+    }
+
+    fn look_at(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) {
+        let clock = &self.clock;
+        let nanos = || clock.monotonic_nanos();
+        let mut spent = StepNanos::default();
+        let now_micros = clock.now_micros();
+        if !work.index.is_empty() {
+            let input = StepInput {
+                batch: &work.batch,
+                arrivals: &work.arrivals,
+                place: Place::Number(work.batch.meta().first.0),
+                now_micros,
+                nanos: &nanos,
+            };
+            spent = state.shard.step(&work.index, &input, &mut state.steps);
+        }
+        let start = nanos();
+        let waited = u64::try_from(now_micros - work.batch.meta().read_micros).unwrap_or(0);
+        let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < waited);
+        self.read_to_match[bucket].fetch_add(1, Ordering::Relaxed);
+        self.read_to_match_micros.fetch_add(waited, Ordering::Relaxed);
+        let output = Output {
+            steps: std::mem::take(&mut state.steps),
+            first: work.batch.meta().first.0,
+            position: work.position(),
+        };
+        self.deliver(stream, work.sequence, output);
+        let counters = &self.counters[number];
+        counters.batches.fetch_add(1, Ordering::Relaxed);
+        counters.events.fetch_add(work.batch.len() as u64, Ordering::Relaxed);
+        let deliver = nanos() - start;
+        for (counter, nanos) in
+            counters.busy_nanos.iter().zip([spent.decode, spent.matching, spent.operate, deliver])
+        {
+            counter.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands a shard's output on, in the order of the stream.
+    fn deliver(&self, stream: &Stream, sequence: u64, output: Output) {
+        let mut merge = lock(&stream.merge);
+        let merge = &mut *merge;
+        for output in merge.deliver(sequence, output) {
+            merge.position = output.position;
+            if output.steps.is_empty() {
+                continue;
+            }
+            let context = self.context(stream, merge.position);
+            for step in output.steps {
+                let Some(running) = merge.running.get_mut(&step.number) else { continue };
+                if running.is_ending {
+                    continue;
+                }
+                let mut results = Vec::new();
+                running.take_step(step, output.first, &mut results, context.now_micros);
+                let mut ending = None;
+                if running.collector.is_done() {
+                    ending = Some(EndReason::Limit);
+                    running.is_ending = true;
+                } else if !results.is_empty() {
+                    ending = running.give_out(std::mem::take(&mut results), None, &context);
+                }
+                ending = ending.or_else(|| running.account(&self.config, &self.totals));
+                if let Some(reason) = ending {
+                    if reason == EndReason::Limit {
+                        self.finish_at_limit(running, results, &context);
+                    }
+                    self.ask_to_end(running.handle.meta.id.clone(), reason);
+                }
+            }
+        }
+    }
+
+    /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.
+    fn finish_at_limit(&self, running: &mut Running, mut results: Vec<ResultSet>, context: &EmitContext<'_>) {
+        running.collector.finish(context.now, context.now_micros, &mut results);
+        running.give_out(results, Some(EndReason::Limit), context);
+    }
+}

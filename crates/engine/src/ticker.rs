@@ -1,0 +1,116 @@
+//! The ticker: closes windows as time goes by, ends queries whose duration is over, and runs errands between.
+
+use std::{
+    sync::mpsc,
+    time::Duration,
+};
+
+use swiftwater_event::Millis;
+use swiftwater_live::QueryNumber;
+
+use crate::{
+    EndReason, QueryId,
+    shared::{Errand, Shared},
+    stream::{Stream, lock},
+};
+
+impl Shared {
+    /// The ticker's life: looks at the clock every tick, runs errands between.
+    pub(crate) fn run_ticker(&self, inbox: &mpsc::Receiver<Errand>) {
+        let tick = Duration::from_millis(self.config.tick_ms.max(1));
+        let mut measured = self.clock.monotonic_nanos();
+        loop {
+            match inbox.recv_timeout(tick) {
+                Ok(Errand::End(id, reason)) => {
+                    self.end(&id, reason);
+                    while let Ok(errand) = inbox.try_recv() {
+                        match errand {
+                            Errand::End(id, reason) => {
+                                self.end(&id, reason);
+                            }
+                            Errand::Stop => return,
+                        }
+                    }
+                }
+                Ok(Errand::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let now = self.clock.now();
+            for stream in self.all_streams() {
+                self.tick_stream(&stream, now);
+            }
+            let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
+            if seconds >= 1.0 {
+                measured = self.clock.monotonic_nanos();
+                for stream in self.all_streams() {
+                    stream.measure_rates(seconds);
+                }
+                self.forget_what_was_kept_long_enough(now);
+            }
+        }
+    }
+
+    /// Closes the windows that are over, and ends the queries whose duration is.
+    pub(crate) fn tick_stream(&self, stream: &Stream, now: Millis) {
+        if now < stream.next_due() {
+            return;
+        }
+        let tick = lock(&stream.tick);
+        let mut due: Vec<(QueryNumber, Option<u64>)> = Vec::new();
+        let mut over: Vec<QueryId> = Vec::new();
+        {
+            let merge = lock(&stream.merge);
+            for (_, number) in merge.agenda.iter().take_while(|(at, _)| *at <= now) {
+                let Some(running) = merge.running.get(number) else { continue };
+                if running.handle.ends.is_some_and(|ends| ends <= now) {
+                    over.push(running.handle.meta.id.clone());
+                }
+                due.push((*number, running.collector.grid().map(|grid| grid.number(now))));
+            }
+        }
+        for shard in &stream.shards {
+            let mut state = lock(shard);
+            let mut merge = lock(&stream.merge);
+            for &(number, open) in &due {
+                let Some(open) = open else { continue };
+                let groups = state.shard.flush(number, open);
+                if let Some(running) = merge.running.get_mut(&number) {
+                    for (window, groups) in groups {
+                        running.shard_bytes -= groups.bytes() as i64;
+                        running.collector.groups(window, groups);
+                    }
+                }
+            }
+        }
+        let mut ended: Vec<(QueryId, EndReason)> =
+            over.into_iter().map(|id| (id, EndReason::Duration)).collect();
+        {
+            let mut merge = lock(&stream.merge);
+            let merge = &mut *merge;
+            let context = self.context(stream, merge.position);
+            for (number, _) in due {
+                let Some(running) = merge.running.get_mut(&number) else { continue };
+                let until = running.handle.ends.map_or(now, |ends| ends.min(now));
+                let mut results = Vec::new();
+                running.collector.close(until, context.now_micros, &mut results);
+                let reason = running.give_out(results, None, &context);
+                let reason = reason.or_else(|| running.account(&self.config, &self.totals));
+                ended.extend(reason.map(|reason| (running.handle.meta.id.clone(), reason)));
+                let due = running.due.take();
+                running.due = running.next_due().filter(|due| *due > now);
+                let next = running.due;
+                if let Some(due) = due {
+                    merge.agenda.remove(&(due, number));
+                }
+                if let Some(next) = next {
+                    merge.agenda.insert((next, number));
+                }
+            }
+            stream.set_next_due(merge);
+        }
+        drop(tick);
+        for (id, reason) in ended {
+            self.end(&id, reason);
+        }
+    }
+}
