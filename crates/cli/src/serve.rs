@@ -57,7 +57,11 @@ pub(crate) fn serve(
     ready: impl FnOnce(&Engine, &[SocketAddr]) -> Result<(), Failure>,
 ) -> Outcome {
     logging::start(settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("http").build();
+    // What blocks does nothing but compute, apart from a name that is looked up now and then: with more threads for it
+    // than cores, each would only hold memory that the allocator keeps for it.
+    let threads_max = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().thread_name("http").max_blocking_threads(threads_max).build();
     runtime.context("cannot start")?.block_on(async {
         let engine = Engine::start(settings.engine.clone(), clock);
         let server = Server::bind(engine.clone(), settings.server()).await.map_err(explained)?;
