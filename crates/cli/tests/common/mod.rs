@@ -3,6 +3,10 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+pub(crate) mod garbage;
+pub(crate) mod http;
+pub(crate) mod tortured;
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,

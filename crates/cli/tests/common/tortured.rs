@@ -1,0 +1,157 @@
+//! A server that is watched: what it writes, how much memory it holds, whether it still answers.
+
+#![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
+
+use std::{
+    io::{Read, Write},
+    thread::JoinHandle,
+};
+
+use serde_json::Value;
+
+use super::{TestServer, http::Connection, until};
+
+/// 1 MiB.
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// How long a soak is to take, where a long run is wanted.
+pub(crate) fn soak_seconds() -> Option<u64> {
+    let text = std::env::var("SOAK_SECONDS").ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("SOAK_SECONDS is a number of seconds, not `{text}`")))
+}
+
+/// How much to do: little within a change's tests, much in a long run.
+pub(crate) fn amount(short: usize, long: usize) -> usize {
+    if soak_seconds().is_some() { long } else { short }
+}
+
+/// Where chance begins: `TORTURE_SEED`, or always at the same place. A test that fails shows it.
+pub(crate) fn seed() -> u64 {
+    let seed = std::env::var("TORTURE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    eprintln!("TORTURE_SEED={seed}");
+    seed
+}
+
+/// Shows a figure: in a long run at once, otherwise beside a test that fails.
+pub(crate) fn show(text: &str) {
+    if soak_seconds().is_some() {
+        // Not being able to show it changes nothing.
+        let _ = writeln!(std::io::stderr(), "torture: {text}");
+    } else {
+        eprintln!("torture: {text}");
+    }
+}
+
+/// Bytes of memory that a process holds, and the most that it held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+/// A server whose standard error is kept.
+pub(crate) struct Tortured {
+    server: TestServer,
+    errors: JoinHandle<String>,
+    pub(crate) authority: String,
+}
+
+impl Tortured {
+    pub(crate) fn start(args: &[&str]) -> Tortured {
+        let mut server = TestServer::start(args);
+        let mut stderr = server.running.child.stderr.take().unwrap();
+        let errors = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stderr.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let authority = server.url.strip_prefix("http://").unwrap().to_owned();
+        Tortured { server, errors, authority }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.server.url
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(&self.authority).unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.connect().ask("GET", path, b"").unwrap().json()
+    }
+
+    /// Ends a query.
+    pub(crate) fn delete(&self, id: &str) {
+        let answer = self.connect().ask("DELETE", &format!("/v1/queries/{id}"), b"").unwrap();
+        assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
+    }
+
+    /// Queries that stand, and detached ones that wait for their reader.
+    pub(crate) fn queries(&self) -> usize {
+        self.get("/v1/queries")["queries"].as_array().unwrap().len()
+    }
+
+    /// A query that is ended does not see what was taken but still waits.
+    pub(crate) fn until_all_is_looked_at(&self) {
+        until("every event to be looked at", || self.held("pending") == 0);
+    }
+
+    pub(crate) fn until_no_query_stands(&self) {
+        until("the last query to end", || self.queries() == 0);
+        until("the last emit to be dropped", || self.held("subscribers") == 0);
+        self.until_all_is_looked_at();
+        assert_eq!(self.held("state"), 0);
+    }
+
+    /// Bytes that the server says it holds, by owner.
+    pub(crate) fn held(&self, owner: &str) -> u64 {
+        let metrics = self.connect().ask("GET", "/metrics", b"").unwrap().body;
+        let metrics = String::from_utf8(metrics).unwrap();
+        let start = format!("swiftwater_memory_bytes{{owner=\"{owner}\"}} ");
+        let number = metrics.lines().find_map(|line| line.strip_prefix(&start));
+        number.unwrap_or_else(|| panic!("no {start}in {metrics}")).parse().unwrap()
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        let path = format!("/proc/{}/status", self.server.running.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+        };
+        Memory { now: bytes("VmRSS:"), peak: bytes("VmHWM:") }
+    }
+
+    /// The peak is shown, and is below a bound.
+    pub(crate) fn check_peak(&self, what: &str, bound: u64) {
+        let Memory { now, peak } = self.memory();
+        show(&format!(
+            "{what}: {} MiB now, {} MiB at most, bound {} MiB",
+            now / MIB,
+            peak / MIB,
+            bound / MIB
+        ));
+        assert!(peak < bound, "{what}: {peak} bytes, bound is {bound}");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        self.server.running.signal(name);
+    }
+
+    /// Still answers, ends when it is told to, and has written nothing of a panic.
+    pub(crate) fn ends_well(self) {
+        assert_eq!(self.connect().ask("GET", "/healthz", b"").unwrap().body, b"ok\n");
+        self.signal("TERM");
+        self.has_ended_well();
+    }
+
+    pub(crate) fn has_ended_well(mut self) {
+        until("the server to end", || self.server.running.child.try_wait().unwrap().is_some());
+        let TestServer { running, .. } = self.server;
+        let ran = running.end();
+        let errors = self.errors.join().unwrap();
+        assert!(!errors.contains("panicked"), "{errors}");
+        assert_eq!(ran.code, Some(0), "{errors}");
+    }
+}
