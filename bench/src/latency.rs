@@ -3,12 +3,12 @@
 //! Two spans are measured, each from one thread, which sends and receives on connections that are kept:
 //!
 //! - *Query to first record*: from before the query is written (`SELECT * … LIMIT 1`, no filter) to when its first
-//!   record was read, while another connection streams events in at [`TRICKLE`] a second, one at a time. So up to a tenth
-//!   of a millisecond, and what a sleep is too long, is waiting for the next event.
+//!   record was read, while another connection streams events in at [`TRICKLE`] a second, one at a time, loaded or not.
+//!   So up to a tenth of a millisecond of it, and what a sleep is too long, is waiting for the next event.
 //! - *Event to client*: from before a POST of one event is written to when a client that asked before, by a query that
 //!   only these events match, has read it.
 //!
-//! Half-loaded: a third connection posts bodies of [`LOAD_EVENTS`] events, none of which match, to the same stream at
+//! Half-loaded: one more connection posts bodies of [`LOAD_EVENTS`] events, none of which match, to the same stream at
 //! half the rate at which one connection was able to.
 
 use std::{
@@ -70,13 +70,14 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     // What waits is looked at before anything is measured.
     event_to_client(&mut probe, 10)?;
     let load = Load::start(server.address, Some(capacity / 2.0))?;
-    let started = Instant::now();
     let sent = event_to_client(&mut probe, samples)?;
+    let trickle = Trickle::start(server.address)?;
     let asked = query_to_record(server.address, samples)?;
-    let rate = load.stop_after(0.0_f64.max(1.0 - started.elapsed().as_secs_f64()))?;
+    let flowed = trickle.stop()?;
+    let rate = load.stop_after(0.0)?;
     let loaded = format!("half-loaded ({} events/s), {}", grouped(rate as u64), server.what);
     rows(table, "event to client", &loaded, sent)?;
-    rows(table, "query to first record", &loaded, asked)
+    rows(table, "query to first record", &format!("{loaded}, {} events/s flowing", grouped(flowed)), asked)
 }
 
 /// The rows of one span, in milliseconds.

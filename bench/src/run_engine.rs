@@ -80,6 +80,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     outcome.matches = read.records;
     outcome.peak_own_bytes = read.peak_own_bytes;
     outcome.dropped = engine.metrics().records_dropped;
+    drop(read.subscriptions);
     runtime.block_on(engine.shutdown(Duration::from_secs(10)));
     Ok(outcome)
 }
@@ -104,18 +105,19 @@ fn feed(engine: &Engine, blocks: &Blocks) -> anyhow::Result<(u64, u64)> {
 
 /// What the reader got.
 struct Read {
+    subscriptions: Vec<Subscription>,
     /// By subscription.
     records: Vec<u64>,
     peak_own_bytes: u64,
 }
 
 /// Takes emits from all subscriptions until all events were looked at and nothing is left.
-fn read(mut subscriptions: Vec<Subscription>, is_fed: &AtomicBool) -> Read {
-    let mut read = Read { records: vec![0; subscriptions.len()], peak_own_bytes: 0 };
+fn read(subscriptions: Vec<Subscription>, is_fed: &AtomicBool) -> Read {
+    let mut read = Read { records: vec![0; subscriptions.len()], subscriptions, peak_own_bytes: 0 };
     loop {
         let is_last = is_fed.load(Ordering::Acquire);
         let start = Instant::now();
-        for (subscription, records) in subscriptions.iter_mut().zip(&mut read.records) {
+        for (subscription, records) in read.subscriptions.iter_mut().zip(&mut read.records) {
             while let Some(emit) = subscription.try_next() {
                 *records += emit.records.count;
             }

@@ -154,7 +154,7 @@ impl Measured {
         let events_per_second = speed.median();
         let megabytes = events_per_second * self.bytes as f64 / self.events as f64 / 1e6;
         let conditions = format!(
-            "{:.2} GiB mapped, page cache warm, {:.2} of {} cores busy; {} to {} events/s over {} rounds; {:.2} s of \
+            "{:.2} GiB mapped, page cache warm, {:.2} of {} cores busy; {} to {} events/s in {} runs; {:.2} s of \
              processor time a GB; peak memory {} and the file ({})",
             self.bytes as f64 / f64::from(1 << 30),
             cores.median(),
