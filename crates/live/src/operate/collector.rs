@@ -57,6 +57,10 @@ pub struct ResultWindow {
     pub end: Millis,
 }
 
+/// After a leap of the clock (a machine that slept) so many windows are emitted though nothing fell into them; empty
+/// ones before those are left out.
+const WINDOWS_LATE_MAX: u64 = 1000;
+
 /// What a window holds until it closes.
 #[derive(Debug)]
 enum Held {
@@ -91,14 +95,20 @@ pub struct Collector {
 
 impl Collector {
     /// The collector of a query that stands from `started` on; time windows begin there, or at `grid_start`.
-    pub fn new(query: Arc<StandingQuery>, started: Millis, grid_start: Millis, limits: CollectorLimits) -> Collector {
+    pub fn new(
+        query: Arc<StandingQuery>,
+        started: Millis,
+        grid_start: Millis,
+        limits: CollectorLimits,
+    ) -> Collector {
         let plan = &query.plan;
         let dialect = plan.dialect;
         let has_window = plan.window != Window::None;
         let limit = match &query.body {
             CompiledBody::Group(_) => [plan.limit, dialect.groups_max()].into_iter().flatten().min(),
             CompiledBody::Raw { .. } => {
-                let default = if limits.one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
+                let default =
+                    if limits.one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
                 let stated = plan.limit.or(dialect.raw_limit_default()).or(default);
                 [stated, dialect.raw_limit_max()].into_iter().flatten().min()
             }
@@ -229,8 +239,12 @@ impl Collector {
     fn close_by_record(&mut self, now_micros: i64, out: &mut Vec<ResultSet>) {
         let held = self.windows.remove(&0);
         self.emits += 1;
-        let window =
-            ResultWindow { kind: "record", number: self.emits, start: self.record_start, end: self.record_end };
+        let window = ResultWindow {
+            kind: "record",
+            number: self.emits,
+            start: self.record_start,
+            end: self.record_end,
+        };
         self.records = 0;
         let result = self.result(held, Some(window), now_micros);
         out.push(result);
@@ -273,7 +287,12 @@ impl Collector {
     /// Closes the time windows that end at `now` or before.
     pub fn close(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
         let Some(grid) = self.grid else { return };
+        let earliest = grid.number(now).saturating_sub(WINDOWS_LATE_MAX);
         while grid.end_of(self.open) <= now {
+            if self.open < earliest && !self.windows.contains_key(&self.open) {
+                self.open = self.windows.keys().next().map_or(earliest, |&first| first.min(earliest));
+                continue;
+            }
             if !self.limits.emits_empty_windows {
                 match self.windows.keys().next() {
                     Some(&first) if grid.end_of(first) <= now => self.open = first,
@@ -315,6 +334,9 @@ impl Collector {
 
     /// The last result: what the open windows hold, as one. Nothing where all was given out as it came.
     pub fn finish(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        // The machine's clock may have gone back behind what arrived.
+        let latest = self.grid.zip(self.windows.keys().next_back()).map(|(grid, &last)| grid.start_of(last));
+        let now = latest.map_or(now, |latest| latest.max(now));
         self.close(now, now_micros, out);
         let mut windows = std::mem::take(&mut self.windows).into_values();
         let mut held = windows.next();
@@ -329,6 +351,10 @@ impl Collector {
                     return;
                 }
                 let start = grid.start_of(self.open);
+                if held.is_none() && now <= start && self.emits > 0 {
+                    // A window closed at this very instant, and none is open.
+                    return;
+                }
                 self.time_window(held, start, now.max(start), now_micros)
             }
             (None, Window::Tumbling(Extent::Records(_))) => {
@@ -351,8 +377,12 @@ impl Collector {
 
     fn close_by_record_at_end(&mut self, held: Option<Held>, now_micros: i64) -> ResultSet {
         self.emits += 1;
-        let window =
-            ResultWindow { kind: "record", number: self.emits, start: self.record_start, end: self.record_end };
+        let window = ResultWindow {
+            kind: "record",
+            number: self.emits,
+            start: self.record_start,
+            end: self.record_end,
+        };
         self.result(held, Some(window), now_micros)
     }
 
@@ -384,7 +414,7 @@ impl Collector {
             let functions = group.functions.iter().copied();
             groups.get_or_insert_with(|| Groups::new(functions, dialect)).ensure_single();
         }
-        let Some(groups) = groups else { return None };
+        let groups = groups?;
         {
             let arena = Bump::new();
             let mut slots = groups.evaluate(group.keys.len(), &arena);
