@@ -18,7 +18,7 @@ use crate::{
     Counts, Emit, EndReason, EngineConfig, EngineError, Metrics, QueryCost, QueryId, QueryMeta, QueryStatus,
     StreamStatus,
     id::query_id,
-    mailbox::{Finished, Mailbox},
+    mailbox::Mailbox,
     running::{QueryHandle, Running},
     shared::{Errand, Shared},
     stream::lock,
@@ -243,12 +243,14 @@ impl Engine {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(meta.id.clone(), Arc::clone(&handle));
-        let _change = lock(&stream.change);
+        let change = lock(&stream.change);
         if let Some(grid) = collector.grid() {
             for shard in &stream.shards {
                 lock(shard).shard.set_grid(number, grid);
             }
         }
+        // Made before the merge is locked: a large index takes a while.
+        let index = stream.index().with(number, &query);
         {
             let mut merge = lock(&stream.merge);
             let mut running = Running {
@@ -271,9 +273,14 @@ impl Engine {
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));
             }
-            running.first_offset = stream.set_index(stream.index().with(number, &query));
+            running.first_offset = stream.set_index(index);
             merge.running.insert(number, running);
             stream.set_next_due(&merge);
+        }
+        drop(change);
+        // Shutdown ends what it finds standing; what it came too early to find is ended here.
+        if shared.is_closing.load(Ordering::Acquire) {
+            shared.end(&meta.id, EndReason::Shutdown);
         }
         Ok(Subscription { shared: Arc::clone(shared), handle })
     }
@@ -366,8 +373,10 @@ impl Engine {
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let now = shared.clock.now();
         let streams = shared.all_streams();
+        // By itself: its lock comes after the streams'.
+        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len() as u64;
         Metrics {
-            queries: shared.queries.read().unwrap_or_else(PoisonError::into_inner).len() as u64,
+            queries,
             index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),
             streams: streams.iter().map(|stream| stream.status(now)).collect(),
             shards: shared.shard_status(),
@@ -467,10 +476,7 @@ impl Subscription {
 
     /// The next emit if there is one now.
     pub fn try_next(&mut self) -> Option<Emit> {
-        match self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes) {
-            Ok(emit) => emit,
-            Err(Finished) => None,
-        }
+        self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes).unwrap_or_default()
     }
 
     /// As [`Subscription::next`], for a thread that may wait.
