@@ -287,12 +287,20 @@ impl Shard {
                         &mut windows.last_mut().expect("one was just pushed").1
                     }
                 };
-                let before = held.bytes() as i64;
+                // A window's first rows bring what it takes up while empty: all of it is taken off when it is flushed.
+                let before = if held.is_empty() { 0 } else { held.bytes() as i64 };
                 step.mistyped += held.update(length, &keys, &arguments);
                 step.grown_bytes += held.bytes() as i64 - before;
             }
             from += length;
         }
+    }
+
+    /// Makes the shard fit for further batches after a step that panicked: what it had in hand is thrown away, groups are
+    /// kept. The queries that the step was for must be ended.
+    pub fn recover(&mut self) {
+        self.decoder = Decoder::default();
+        self.scratch = Scratch::default();
     }
 
     /// Takes out the groups of a query's windows below `before`, window by window.
