@@ -7,6 +7,7 @@ use tracing::debug;
 
 use crate::{
     EndReason, QueryId,
+    fault::guarded,
     running::{EmitContext, Running},
     shared::{Errand, Shared},
     stream::{Merge, Stream, lock},
@@ -61,15 +62,20 @@ impl Shared {
                 EndReason::Duration => running.handle.ends.unwrap_or(context.now),
                 _ => context.now,
             };
+            let mut reason = reason.clone();
+            if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
+                let finished = guarded("a last result could not be made", || {
+                    running.collector.finish(at, context.now_micros, &mut results);
+                });
+                reason = finished.err().unwrap_or(reason);
+            }
             if matches!(reason, EndReason::Failed(_)) {
                 self.totals.failed.fetch_add(1, Ordering::Relaxed);
                 results.clear();
-            } else if !running.is_finished {
-                running.collector.finish(at, context.now_micros, &mut results);
             }
             running.forget(&self.totals);
             if !running.is_finished {
-                running.give_out(results, Some(reason.clone()), &context);
+                running.give_out(results, Some(reason), &context);
             }
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);
@@ -85,8 +91,12 @@ impl Shared {
         if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
             let mut status = self.status_of(running, context);
             status.finished = Some(context.now);
-            let until = context.now + self.config.detached_kept_ms as i64;
+            let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
             lock(&self.kept).insert(handle.meta.id.clone(), (until, status));
+            // Its reader may have taken the last emit and gone before it was kept.
+            if handle.mailbox.is_finished() && !handle.mailbox.is_attached() {
+                self.forget(&handle.meta.id);
+            }
         } else {
             self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
         }
@@ -109,6 +119,14 @@ impl Shared {
         if !stream.has_events() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
             streams.remove(&stream.name);
         }
+    }
+
+    /// As [`Shared::forget_if_empty`] for all: whoever held one while its last query ended does so no longer.
+    pub(crate) fn forget_empty_streams(&self) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|_, stream| {
+            Arc::strong_count(stream) > 1 || stream.has_events() || !lock(&stream.merge).running.is_empty()
+        });
     }
 
     pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {

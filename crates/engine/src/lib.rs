@@ -15,6 +15,7 @@ mod mailbox;
 mod running;
 
 mod ends;
+mod fault;
 mod shard;
 mod shared;
 mod stream;

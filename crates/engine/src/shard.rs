@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use swiftwater_live::{Place, ResultSet, StepInput, StepNanos};
+use swiftwater_live::{Place, QueryStep, ResultSet, StepInput, StepNanos};
 
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
+    fault::guarded,
     running::{EmitContext, Running},
     shared::Shared,
     stream::{Output, ShardState, Stream, Take, Work, lock},
@@ -25,8 +26,7 @@ impl Shared {
                         if work.more {
                             self.line.push(Arc::clone(&stream));
                         }
-                        self.look_at(&stream, number, &mut state, &work);
-                        Ok(work.bytes)
+                        Ok(self.look_at(&stream, number, &mut state, &work))
                     }
                 }
             };
@@ -40,20 +40,29 @@ impl Shared {
         }
     }
 
-    fn look_at(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) {
+    /// Answers how many pending bytes are delivered with it: a batch that others must precede is pending until then, so
+    /// that no source gets far ahead of a slow shard.
+    fn look_at(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
         let clock = &self.clock;
         let nanos = || clock.monotonic_nanos();
         let mut spent = StepNanos::default();
-        let now_micros = clock.now_micros();
-        if !work.index.is_empty() {
-            let input = StepInput {
-                batch: &work.batch,
-                arrivals: &work.arrivals,
-                place: Place::Number(work.batch.meta().first.0),
-                now_micros,
-                nanos: &nanos,
-            };
-            spent = state.shard.step(&work.index, &input, &mut state.steps);
+        let mut now_micros = work.batch.meta().read_micros;
+        let looked = guarded("a batch could not be looked at", || {
+            now_micros = clock.now_micros();
+            if !work.index.is_empty() {
+                let input = StepInput {
+                    batch: &work.batch,
+                    arrivals: &work.arrivals,
+                    place: Place::Number(work.batch.meta().first.0),
+                    now_micros,
+                    nanos: &nanos,
+                };
+                spent = state.shard.step(&work.index, &input, &mut state.steps);
+            }
+        });
+        if looked.is_err() {
+            state.shard.recover();
+            state.steps.clear();
         }
         let start = nanos();
         let waited = u64::try_from(now_micros - work.batch.meta().read_micros).unwrap_or(0);
@@ -64,25 +73,39 @@ impl Shared {
             steps: std::mem::take(&mut state.steps),
             first: work.batch.meta().first.0,
             position: work.position(),
+            bytes: work.bytes,
+            fault: looked.err(),
         };
-        self.deliver(stream, work.sequence, output);
+        let delivered = self.deliver(stream, work.sequence, output);
         let counters = &self.counters[number];
         counters.batches.fetch_add(1, Ordering::Relaxed);
-        counters.events.fetch_add(work.batch.len() as u64, Ordering::Relaxed);
+        counters.events.fetch_add(work.events, Ordering::Relaxed);
         let deliver = nanos() - start;
         for (counter, nanos) in
             counters.busy_nanos.iter().zip([spent.decode, spent.matching, spent.operate, deliver])
         {
             counter.fetch_add(nanos, Ordering::Relaxed);
         }
+        delivered
     }
 
-    /// Hands a shard's output on, in the order of the stream.
-    fn deliver(&self, stream: &Stream, sequence: u64, output: Output) {
+    /// Hands a shard's output on, in the order of the stream. Answers the pending bytes of all that were handed on.
+    fn deliver(&self, stream: &Stream, sequence: u64, output: Output) -> usize {
         let mut merge = lock(&stream.merge);
         let merge = &mut *merge;
+        let mut delivered = 0;
         for output in merge.deliver(sequence, output) {
+            delivered += output.bytes;
             merge.position = output.position;
+            if let Some(reason) = output.fault {
+                // Nobody knows what they missed: every query that was to see the batch ends.
+                let concerned =
+                    merge.running.values_mut().filter(|running| running.first_offset <= output.first);
+                for running in concerned.filter(|running| !running.is_ending) {
+                    running.is_ending = true;
+                    self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
+                }
+            }
             if output.steps.is_empty() {
                 continue;
             }
@@ -92,24 +115,38 @@ impl Shared {
                 if running.is_ending {
                     continue;
                 }
-                let mut results = Vec::new();
-                running.take_step(step, output.first, &mut results, context.now_micros);
-                let mut ending = None;
-                if running.collector.is_done() {
-                    ending = Some(EndReason::Limit);
+                let taken = guarded("matches could not be taken in", || {
+                    self.take_step(running, step, output.first, &context)
+                });
+                let ending = taken.unwrap_or_else(|fault| {
                     running.is_ending = true;
-                } else if !results.is_empty() {
-                    ending = running.give_out(std::mem::take(&mut results), None, &context);
-                }
-                ending = ending.or_else(|| running.account(&self.config, &self.totals));
+                    Some(fault)
+                });
                 if let Some(reason) = ending {
-                    if reason == EndReason::Limit {
-                        self.finish_at_limit(running, results, &context);
-                    }
                     self.ask_to_end(running.handle.meta.id.clone(), reason);
                 }
             }
         }
+        delivered
+    }
+
+    /// Gives a query one step of a shard, and its reader what comes of it. Answers why the query is to end, if it is.
+    fn take_step(
+        &self,
+        running: &mut Running,
+        step: QueryStep,
+        first: u64,
+        context: &EmitContext<'_>,
+    ) -> Option<EndReason> {
+        let mut results = Vec::new();
+        running.take_step(step, first, &mut results, context.now_micros);
+        if running.collector.is_done() {
+            running.is_ending = true;
+            self.finish_at_limit(running, results, context);
+            return Some(EndReason::Limit);
+        }
+        let ending = if results.is_empty() { None } else { running.give_out(results, None, context) };
+        ending.or_else(|| running.account(&self.config, &self.totals))
     }
 
     /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.

@@ -148,11 +148,7 @@ impl Shared {
     pub(crate) fn status(&self, handle: &QueryHandle) -> Option<QueryStatus> {
         if let Some((_, status)) = lock(&self.kept).get(&handle.meta.id) {
             let attached = handle.mailbox.is_attached();
-            return Some(QueryStatus {
-                attached,
-                dropped: handle.mailbox.dropped(),
-                ..status.clone()
-            });
+            return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }
         let stream = self.find_stream(&handle.stream)?;
         let merge = lock(&stream.merge);

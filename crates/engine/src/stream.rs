@@ -1,6 +1,7 @@
 //! One stream: the events that wait, the shards' states, and the place where the shards' outputs meet in order.
 //!
-//! Locks are taken in this order: `change`, `tick`, a shard's, `intake` or `merge`; none is held while waiting for anything
+//! Locks are taken in this order: `tick`, `change`, a shard's, `merge`, then `intake` or those of
+//! the engine as a whole (`queries`, `kept`); none is held while waiting for anything
 //! but the next of them. A batch is taken from the intake by a shard that holds its own lock, so whoever has passed
 //! through all shards' locks knows that everything taken before was looked at and delivered.
 
@@ -15,7 +16,7 @@ use std::{
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Index, QueryNumber, QueryStep, Shard};
 
-use crate::{StreamMeta, StreamStatus, running::Running};
+use crate::{EndReason, StreamMeta, StreamStatus, running::Running};
 
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -58,6 +59,8 @@ struct Intake {
     next_sequence: u64,
     bytes: u64,
     newest_arrival: Millis,
+    /// Windows and durations were looked at up to here: what comes now arrives at this time or later.
+    settled: Millis,
     has_events: bool,
     sample: Option<f64>,
     /// The stream stands in the line of those with work.
@@ -85,6 +88,10 @@ pub(crate) struct Output {
     pub(crate) first: u64,
     /// The offset after the batch.
     pub(crate) position: u64,
+    /// Bytes that it takes up among those pending, until it is delivered.
+    pub(crate) bytes: usize,
+    /// Why the queries that were to see the batch must end, where it could not be looked at.
+    pub(crate) fault: Option<EndReason>,
 }
 
 /// A batch to be looked at.
@@ -94,6 +101,8 @@ pub(crate) struct Work {
     pub(crate) arrivals: Vec<Millis>,
     pub(crate) sequence: u64,
     pub(crate) index: Arc<Index>,
+    /// Events that it stands for.
+    pub(crate) events: u64,
     /// Bytes that it took up while it waited.
     pub(crate) bytes: usize,
     /// More is waiting.
@@ -148,7 +157,7 @@ impl Stream {
         let mut intake = lock(&self.intake);
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.
-        let arrival = now.max(intake.newest_arrival);
+        let arrival = now.max(intake.newest_arrival).max(intake.settled);
         intake.newest_arrival = arrival;
         intake.has_events = true;
         intake.sample = sample.or(intake.sample);
@@ -179,11 +188,15 @@ impl Stream {
         if first.meta().arrival >= due {
             return Take::Due(first.meta().arrival);
         }
+        // The second that an expression may ask for is one for a whole batch.
+        let second = first.meta().arrival.div_euclid(1000);
         let mut batches = Vec::new();
         let mut bytes = 0;
         while let Some(next) = intake.waiting.front() {
             let size = next.bytes().len();
-            let is_apart = next.meta().sent_micros != 0 || next.meta().arrival >= due;
+            let arrival = next.meta().arrival;
+            let is_apart =
+                next.meta().sent_micros != 0 || arrival >= due || arrival.div_euclid(1000) != second;
             if !batches.is_empty() && (bytes + size > bytes_max || is_apart) {
                 break;
             }
@@ -197,7 +210,8 @@ impl Stream {
         intake.waiting_bytes -= bytes;
         let sequence = intake.next_sequence;
         intake.next_sequence += 1;
-        intake.next_taken += batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+        let events = batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+        intake.next_taken += events;
         let more = !intake.waiting.is_empty();
         if !more {
             intake.is_queued = false;
@@ -218,12 +232,20 @@ impl Stream {
             }
             // With nobody asking, nothing is read: no need to copy.
             if index.is_empty() {
-                let position = batches.iter().map(|batch| batch.len()).sum::<usize>();
-                return Take::Work(Box::new(Work::unread(&batches, position, sequence, index, bytes, more)));
+                return Take::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
             }
             EventBatch::concat(&batches)
         };
-        Take::Work(Box::new(Work { batch, arrivals, sequence, index, bytes, more }))
+        Take::Work(Box::new(Work { batch, arrivals, sequence, index, events, bytes, more }))
+    }
+
+    /// Up to when windows may be closed at `now`: events that wait belong to the windows of their arrival, however long
+    /// they wait.
+    pub(crate) fn settle(&self, now: Millis) -> Millis {
+        let mut intake = lock(&self.intake);
+        let until = intake.waiting.front().map_or(now, |oldest| oldest.meta().arrival.min(now));
+        intake.settled = intake.settled.max(until);
+        until
     }
 
     /// The index as it stands, for whoever holds `change`.
@@ -308,7 +330,7 @@ impl Work {
     /// Batches that nobody asks for: only their count matters.
     fn unread(
         batches: &[EventBatch],
-        events: usize,
+        events: u64,
         sequence: u64,
         index: Arc<Index>,
         bytes: usize,
@@ -317,9 +339,9 @@ impl Work {
         let mut batch = batches[0].clone();
         let first = batch.meta().first.0;
         // The first batch stands for all: its meta must lead to the position after the last.
-        let meta = EventMeta { first: Offset(first + (events - batch.len()) as u64), ..*batch.meta() };
+        let meta = EventMeta { first: Offset(first + events - batch.len() as u64), ..*batch.meta() };
         batch = batch.with_meta(meta);
-        Work { batch, arrivals: Vec::new(), sequence, index, bytes, more }
+        Work { batch, arrivals: Vec::new(), sequence, index, events, bytes, more }
     }
 
     /// The offset after the batch.

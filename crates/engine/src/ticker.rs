@@ -1,18 +1,19 @@
 //! The ticker: closes windows as time goes by, ends queries whose duration is over, and runs errands between.
 
-use std::{
-    sync::mpsc,
-    time::Duration,
-};
+use std::{sync::mpsc, time::Duration};
 
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
 use crate::{
     EndReason, QueryId,
+    fault::guarded,
     shared::{Errand, Shared},
     stream::{Stream, lock},
 };
+
+/// Errands that are run before the clock is looked at again.
+const ERRANDS_MAX: usize = 256;
 
 impl Shared {
     /// The ticker's life: looks at the clock every tick, runs errands between.
@@ -23,7 +24,7 @@ impl Shared {
             match inbox.recv_timeout(tick) {
                 Ok(Errand::End(id, reason)) => {
                     self.end(&id, reason);
-                    while let Ok(errand) = inbox.try_recv() {
+                    for errand in inbox.try_iter().take(ERRANDS_MAX) {
                         match errand {
                             Errand::End(id, reason) => {
                                 self.end(&id, reason);
@@ -46,6 +47,7 @@ impl Shared {
                     stream.measure_rates(seconds);
                 }
                 self.forget_what_was_kept_long_enough(now);
+                self.forget_empty_streams();
             }
         }
     }
@@ -55,7 +57,12 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
-        let tick = lock(&stream.tick);
+        // Held until all that is due is done, so that no shard takes what arrived after a query's end before it ended.
+        let _tick = lock(&stream.tick);
+        let now = stream.settle(now);
+        if now < stream.next_due() {
+            return;
+        }
         let mut due: Vec<(QueryNumber, Option<u64>)> = Vec::new();
         let mut over: Vec<QueryId> = Vec::new();
         {
@@ -91,15 +98,17 @@ impl Shared {
             for (number, _) in due {
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 let until = running.handle.ends.map_or(now, |ends| ends.min(now));
-                let mut results = Vec::new();
-                running.collector.close(until, context.now_micros, &mut results);
-                let reason = running.give_out(results, None, &context);
-                let reason = reason.or_else(|| running.account(&self.config, &self.totals));
+                let closed = guarded("a window could not be closed", || {
+                    let mut results = Vec::new();
+                    running.collector.close(until, context.now_micros, &mut results);
+                    let reason = running.give_out(results, None, &context);
+                    reason.or_else(|| running.account(&self.config, &self.totals))
+                });
+                let reason = closed.unwrap_or_else(Some);
                 ended.extend(reason.map(|reason| (running.handle.meta.id.clone(), reason)));
-                let due = running.due.take();
-                running.due = running.next_due().filter(|due| *due > now);
-                let next = running.due;
-                if let Some(due) = due {
+                // A query whose duration is over stays due until it has ended.
+                let next = running.next_due();
+                if let Some(due) = std::mem::replace(&mut running.due, next) {
                     merge.agenda.remove(&(due, number));
                 }
                 if let Some(next) = next {
@@ -108,7 +117,6 @@ impl Shared {
             }
             stream.set_next_due(merge);
         }
-        drop(tick);
         for (id, reason) in ended {
             self.end(&id, reason);
         }

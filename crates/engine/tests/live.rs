@@ -31,16 +31,16 @@ impl Bench {
     }
 
     fn with(config: EngineConfig) -> Bench {
-        let stream = StreamName::new("s").unwrap();
+        let stream = StreamName::new("s").expect("a name");
         let config = EngineConfig { default_stream: Some(stream.clone()), tick_ms: 1, ..config };
         let clock = Arc::new(TestClock::at(START));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let for_engine: Arc<TestClock> = Arc::clone(&clock);
         Bench { engine: Engine::start(config, for_engine), clock, stream, runtime }
     }
 
     fn submit(&self, query: &str) -> Subscription {
-        self.submit_with(query, SubmitOptions::default()).unwrap()
+        self.submit_with(query, SubmitOptions::default()).expect("a query")
     }
 
     fn submit_with(&self, query: &str, options: SubmitOptions) -> Result<Subscription, EngineError> {
@@ -49,7 +49,9 @@ impl Bench {
 
     fn send(&self, text: &str) {
         let options = AppendOptions::default();
-        self.engine.append_blocking(&Principal::local(), &self.stream, batch(text), options).unwrap();
+        self.engine
+            .append_blocking(&Principal::local(), &self.stream, batch(text), options)
+            .expect("it runs");
     }
 
     fn drained(&self) {
@@ -58,7 +60,7 @@ impl Bench {
 }
 
 fn text(emit: &Emit) -> &str {
-    std::str::from_utf8(&emit.records.text).unwrap()
+    std::str::from_utf8(&emit.records.text).expect("UTF-8")
 }
 
 fn reason(emit: &Emit) -> Option<&EndReason> {
@@ -348,4 +350,127 @@ fn ten_thousand_queries_come_and_go() {
     while !bench.engine.queries(&Principal::local()).is_empty() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_stream_that_was_only_asked_about_for_a_while_leaves_no_trace() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT * FROM STREAM(nowhere, 1000, TIME)");
+    bench.clock.advance_ms(1000);
+    assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Duration));
+    for _ in 0..200 {
+        if bench.engine.metrics().streams.is_empty() {
+            return;
+        }
+        bench.clock.advance_ms(1000);
+        bench.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
+    }
+    panic!("the stream is still there");
+}
+
+#[test]
+fn a_query_that_ends_with_a_window_has_no_empty_one_after_it() {
+    let bench = Bench::new();
+    let mut query =
+        bench.submit("SELECT COUNT(*) AS n FROM STREAM(2000, TIME) WINDOWING TUMBLING(1000, TIME)");
+    bench.send("{}");
+    bench.drained();
+    bench.clock.advance_ms(2000);
+    let mut records = String::new();
+    while let Some(emit) = query.next_blocking() {
+        records.push_str(text(&emit));
+    }
+    assert_eq!(records, "{\"n\":1}\n{\"n\":0}\n");
+}
+
+#[test]
+fn a_clock_that_leaps_does_not_flood_with_empty_windows() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)");
+    let year_ms = 365 * 24 * 3600 * 1000;
+    bench.clock.advance_ms(100 * year_ms);
+    bench.send("{}");
+    bench.drained();
+    bench.clock.advance_ms(1000);
+    let start = START + 100 * year_ms as i64;
+    loop {
+        let emit = query.next_blocking().unwrap();
+        if emit.meta.window.unwrap().start == start {
+            assert_eq!(text(&emit), "{\"n\":1}\n");
+            assert!(emit.meta.window.unwrap().number < 5_000);
+            break;
+        }
+    }
+}
+
+#[test]
+fn state_is_accounted_for_exactly_through_many_windows() {
+    let bench = Bench::with(EngineConfig { shards: 1, ..EngineConfig::default() });
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)");
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        bench.send("{}");
+        bench.drained();
+        held.push(bench.engine.query(&Principal::local(), &query.query().id).unwrap().state_bytes);
+        bench.clock.advance_ms(1000);
+        query.next_blocking().unwrap();
+    }
+    assert!(held[0] > 0 && held.iter().all(|bytes| *bytes == held[0]), "{held:?}");
+}
+
+#[test]
+fn a_query_may_be_ended_by_many_at_once() {
+    let bench = Bench::new();
+    for _ in 0..300 {
+        let query = bench.submit("SELECT a FROM STREAM()");
+        let id = &query.query().id;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| bench.engine.end_query(&Principal::local(), id, EndReason::Killed));
+            }
+        });
+        bench.send("{\"a\":1}");
+    }
+    bench.drained();
+    let mut query = bench.submit("SELECT a FROM STREAM()");
+    bench.send("{\"a\":2}");
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":2}\n");
+}
+
+#[test]
+fn a_query_submitted_while_the_engine_shuts_down_ends() {
+    for _ in 0..20 {
+        let bench = Bench::new();
+        let submitted = std::thread::scope(|scope| {
+            let submitting = scope.spawn(|| {
+                let mut submitted = Vec::new();
+                while let Ok(query) = bench.submit_with("SELECT a FROM STREAM()", SubmitOptions::default()) {
+                    submitted.push(query);
+                }
+                submitted
+            });
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(bench.engine.shutdown(Duration::from_secs(10)));
+            submitting.join().unwrap()
+        });
+        for mut query in submitted {
+            assert_eq!(reason(&query.try_next().expect("it has ended")), Some(&EndReason::Shutdown));
+        }
+    }
+}
+
+#[test]
+fn numbers_can_be_read_while_queries_end() {
+    let bench = Bench::new();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| {
+            for _ in 0..2000 {
+                let query = bench.submit("SELECT a FROM STREAM()");
+                bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed).unwrap();
+            }
+        });
+        while !ending.is_finished() {
+            bench.engine.metrics();
+        }
+    });
 }

@@ -1,0 +1,249 @@
+//! What becomes of streams whose shards are slow, or fail: a shard is held, or made to panic, by the clock it reads.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use swiftwater_engine::{
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, Principal, SubmitOptions, Subscription,
+};
+use swiftwater_event::{CheckLimits, Clock, EventBatch, StreamName, check_block};
+use swiftwater_lang::Dialect;
+use swiftwater_testkit::TestClock;
+
+const START: i64 = 1_700_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trap {
+    None,
+    /// The next shard that looks at a batch waits.
+    Hold,
+    /// One waits.
+    Held,
+    /// The next shard that looks at a batch panics.
+    Panic,
+}
+
+/// A clock that can stop whoever reads it.
+struct TrapClock {
+    clock: TestClock,
+    trap: Mutex<Trap>,
+    changed: Condvar,
+}
+
+impl TrapClock {
+    fn lock(&self) -> MutexGuard<'_, Trap> {
+        self.trap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, trap: Trap) {
+        *self.lock() = trap;
+        self.changed.notify_all();
+    }
+
+    fn wait_until_held(&self) {
+        let mut trap = self.lock();
+        while *trap != Trap::Held {
+            trap = self.changed.wait(trap).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Clock for TrapClock {
+    fn now_micros(&self) -> i64 {
+        if std::thread::current().name().is_some_and(|name| name.starts_with("shard-")) {
+            let mut trap = self.lock();
+            match *trap {
+                Trap::Hold => {
+                    *trap = Trap::Held;
+                    self.changed.notify_all();
+                    while *trap == Trap::Held {
+                        trap = self.changed.wait(trap).unwrap_or_else(PoisonError::into_inner);
+                    }
+                }
+                Trap::Panic => {
+                    *trap = Trap::None;
+                    drop(trap);
+                    panic!("a test wants this shard to panic");
+                }
+                Trap::None | Trap::Held => {}
+            }
+        }
+        self.clock.now_micros()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.clock.monotonic_nanos()
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    clock: Arc<TrapClock>,
+    stream: StreamName,
+    runtime: tokio::runtime::Runtime,
+}
+
+fn batch(text: &str) -> EventBatch {
+    check_block(Bytes::copy_from_slice(text.as_bytes()), &CheckLimits::default(), 1).batch
+}
+
+impl Bench {
+    fn new(shards: usize) -> Bench {
+        Bench::with(EngineConfig { shards, ..EngineConfig::default() })
+    }
+
+    fn with(config: EngineConfig) -> Bench {
+        let stream = StreamName::new("s").expect("a name");
+        let config = EngineConfig { default_stream: Some(stream.clone()), tick_ms: 1, ..config };
+        let clock =
+            TrapClock { clock: TestClock::at(START), trap: Mutex::new(Trap::None), changed: Condvar::new() };
+        let clock = Arc::new(clock);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let for_engine: Arc<TrapClock> = Arc::clone(&clock);
+        Bench { engine: Engine::start(config, for_engine), clock, stream, runtime }
+    }
+
+    fn submit(&self, query: &str) -> Subscription {
+        self.engine.submit(&Principal::local(), query, SubmitOptions::default()).expect("a query")
+    }
+
+    fn send(&self, text: &str) {
+        let options = AppendOptions::default();
+        self.engine
+            .append_blocking(&Principal::local(), &self.stream, batch(text), options)
+            .expect("it runs");
+    }
+
+    /// Sends an event that a shard is held at.
+    fn send_and_hold(&self, text: &str) {
+        self.clock.set(Trap::Hold);
+        self.send(text);
+        self.clock.wait_until_held();
+    }
+
+    /// Lets the ticker tick at least once more.
+    fn let_tick(&self) {
+        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(30)).await });
+    }
+
+    fn drained(&self) {
+        self.runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(10), self.engine.drained())
+                .await
+                .expect("the shards work on")
+        });
+    }
+}
+
+fn text(emit: &Emit) -> &str {
+    std::str::from_utf8(&emit.records.text).expect("UTF-8")
+}
+
+fn reason(emit: &Emit) -> Option<&EndReason> {
+    emit.meta.finished.as_ref().map(|finished| &finished.reason)
+}
+
+#[test]
+fn events_that_waited_are_in_the_window_of_their_arrival() {
+    let bench = Bench::new(1);
+    let mut counts =
+        bench.submit("SELECT COUNT(*) AS n FROM STREAM(2000, TIME) WINDOWING TUMBLING(1000, TIME)");
+    let mut rows = bench.submit("SELECT a FROM STREAM(2000, TIME) WINDOWING TUMBLING(1000, TIME)");
+    bench.send_and_hold("{\"a\":1}");
+    bench.send("{\"a\":2}");
+    bench.clock.clock.advance_ms(1000);
+    bench.send("{\"a\":3}");
+    bench.let_tick();
+    bench.clock.set(Trap::None);
+    bench.drained();
+    bench.clock.clock.advance_ms(1000);
+    assert_eq!(text(&counts.next_blocking().unwrap()), "{\"n\":2}\n");
+    assert_eq!(text(&counts.next_blocking().unwrap()), "{\"n\":1}\n");
+    assert_eq!(text(&rows.next_blocking().unwrap()), "{\"a\":1}\n{\"a\":2}\n");
+    assert_eq!(text(&rows.next_blocking().unwrap()), "{\"a\":3}\n");
+}
+
+#[test]
+fn events_that_waited_on_other_streams_are_in_the_window_of_their_arrival() {
+    let bench = Bench::new(1);
+    let mut counts = bench.submit("SELECT COUNT(*) AS n FROM STREAM(other, 1000, TIME)");
+    // The only shard is held at an event of another stream.
+    bench.send_and_hold("{\"a\":1}");
+    let other = StreamName::new("other").unwrap();
+    bench.engine.append_blocking(&Principal::local(), &other, batch("{}"), AppendOptions::default()).unwrap();
+    bench.clock.clock.advance_ms(1000);
+    bench.let_tick();
+    bench.clock.set(Trap::None);
+    bench.drained();
+    let answer = counts.next_blocking().unwrap();
+    assert_eq!((text(&answer), reason(&answer)), ("{\"n\":1}\n", Some(&EndReason::Duration)));
+    assert_eq!(answer.meta.counts.seen, 1);
+}
+
+#[test]
+fn a_shard_that_panics_ends_the_queries_concerned_and_works_on() {
+    let bench = Bench::new(1);
+    let mut query = bench.submit("SELECT a FROM STREAM()");
+    bench.clock.set(Trap::Panic);
+    bench.send("{\"a\":1}");
+    bench.drained();
+    let last = query.next_blocking().unwrap();
+    assert!(matches!(reason(&last), Some(EndReason::Failed(_))), "{last:?}");
+    let mut other = bench.submit("SELECT a FROM STREAM()");
+    bench.send("{\"a\":2}");
+    let emit = other.next_blocking().unwrap();
+    assert_eq!((text(&emit), emit.meta.stream.position), ("{\"a\":2}\n", 2));
+}
+
+#[test]
+fn sources_wait_for_a_slow_shard_whose_events_are_to_be_delivered_first() {
+    let bench = Bench::with(EngineConfig { shards: 2, pending_bytes_max: 10_000, ..EngineConfig::default() });
+    let _query = bench.submit("SELECT * FROM STREAM()");
+    bench.send_and_hold("{\"a\":1}");
+    let event = format!("{{\"a\":\"{}\"}}", "x".repeat(90));
+    let mut sent = 0;
+    while sent < 1000 {
+        let principal = Principal::local();
+        let append = bench.engine.append(&principal, &bench.stream, batch(&event), AppendOptions::default());
+        let limit = Duration::from_millis(200);
+        if bench.runtime.block_on(async { tokio::time::timeout(limit, append).await }).is_err() {
+            break;
+        }
+        sent += 1;
+    }
+    assert!(sent <= 10_000 / 90, "{sent} events are ahead of the one that is held");
+    bench.clock.set(Trap::None);
+    bench.drained();
+}
+
+#[test]
+fn events_that_nobody_asks_for_are_counted_all() {
+    let bench = Bench::new(1);
+    bench.send_and_hold("{}");
+    for _ in 0..10 {
+        bench.send("{}\n{}");
+    }
+    bench.clock.set(Trap::None);
+    bench.drained();
+    assert_eq!(bench.engine.metrics().shards[0].events, 21);
+}
+
+#[test]
+fn the_time_is_that_of_each_events_arrival() {
+    let bench = Bench::new(1);
+    let options = SubmitOptions { dialect: Dialect::Bullet, ..SubmitOptions::default() };
+    let text_of_query = "SELECT UNIXTIMESTAMP() AS t FROM STREAM() LIMIT 3";
+    let mut query = bench.engine.submit(&Principal::local(), text_of_query, options).unwrap();
+    bench.send_and_hold("{}");
+    bench.send("{}");
+    bench.clock.clock.advance_ms(1000);
+    bench.send("{}");
+    bench.clock.set(Trap::None);
+    bench.drained();
+    let all = query.next_blocking().unwrap();
+    let t = START / 1000;
+    assert_eq!(text(&all), format!("{{\"t\":{t}}}\n{{\"t\":{t}}}\n{{\"t\":{}}}\n", t + 1));
+}
