@@ -5,20 +5,23 @@
 //! of them is merged in the order of the input. Bytes that come from a reader, and arrays, are split into events one
 //! piece after another, and looked at in parallel from there on.
 
+mod feed;
+
 use std::{
     collections::BTreeMap,
     ops::ControlFlow,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::AtomicBool,
         mpsc::{self, SyncSender},
     },
 };
 
 use bytes::Bytes;
+use feed::{Feed, Piece};
 use swiftwater_event::{
-    CheckLimits, Checked, Checker, Clock, DecodePlan, Decoder, EventBatch, EventMeta, Millis, Offset, Path,
-    Primitive, Rejection, StreamName, TimeUnit, Type, Values, Want, check_block, first_cut,
+    CheckLimits, Checked, Clock, DecodePlan, Decoder, EventBatch, EventMeta, Millis, Offset, Path, Primitive,
+    Rejection, StreamName, TimeUnit, Type, Values, Want, check_block,
 };
 use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
 use swiftwater_live::{
@@ -28,6 +31,7 @@ use swiftwater_live::{
 use crate::{
     Counts, Emit, EndReason, EngineConfig, EngineError, QueryCost, QueryMeta, StreamMeta,
     engine::{compile, dialect_name, spawn, with_shards},
+    fault::guarded,
     id::query_id,
     mailbox::Mailbox,
     running::{EmitContext, QueryHandle, Running, Totals},
@@ -54,8 +58,9 @@ pub struct InputOptions {
     /// Declared types of fields.
     pub schema: Option<Arc<Schema>>,
     /// The path that says when an event arrived (RFC 3339 text, or whole milliseconds); arrival never goes back: an
-    /// event with an earlier time, or none, arrives with the one before it. Windows then lie on multiples of their
-    /// length. Without it the input has no time: windows by time close at its end.
+    /// event with an earlier time, or none, arrives with the one before it, and those before any with a time in 1970.
+    /// Windows then lie on multiples of their length. Without it the input has no time: windows by time close at its
+    /// end.
     pub time_field: Option<Path>,
     /// Each record tells its times.
     pub times: bool,
@@ -85,12 +90,8 @@ pub enum InputError {
     Read(#[from] std::io::Error),
 }
 
-/// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.
-const BLOCK_BYTES: usize = 512 << 10;
-/// Where a file has no place to be cut for so long, its events are found one after another.
-const CUT_BYTES_MAX: usize = 64 << 20;
-/// Blocks per shard that may be under way; a faster shard then waits.
-const BLOCKS_AHEAD: u64 = 8;
+/// Where time begins for an input that has times of its own, and its windows: 1970.
+const TIME_BEGINS: Millis = 0;
 const QUERY: swiftwater_live::QueryNumber = 1;
 
 /// Runs one query over an input; `on_emit` gets each emit in order, the last one with `finished`, and may stop it.
@@ -147,185 +148,6 @@ pub fn run_input(
     outcome
 }
 
-/// Hands out pieces of the input, in order.
-struct Feed {
-    check: CheckLimits,
-    ahead_max: u64,
-    /// What is left, and the number of the next piece. Held while reading, which may take for ever: who deals with
-    /// pieces never takes it.
-    rest: Mutex<(Rest, u64)>,
-    flow: Mutex<Flow>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Flow {
-    /// Pieces that are wholly dealt with.
-    done: u64,
-    is_stopped: bool,
-    error: Option<std::io::Error>,
-}
-
-enum Rest {
-    /// Cut into blocks from this byte on.
-    Blocks {
-        bytes: Bytes,
-        at: usize,
-    },
-    /// Split event by event.
-    Pieces {
-        from: PieceSource,
-        checker: Box<Checker>,
-        events: u64,
-    },
-    Nothing,
-}
-
-enum PieceSource {
-    Bytes { bytes: Bytes, at: usize },
-    Reader(Box<dyn std::io::Read + Send>),
-}
-
-/// A part of the input.
-enum Piece {
-    /// To be checked; it begins at this byte.
-    Block(Bytes, u64),
-    /// Checked; its first event has this number, and so many bytes were read for it.
-    Checked(Checked, u64, u64),
-}
-
-impl Feed {
-    fn new(source: InputSource, options: &InputOptions, shards: usize) -> Feed {
-        let checker = Box::new(Checker::new(options.check));
-        let rest = match source {
-            InputSource::Reader(reader) => {
-                Rest::Pieces { from: PieceSource::Reader(reader), checker, events: 0 }
-            }
-            InputSource::Bytes(bytes) if is_array(&bytes) => {
-                Rest::Pieces { from: PieceSource::Bytes { bytes, at: 0 }, checker, events: 0 }
-            }
-            InputSource::Bytes(bytes) => Rest::Blocks { bytes, at: 0 },
-        };
-        Feed {
-            check: options.check,
-            ahead_max: BLOCKS_AHEAD * shards as u64,
-            rest: Mutex::new((rest, 0)),
-            flow: Mutex::default(),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// The next piece and its number.
-    fn take(&self) -> Option<(u64, Piece)> {
-        let mut rest = lock(&self.rest);
-        let (rest, next) = &mut *rest;
-        let mut flow = lock(&self.flow);
-        while !flow.is_stopped && *next >= flow.done + self.ahead_max {
-            flow = self.changed.wait(flow).unwrap_or_else(PoisonError::into_inner);
-        }
-        if flow.is_stopped {
-            return None;
-        }
-        drop(flow);
-        let piece = match rest.next(&self.check) {
-            Ok(piece) => piece?,
-            Err(error) => {
-                lock(&self.flow).error = Some(error);
-                *rest = Rest::Nothing;
-                return None;
-            }
-        };
-        *next += 1;
-        Some((*next - 1, piece))
-    }
-
-    fn done(&self) {
-        lock(&self.flow).done += 1;
-        self.changed.notify_all();
-    }
-
-    fn stop(&self) {
-        lock(&self.flow).is_stopped = true;
-        self.changed.notify_all();
-    }
-}
-
-impl Rest {
-    fn next(&mut self, check: &CheckLimits) -> std::io::Result<Option<Piece>> {
-        loop {
-            match self {
-                Rest::Nothing => return Ok(None),
-                Rest::Blocks { bytes, at } => {
-                    let start = *at;
-                    if start == bytes.len() {
-                        return Ok(None);
-                    }
-                    let wish = start + BLOCK_BYTES;
-                    if wish >= bytes.len() {
-                        *at = bytes.len();
-                        return Ok(Some(Piece::Block(bytes.slice(start..), start as u64)));
-                    }
-                    let horizon = bytes.len().min(wish + CUT_BYTES_MAX);
-                    if let Some(cut) = first_cut(&bytes[wish..horizon]) {
-                        *at = wish + cut;
-                        return Ok(Some(Piece::Block(bytes.slice(start..*at), start as u64)));
-                    }
-                    let bytes = bytes.clone();
-                    *self = Rest::Pieces {
-                        from: PieceSource::Bytes { bytes, at: start },
-                        checker: Box::new(Checker::new(*check)),
-                        events: 0,
-                    };
-                }
-                Rest::Pieces { from, checker, events } => {
-                    let chunk = from.next()?;
-                    let is_last = chunk.is_empty();
-                    let read = chunk.len() as u64;
-                    let checked = if is_last { checker.finish() } else { checker.push(chunk) };
-                    let first = *events;
-                    *events += checked.batch.len() as u64;
-                    if is_last {
-                        *self = Rest::Nothing;
-                    }
-                    return Ok(Some(Piece::Checked(checked, first, read)));
-                }
-            }
-        }
-    }
-}
-
-impl PieceSource {
-    /// The next bytes, whatever is there; none at the end.
-    fn next(&mut self) -> std::io::Result<Bytes> {
-        match self {
-            PieceSource::Bytes { bytes, at } => {
-                let end = bytes.len().min(*at + BLOCK_BYTES);
-                let chunk = bytes.slice(*at..end);
-                *at = end;
-                Ok(chunk)
-            }
-            PieceSource::Reader(reader) => {
-                let mut buffer = vec![0; BLOCK_BYTES];
-                loop {
-                    match reader.read(&mut buffer) {
-                        Ok(count) => {
-                            buffer.truncate(count);
-                            return Ok(buffer.into());
-                        }
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn is_array(bytes: &[u8]) -> bool {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
-}
-
 /// What a shard made of a piece.
 struct Made {
     number: u64,
@@ -365,7 +187,14 @@ impl Worker {
         }
         let mut times = self.options.time_field.clone().map(Times::new);
         while let Some((number, piece)) = self.feed.take() {
-            let made = self.look_at(number, piece, &mut shard, times.as_mut(), grid.is_some());
+            let made = guarded("a piece of the input could not be looked at", || {
+                self.look_at(number, piece, &mut shard, times.as_mut(), grid.is_some())
+            });
+            let Ok(made) = made else {
+                self.feed
+                    .fail(std::io::Error::other("the program failed on a piece of it, as its log describes"));
+                return;
+            };
             if results.send(Message::Made(Box::new(made))).is_err() {
                 return;
             }
@@ -407,7 +236,7 @@ impl Worker {
             first: Offset(0),
         });
         let arrivals = times.map_or_else(Vec::new, |times| times.of(&batch));
-        let nothing = if self.options.time_field.is_some() { Millis::MIN } else { self.started };
+        let nothing = if self.options.time_field.is_some() { TIME_BEGINS } else { self.started };
         let latest = arrivals.last().copied().unwrap_or(nothing);
         let mut steps = Vec::new();
         let nanos = || self.clock.monotonic_nanos();
@@ -457,11 +286,11 @@ impl Times {
         let Some(Values::Timestamp(micros)) = decoded.columns.first().map(|column| &column.values) else {
             return Vec::new();
         };
-        let mut latest = Millis::MIN;
+        let mut latest = TIME_BEGINS;
         micros
             .iter()
             .map(|micros| {
-                latest = latest.max(micros.map_or(Millis::MIN, |micros| micros.div_euclid(1000)));
+                latest = latest.max(micros.map_or(TIME_BEGINS, |micros| micros.div_euclid(1000)));
                 latest
             })
             .collect()
@@ -537,7 +366,7 @@ impl<'m> Merger<'m> {
             clock,
             summary: InputSummary::default(),
             lines: 0,
-            latest: if options.time_field.is_some() { Millis::MIN } else { started },
+            latest: if options.time_field.is_some() { TIME_BEGINS } else { started },
         }
     }
 
