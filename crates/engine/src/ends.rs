@@ -26,7 +26,7 @@ impl Shared {
         let Some(handle) = handle else { return false };
         let Some(stream) = self.find_stream(&handle.stream) else { return false };
         let number = handle.number;
-        {
+        let last_position = {
             let _change = lock(&stream.change);
             let mut merge = lock(&stream.merge);
             // Whoever comes second finds that somebody else is ending it.
@@ -35,8 +35,8 @@ impl Shared {
             };
             running.is_leaving = true;
             drop(merge);
-            stream.set_index(stream.index().without(number));
-        }
+            stream.set_index(stream.index().without(number))
+        };
         let mut left = Vec::new();
         for shard in &stream.shards {
             left.extend(lock(shard).shard.remove(number));
@@ -50,6 +50,8 @@ impl Shared {
                 merge.agenda.remove(&(due, number));
             }
             stream.set_next_due(merge);
+            // What was taken after its end it has not seen.
+            running.last_position.get_or_insert(last_position);
             let context = self.context(&stream, merge.position);
             let mut results = Vec::new();
             for (first, step) in early {

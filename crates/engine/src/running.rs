@@ -34,7 +34,7 @@ pub(crate) struct Running {
     pub(crate) collector: Collector,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
-    /// The position after the last event that it sees, once LIMIT is reached.
+    /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,
     pub(crate) counts: Counts,
     pub(crate) cost: QueryCost,
