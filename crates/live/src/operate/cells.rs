@@ -228,17 +228,37 @@ fn keep_if(
     true
 }
 
-/// The order of values, with equal numbers of different types ordered by type, so that of 1 and 1.0 the same one is
-/// kept whichever came first.
+/// The order of values, with equal numbers of different types ordered by type, and the two zeros of a type, so that of
+/// 1 and 1.0 the same one is kept whichever came first.
 fn tie_broken(a: &Value<'_>, b: &Value<'_>) -> std::cmp::Ordering {
     fn rank(value: &Value<'_>) -> u8 {
         match value {
             Value::Long(_) => 0,
             Value::Integer(_) => 1,
-            Value::Double(_) => 2,
-            Value::Float(_) => 3,
-            _ => 4,
+            Value::Double(x) => 2 + u8::from(x.is_sign_negative()),
+            Value::Float(x) => 4 + u8::from(x.is_sign_negative()),
+            _ => 6,
         }
     }
     total_order(a, b).then_with(|| rank(a).cmp(&rank(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn least_of(values: [Value<'_>; 2]) -> String {
+        let mut cells = Cells::new(AggregateFunction::Min);
+        cells.resize(1);
+        cells.update(&[0, 0], &values, Dialect::Native);
+        let (arena, mut out) = (Bump::new(), Vec::new());
+        cells.evaluate(Dialect::Native, &arena, &mut out);
+        format!("{:?}", out[0])
+    }
+
+    #[test]
+    fn least_of_two_zeros_does_not_depend_on_their_order() {
+        let (zero, negative) = (Value::Double(0.0), Value::Double(-0.0));
+        assert_eq!(least_of([zero, negative]), least_of([negative, zero]));
+    }
 }
