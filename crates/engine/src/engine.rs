@@ -266,6 +266,7 @@ impl Engine {
                 accounted_bytes: 0,
                 is_ending: false,
                 is_leaving: false,
+                is_cut: false,
                 is_finished: false,
                 due: None,
             };

@@ -245,6 +245,7 @@ impl Worker {
             arrivals: &arrivals,
             place,
             now_micros: self.clock.now_micros(),
+            record_bytes_max: self.options.config.emit_bytes_max,
             nanos: &nanos,
         };
         shard.step(&self.index, &input, &mut steps);
@@ -355,6 +356,7 @@ impl<'m> Merger<'m> {
             accounted_bytes: 0,
             is_ending: false,
             is_leaving: false,
+            is_cut: false,
             is_finished: false,
             due: None,
         };

@@ -46,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) accounted_bytes: u64,
     /// Its end was asked for, so that it is not asked for again.
     pub(crate) is_ending: bool,
+    /// Records were lost to the bound on one batch's.
+    pub(crate) is_cut: bool,
     /// It is being taken out of the stream.
     pub(crate) is_leaving: bool,
     /// Its last emit was made.
@@ -96,10 +98,11 @@ impl Running {
         self.counts.expression_errors += step.expression_errors;
         self.shard_bytes += step.grown_bytes;
         if let Some(rows) = &step.rows {
+            self.is_cut |= rows.is_cut;
             let taken = self.collector.rows(rows, now_micros, out);
             if self.collector.is_done() {
                 // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
-                self.counts.matched -= (rows.len() - taken) as u64;
+                self.counts.matched -= step.matches - taken as u64;
                 let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows.rows[last]) + 1);
                 self.last_position = Some(first + last);
             }
@@ -203,7 +206,9 @@ impl Running {
         let before = std::mem::replace(&mut self.accounted_bytes, bytes);
         let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         let total = total.wrapping_add(bytes).wrapping_sub(before);
-        let reason = if bytes > config.query_state_bytes_max as u64 {
+        let reason = if self.is_cut {
+            format!("the records of one batch pass {} bytes (`engine.emit_bytes_max`)", config.emit_bytes_max)
+        } else if bytes > config.query_state_bytes_max as u64 {
             format!(
                 "the query holds {bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",
                 config.query_state_bytes_max

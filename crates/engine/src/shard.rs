@@ -55,6 +55,7 @@ impl Shared {
                     arrivals: &work.arrivals,
                     place: Place::Number(work.batch.meta().first.0),
                     now_micros,
+                    record_bytes_max: self.config.emit_bytes_max,
                     nanos: &nanos,
                 };
                 spent = state.shard.step(&work.index, &input, &mut state.steps);

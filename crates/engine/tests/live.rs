@@ -474,3 +474,23 @@ fn numbers_can_be_read_while_queries_end() {
         }
     });
 }
+
+#[test]
+fn records_of_one_batch_have_a_limit() {
+    let bench = Bench::with(EngineConfig { shards: 1, emit_bytes_max: 1 << 20, ..EngineConfig::default() });
+    let long = "x".repeat(10_000);
+    let mut raw = bench.submit(&format!("SELECT '{long}' AS x FROM STREAM()"));
+    let mut kept =
+        bench.submit(&format!("SELECT '{long}' AS x FROM STREAM() WINDOWING TUMBLING(1000, TIME)"));
+    bench.send(&"{}\n".repeat(10_000));
+    for query in [&mut raw, &mut kept] {
+        let mut last = None;
+        while let Some(emit) = query.next_blocking() {
+            assert!(emit.records.text.len() < 2 << 20);
+            last = Some(emit);
+        }
+        let last = last.unwrap();
+        let Some(EndReason::Failed(why)) = reason(&last) else { panic!("{last:?}") };
+        assert!(why.contains("engine.emit_bytes_max"), "{why}");
+    }
+}

@@ -24,9 +24,14 @@ pub struct StepInput<'b> {
     pub place: Place,
     /// Now, in microseconds since 1970, for the records' times.
     pub now_micros: i64,
+    /// Bytes of one query's records of the batch; with more, they are cut ([`RowChunk::is_cut`]).
+    pub record_bytes_max: usize,
     /// Elapsed nanoseconds, for accounting only: no answer depends on it.
     pub nanos: &'b dyn Fn() -> u64,
 }
+
+/// Rows whose columns are computed before the first of them is written.
+const PART_ROWS: usize = 1024;
 
 /// Where events stand in their source: what sampling goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,39 +201,56 @@ impl Shard {
         let CompiledBody::Raw { star, columns, order } = &entry.query.body else {
             return RowChunk::default();
         };
-        let arena = Bump::new();
-        let rows = Rows::Events {
-            decoded: body.decoded,
-            bindings: &entry.body,
-            rows: &body.rows,
-            now: input.batch.meta().arrival,
+        let plan = &entry.query.plan;
+        // No later match of the batch can be among the first so many.
+        let most = match plan.limit {
+            Some(limit) if order.is_empty() && plan.window == Window::None => {
+                usize::try_from(limit).unwrap_or(usize::MAX)
+            }
+            _ => usize::MAX,
         };
-        let mut evaluate = |program: &crate::expr::Program| {
-            let mut values = Vec::new();
-            program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
-            values
-        };
-        let values: Vec<Vec<Value<'_>>> = columns.iter().map(|column| evaluate(&column.program)).collect();
-        let order: Vec<Vec<Value<'_>>> = order.iter().map(|(program, _)| evaluate(program)).collect();
         let writer = RecordWriter::new(columns, entry.query.dialect(), false);
         let meta = input.batch.meta();
         let mut chunk = RowChunk {
             times: RowTimes { sent: meta.sent_micros, read: meta.read_micros, matched: input.now_micros },
             ..RowChunk::default()
         };
-        for (place, &row) in matched.iter().enumerate() {
-            match star {
-                Some(star) => {
-                    let event = input.batch.event(row as usize);
-                    writer.write_star(event, star, &values, place, &arena, &mut chunk.text);
+        let matched = &matched[..matched.len().min(most)];
+        // A part at a time, so that what is computed and not yet written stays small.
+        for (matched, rows) in matched.chunks(PART_ROWS).zip(body.rows.chunks(PART_ROWS)) {
+            let arena = Bump::new();
+            let input_rows = Rows::Events {
+                decoded: body.decoded,
+                bindings: &entry.body,
+                rows: &rows[..matched.len()],
+                now: meta.arrival,
+            };
+            let mut evaluate = |program: &crate::expr::Program| {
+                let mut values = Vec::new();
+                program.evaluate(&input_rows, &mut self.scratch, &arena, counts, &mut values);
+                values
+            };
+            let values: Vec<Vec<Value<'_>>> =
+                columns.iter().map(|column| evaluate(&column.program)).collect();
+            let order: Vec<Vec<Value<'_>>> = order.iter().map(|(program, _)| evaluate(program)).collect();
+            for (place, &row) in matched.iter().enumerate() {
+                if chunk.text.len() > input.record_bytes_max {
+                    chunk.is_cut = true;
+                    return chunk;
                 }
-                None => writer.write(&values, place, &mut chunk.text),
-            }
-            chunk.ends.push(chunk.text.len() as u32);
-            chunk.rows.push(row);
-            chunk.arrivals.push(input.arrival(row));
-            if !order.is_empty() {
-                chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
+                match star {
+                    Some(star) => {
+                        let event = input.batch.event(row as usize);
+                        writer.write_star(event, star, &values, place, &arena, &mut chunk.text);
+                    }
+                    None => writer.write(&values, place, &mut chunk.text),
+                }
+                chunk.ends.push(chunk.text.len());
+                chunk.rows.push(row);
+                chunk.arrivals.push(input.arrival(row));
+                if !order.is_empty() {
+                    chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
+                }
             }
         }
         chunk

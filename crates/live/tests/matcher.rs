@@ -76,6 +76,7 @@ fn matcher_agrees_with_a_loop_over_all_queries() {
                 arrivals: &[],
                 place: Place::Number(0),
                 now_micros: 0,
+                record_bytes_max: usize::MAX,
                 nanos: &nanos,
             };
             let mut steps = Vec::new();

@@ -26,7 +26,8 @@ pub struct Index {
 
 const MAIN: usize = 0;
 const DELTA: usize = 1;
-/// A delta may grow to this, or to an eighth of the main part where that is more.
+/// A delta may grow to this, or to the square root of twice the main part where that is more: rebuilding the delta for
+/// every query and the main part for every delta then cost the same.
 const DELTA_MAX: usize = 128;
 
 impl Index {
@@ -37,7 +38,7 @@ impl Index {
         let old_delta = self.parts[DELTA].entries();
         let all = extended(&self.all, wants_of_all(query).collect());
         let late = extended(&self.late, wants_when_late(query).collect());
-        if old_delta.len() < DELTA_MAX.max(self.parts[MAIN].entries().len() / 8) {
+        if old_delta.len() < DELTA_MAX.max((self.parts[MAIN].entries().len() * 2).isqrt()) {
             let delta = Part::build(self.standing(DELTA).chain(added), &all, &late);
             let mut ended = Arc::clone(&self.ended);
             if old_delta.iter().any(|entry| !self.stands(entry.number)) {

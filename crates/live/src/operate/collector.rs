@@ -205,7 +205,7 @@ impl Collector {
                     write_with_times(chunk.record(row), Some((chunk.times, now_micros)), &mut text);
                 }
             } else {
-                text.extend_from_slice(&chunk.text[..chunk.ends[count as usize - 1] as usize]);
+                text.extend_from_slice(&chunk.text[..chunk.ends[count as usize - 1]]);
             }
             self.streamed += count;
             self.emits += 1;

@@ -25,7 +25,9 @@ pub struct RowChunk {
     /// The records, one a line.
     pub text: Vec<u8>,
     /// Where each ends in `text`.
-    pub ends: Vec<u32>,
+    pub ends: Vec<usize>,
+    /// They are not all there: they had more bytes than a batch's records may have.
+    pub is_cut: bool,
     /// The row of each one's event in its batch.
     pub rows: Vec<u32>,
     /// When each arrived.
@@ -48,8 +50,8 @@ impl RowChunk {
     }
 
     pub(crate) fn record(&self, row: usize) -> &[u8] {
-        let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
-        &self.text[start..self.ends[row] as usize]
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.text[start..self.ends[row]]
     }
 }
 
