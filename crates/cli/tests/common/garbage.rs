@@ -262,6 +262,9 @@ impl Attacker {
             _ => {
                 let mut text = valid.into_bytes();
                 for _ in 0..=self.rng.below(4) {
+                    if text.is_empty() {
+                        break;
+                    }
                     let at = self.rng.below(text.len());
                     match self.rng.below(3) {
                         0 => text[at] = self.rng.pick(b"'\"(),.*= \0\xff;-"),
