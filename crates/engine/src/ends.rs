@@ -46,6 +46,11 @@ impl Shared {
             let merge: &mut Merge = &mut merge;
             let early = merge.take_early(number);
             let Some(mut running) = merge.running.remove(&number) else { return false };
+            // A table keeps its size when queries leave: a crowd that is gone is not to be paid for.
+            if merge.running.len() * 4 < merge.running.capacity() && merge.running.capacity() > 256 {
+                let standing = merge.running.len() * 2;
+                merge.running.shrink_to(standing);
+            }
             if let Some(due) = running.due {
                 merge.agenda.remove(&(due, number));
             }

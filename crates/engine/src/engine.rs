@@ -275,7 +275,7 @@ impl Engine {
                 merge.agenda.insert((due, number));
             }
             running.first_offset = stream.set_index(index);
-            merge.running.insert(number, running);
+            merge.running.insert(number, Box::new(running));
             stream.set_next_due(&merge);
         }
         drop(change);

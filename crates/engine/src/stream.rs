@@ -70,7 +70,7 @@ struct Intake {
 /// Where the outputs of all shards meet.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
-    pub(crate) running: HashMap<QueryNumber, Running>,
+    pub(crate) running: HashMap<QueryNumber, Box<Running>>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     next_sequence: u64,
