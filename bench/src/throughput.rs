@@ -81,9 +81,9 @@ fn turn(args: &Args, points: &[Point], all: &mut HashMap<Point, Measured>) -> an
     for &(_, queries) in points {
         // Without queries any events will do.
         let planted = queries.max(1);
-        if !loads.contains_key(&planted) {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = loads.entry(planted) {
             eprintln!("making {} of events for {planted} queries", mib(args.file_bytes()));
-            loads.insert(planted, Load::generate(&args.data(), planted, args.file_bytes())?);
+            vacant.insert(Load::generate(&args.data(), planted, args.file_bytes())?);
         }
     }
     for round in 1..=args.rounds() {
