@@ -339,13 +339,18 @@ impl Engine {
         self.shared.status(&handle).ok_or_else(|| EngineError::NoQuery(id.to_string()))
     }
 
-    /// Ends a query: its reader gets a last emit, with the reason. A detached one that has ended is forgotten.
+    /// Ends a query: its reader gets a last emit, with the reason. It sees the events appended before this call, if the
+    /// shards are at most a second behind. A detached query that has ended is forgotten.
     pub fn end_query(
         &self,
         _principal: &Principal,
         id: &QueryId,
         reason: EndReason,
     ) -> Result<(), EngineError> {
+        let stream = self.handle(id).ok().and_then(|handle| self.shared.find_stream(&handle.stream));
+        if let Some(stream) = stream {
+            stream.wait_for_appended(Duration::from_secs(1));
+        }
         if self.shared.end(id, reason) || self.shared.forget(id) {
             Ok(())
         } else {

@@ -128,6 +128,7 @@ impl Shared {
                 }
             }
         }
+        stream.delivered.notify_all();
         delivered
     }
 

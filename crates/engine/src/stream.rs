@@ -8,9 +8,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
@@ -24,6 +25,8 @@ pub(crate) struct Stream {
     intake: Mutex<Intake>,
     pub(crate) shards: Vec<Mutex<ShardState>>,
     pub(crate) merge: Mutex<Merge>,
+    /// Told whenever `merge.position` has moved on.
+    pub(crate) delivered: Condvar,
     /// Held while the set of standing queries changes.
     pub(crate) change: Mutex<()>,
     /// Held while windows are closed.
@@ -136,6 +139,7 @@ impl Stream {
             intake: Mutex::default(),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             merge: Mutex::default(),
+            delivered: Condvar::new(),
             change: Mutex::default(),
             tick: Mutex::default(),
             next_due: AtomicI64::new(i64::MAX),
@@ -171,6 +175,15 @@ impl Stream {
             first,
         }));
         (intake.next_offset, !std::mem::replace(&mut intake.is_queued, true))
+    }
+
+    /// Waits until all that was appended before this call is looked at, or the time is over.
+    pub(crate) fn wait_for_appended(&self, time: Duration) {
+        let appended = lock(&self.intake).next_offset;
+        let merge = lock(&self.merge);
+        let is_behind = |merge: &mut Merge| merge.position < appended;
+        // What is behind after that time is what the caller was ready to miss.
+        let _ = self.delivered.wait_timeout_while(merge, time, is_behind);
     }
 
     pub(crate) fn count_rejected(&self, count: u64) {

@@ -494,3 +494,15 @@ fn records_of_one_batch_have_a_limit() {
         assert!(why.contains("engine.emit_bytes_max"), "{why}");
     }
 }
+
+#[test]
+fn a_query_that_is_ended_has_seen_what_was_appended_before() {
+    let bench = Bench::new();
+    let mut query = bench.submit("SELECT COUNT(*) AS n FROM STREAM() WHERE a RLIKE '.*z.*'");
+    let events: String = (0..500).map(|a| format!("{{\"a\":\"{} {a} z\"}}\n", "y".repeat(200))).collect();
+    for _ in 0..40 {
+        bench.send(&events);
+    }
+    bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed).unwrap();
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"n\":20000}\n");
+}

@@ -111,7 +111,8 @@ pub(crate) async fn end(
     uri: Uri,
 ) -> Result<StatusCode, Problem> {
     Parameters::parse(uri.query(), &[])?;
-    shared.engine.end_query(&Principal::anonymous(), &id(path)?, EndReason::Killed)?;
+    let id = id(path)?;
+    heavy(usize::MAX, || shared.engine.end_query(&Principal::anonymous(), &id, EndReason::Killed))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
