@@ -29,7 +29,8 @@ test: setup ## Format, lints, all tests, licences: what a change must pass.
 torture: setup ## Long runs: soaks, kills, fuzzing (SOAK_SECONDS, FUZZ_SECONDS per target, default 3600).
 	@sh scripts/torture.sh
 
-bench: setup ## End-to-end benchmarks (BENCH_ARGS="...").
+bench: setup ## End-to-end benchmarks, of the release binary too (BENCH_ARGS="--quick").
+	$(CARGO) build --release -p swiftwater-cli
 	$(CARGO) run --release -p swiftwater-bench -- $(BENCH_ARGS)
 
 fmt: setup ## Format the code.
