@@ -265,8 +265,10 @@ impl Worker {
     }
 }
 
+/// Counted by sums of one byte each, of as many bytes as such a sum can hold: the compiler makes vectors of it.
 fn newlines(block: &[u8]) -> u64 {
-    block.iter().filter(|&&byte| byte == b'\n').count() as u64
+    let sums = block.chunks(255).map(|part| part.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
+    sums.map(u64::from).sum()
 }
 
 /// Reads events' own times.

@@ -386,10 +386,11 @@ impl EqualTable {
 fn sketch(text: &[u8]) -> u64 {
     let (first, last) = if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)))
     } else {
-        let mut short = [0; 8];
-        short[..text.len()].copy_from_slice(text);
-        (u64::from_le_bytes(short), 0)
+        let byte = |at: usize| u64::from(text.get(at).copied().unwrap_or(0));
+        (byte(0) | byte(1) << 8 | byte(2) << 16, 0)
     };
     let mixed = (first ^ last.rotate_left(23) ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 32)

@@ -90,7 +90,6 @@ pub struct Collector {
     record_start: Millis,
     record_end: Millis,
     is_done: bool,
-    scratch: Scratch,
 }
 
 impl Collector {
@@ -131,7 +130,6 @@ impl Collector {
             record_start: started,
             record_end: started,
             is_done: false,
-            scratch: Scratch::default(),
             query,
         }
     }
@@ -434,7 +432,13 @@ impl Collector {
                 .iter()
                 .map(|column| {
                     let mut values = Vec::new();
-                    column.program.evaluate(&input, &mut self.scratch, &arena, &mut counts, &mut values);
+                    column.program.evaluate(
+                        &input,
+                        &mut Scratch::default(),
+                        &arena,
+                        &mut counts,
+                        &mut values,
+                    );
                     values
                 })
                 .collect();
@@ -461,14 +465,14 @@ impl Collector {
         let mut rows: Vec<u32> = (0..count as u32).collect();
         if let Some(having) = &group.having {
             rows.clear();
-            having.keep(&input, &mut self.scratch, arena, counts, &mut rows);
+            having.keep(&input, &mut Scratch::default(), arena, counts, &mut rows);
         }
         let order: Vec<(Vec<Value<'a>>, bool)> = group
             .order
             .iter()
             .map(|(program, descending)| {
                 let mut values = Vec::new();
-                program.evaluate(&input, &mut self.scratch, arena, counts, &mut values);
+                program.evaluate(&input, &mut Scratch::default(), arena, counts, &mut values);
                 (values, *descending)
             })
             .collect();
