@@ -20,7 +20,6 @@ const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
         "raw-049",
         "the record's own type is another than the schema's: events in JSON have no types of their own",
     ),
-    ("type-hints-004", "the same, below a hint"),
     ("group-by-048", "which 500 of more than 512 groups stay is up to Bullet's sketch"),
     ("top-027", "Bullet runs this as its approximate TOP, which the language does not have yet"),
 ];
