@@ -15,8 +15,7 @@ use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
 use tracing::info;
 
 use crate::{
-    Counts, Emit, EndReason, EngineConfig, EngineError, Metrics, QueryCost, QueryId, QueryMeta, QueryStatus,
-    StreamStatus,
+    Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus,
     id::query_id,
     mailbox::Mailbox,
     running::{QueryHandle, Running},
@@ -253,23 +252,7 @@ impl Engine {
         let index = stream.index().with(number, &query);
         {
             let mut merge = lock(&stream.merge);
-            let mut running = Running {
-                handle: Arc::clone(&handle),
-                collector,
-                first_offset: u64::MAX,
-                last_position: None,
-                counts: Counts::default(),
-                cost: QueryCost::default(),
-                emits: 0,
-                records: 0,
-                shard_bytes: 0,
-                accounted_bytes: 0,
-                is_ending: false,
-                is_leaving: false,
-                is_cut: false,
-                is_finished: false,
-                due: None,
-            };
+            let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);
             running.due = running.next_due();
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));

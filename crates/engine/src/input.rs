@@ -29,7 +29,7 @@ use swiftwater_live::{
 };
 
 use crate::{
-    Counts, Emit, EndReason, EngineConfig, EngineError, QueryCost, QueryMeta, StreamMeta,
+    Emit, EndReason, EngineConfig, EngineError, QueryMeta, StreamMeta,
     engine::{compile, dialect_name, spawn, with_shards},
     fault::guarded,
     id::query_id,
@@ -345,23 +345,8 @@ impl<'m> Merger<'m> {
             mailbox: Mailbox::default(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
-        let running = Running {
-            handle: Arc::new(handle),
-            collector: Collector::new(query, started, grid_start, limits),
-            first_offset: 0,
-            last_position: None,
-            counts: Counts::default(),
-            cost: QueryCost::default(),
-            emits: 0,
-            records: 0,
-            shard_bytes: 0,
-            accounted_bytes: 0,
-            is_ending: false,
-            is_leaving: false,
-            is_cut: false,
-            is_finished: false,
-            due: None,
-        };
+        let collector = Collector::new(query, started, grid_start, limits);
+        let running = Running::new(Arc::new(handle), collector, 0);
         Merger {
             running,
             config,

@@ -81,6 +81,27 @@ pub(crate) struct EmitContext<'e> {
 }
 
 impl Running {
+    /// A query that has done nothing yet.
+    pub(crate) fn new(handle: Arc<QueryHandle>, collector: Collector, first_offset: u64) -> Running {
+        Running {
+            handle,
+            collector,
+            first_offset,
+            last_position: None,
+            counts: Counts::default(),
+            cost: QueryCost::default(),
+            emits: 0,
+            records: 0,
+            shard_bytes: 0,
+            accounted_bytes: 0,
+            is_ending: false,
+            is_leaving: false,
+            is_cut: false,
+            is_finished: false,
+            due: None,
+        }
+    }
+
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
     pub(crate) fn take_step(
         &mut self,
