@@ -29,19 +29,31 @@ skip() { # skip NAME WHY
 
 SOAK_SECONDS=${SOAK_SECONDS:-3600}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
+FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
 export SOAK_SECONDS PROPTEST_CASES
-part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
 
-if [ ! -f fuzz/Cargo.toml ]; then
-    skip fuzzing "there are no fuzz targets"
-elif ! "$CARGO" +nightly fuzz --version >/dev/null 2>&1; then
+# Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
+logs=$(mktemp -d)
+fuzzing=""
+if ! "$CARGO" +nightly fuzz --version >/dev/null 2>&1; then
     skip fuzzing "rustup toolchain install nightly; cargo install --locked cargo-fuzz"
-else
+elif "$CARGO" +nightly fuzz build; then
     for target in $("$CARGO" +nightly fuzz list); do
-        part "fuzz $target" "$CARGO" +nightly fuzz run "$target" -- \
-            -max_total_time="${FUZZ_SECONDS:-3600}" -rss_limit_mb=4096 -timeout=20
+        "$CARGO" +nightly fuzz run "$target" -- -max_total_time="$FUZZ_SECONDS" -rss_limit_mb=4096 -timeout=20 \
+            >"$logs/$target" 2>&1 &
+        fuzzing="$fuzzing $target:$!"
     done
+else
+    part fuzzing false
 fi
+
+part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
+for one in $fuzzing; do
+    target=${one%%:*}
+    printf '\n== waiting for fuzz %s\n' "$target"
+    part "fuzz $target" wait "${one##*:}"
+    tail -n 3 "$logs/$target"
+done
 
 echo
 echo "torture: $passed passed, $failed failed, $skipped skipped"

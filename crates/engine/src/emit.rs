@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use swiftwater_event::{Millis, StreamName};
+use swiftwater_live::SketchMeta;
 
 /// A query's identity: 26 characters of Crockford's base 32 (a ULID), sortable by time of submission.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +47,10 @@ pub struct EmitMeta {
     pub stream: StreamMeta,
     /// Events since the query began.
     pub counts: Counts,
+    /// How exact approximate answers are.
+    pub sketches: Vec<SketchMeta>,
+    /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
+    pub inner_sketches: Option<Vec<SketchMeta>>,
     /// What an asker should know besides.
     pub warnings: Vec<String>,
 }
@@ -96,10 +101,12 @@ pub struct QueryMeta {
 /// The window of an emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowMeta {
-    /// `tumbling`, `additive` or `record`.
+    /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
     /// From 1.
     pub number: u64,
+    /// Of a window by record: the matched events that it holds; 0 for others.
+    pub records: u64,
     /// Its first instant (that of the first record, for windows by record).
     pub start: Millis,
     /// The first instant after it (that of the last record, for windows by record).

@@ -29,3 +29,4 @@ pub use engine::{AppendOptions, Engine, Principal, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
+pub use swiftwater_live::{DistinctFigures, SketchFigures, SketchMeta};

@@ -200,12 +200,15 @@ impl Running {
                 window: result.window.map(|window| WindowMeta {
                     kind: window.kind,
                     number: window.number,
+                    records: window.records,
                     start: window.start,
                     end: window.end,
                     emitted: context.now,
                 }),
                 stream: context.stream.clone(),
                 counts: Counts { seen: self.seen(context.stream.position), ..self.counts },
+                sketches: result.sketches,
+                inner_sketches: result.inner_sketches,
                 warnings,
             },
         }

@@ -4,17 +4,91 @@ use std::fmt::{self, Display};
 
 use crate::{
     names::aggregate_text,
-    plan::{Aggregate, Body, Extent, Group, OutputColumn, Query, Raw, Window},
+    plan::{
+        Aggregate, AggregateFunction, Body, Expr, Group, LateralView, OutputColumn, Points, Query, Raw,
+        TableAggregate, TableFunction, Take, Window, WindowClock,
+    },
 };
 
 impl Display for Aggregate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = aggregate_text(self.function);
-        match &self.argument {
-            Some(argument) => write!(f, "{name}({argument})"),
-            None => write!(f, "{name}(*)"),
+        let distinct = if self.function == AggregateFunction::CountDistinct { "DISTINCT " } else { "" };
+        match &*self.arguments {
+            [] => write!(f, "{name}(*)")?,
+            arguments => write!(f, "{name}({distinct}{})", listed(arguments))?,
+        }
+        if let AggregateFunction::Percentile { millionths } = self.function {
+            write!(f, " at {}", f64::from(millionths) / 1e6)?;
+        }
+        match &self.filter {
+            Some(filter) => write!(f, " where {filter}"),
+            None => Ok(()),
         }
     }
+}
+
+impl Display for TableAggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arguments = listed(&self.arguments);
+        let (name, points) = match &self.function {
+            TableFunction::Quantile(points) => ("QUANTILE", points),
+            TableFunction::Frequency(points) => ("FREQ", points),
+            TableFunction::CumulativeFrequency(points) => ("CUMFREQ", points),
+            TableFunction::Top { count, threshold } => {
+                write!(f, "TOP({count}")?;
+                if let Some(threshold) = threshold {
+                    write!(f, ", {threshold}")?;
+                }
+                return write!(f, ", {arguments})");
+            }
+        };
+        match points {
+            Points::Linear(count) => write!(f, "{name}({arguments}, {count} points)"),
+            Points::Region { start, end, increment } => {
+                write!(f, "{name}({arguments}, {start} to {end} by {increment})")
+            }
+            Points::Manual(points) => write!(f, "{name}({arguments}, {points:?})"),
+        }
+    }
+}
+
+impl Display for LateralView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outer = if self.is_outer { "outer " } else { "" };
+        write!(f, "{outer}{} as {}", self.expr, self.columns.join(", "))
+    }
+}
+
+impl Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, clock) = match self {
+            Window::None => return f.write_str("none"),
+            Window::Time { clock, .. } | Window::Session { clock, .. } => ("ms", Some(clock)),
+            Window::Records { .. } => ("matched events", None),
+        };
+        match self {
+            Window::Session { gap_ms, .. } => write!(f, "a session, until {gap_ms} ms without an event")?,
+            Window::Time { every_ms: every, take, .. } | Window::Records { every, take } => match take {
+                Take::First(first) if first == every => write!(f, "every {every} {unit}")?,
+                Take::First(first) => write!(f, "the first {first} of every {every} {unit}")?,
+                Take::Last(last) => write!(f, "the last {last}, every {every} {unit}")?,
+                Take::All => write!(f, "everything so far, every {every} {unit}")?,
+            },
+            Window::None => {}
+        }
+        match clock {
+            Some(WindowClock::Arrival) => f.write_str(" of arrival"),
+            Some(WindowClock::Event { time, lateness_ms }) => {
+                write!(f, " by {time}, up to {lateness_ms} ms late")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn listed(exprs: &[Expr]) -> String {
+    exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// One line for each part that the query has; slots are `#0`, `#1`, ….
@@ -30,6 +104,7 @@ impl Display for Query {
         if let Some(share) = self.sample {
             write!(f, "\nsample {share}")?;
         }
+        write_list(f, "views", self.views.iter().map(ToString::to_string))?;
         if let Some(filter) = &self.filter {
             write!(f, "\nwhere {filter}")?;
         }
@@ -42,14 +117,14 @@ impl Display for Query {
             format!("{}{direction}", key.expr)
         });
         write_list(f, "order by", order_by)?;
-        match self.window {
-            Window::None => {}
-            Window::Tumbling(Extent::Time(ms)) => write!(f, "\nwindow of {ms} ms")?,
-            Window::Tumbling(Extent::Records(records)) => write!(f, "\nwindow of {records} records")?,
-            Window::Additive { every_ms } => write!(f, "\nwindow over all, every {every_ms} ms")?,
+        if self.window != Window::None {
+            write!(f, "\nwindow {}", self.window)?;
         }
         if let Some(limit) = self.limit {
             write!(f, "\nlimit {limit}")?;
+        }
+        if let Some(outer) = &self.outer {
+            write!(f, "\nand over each result:\n{outer}")?;
         }
         Ok(())
     }
@@ -75,6 +150,11 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         "aggregates",
         aggregates.map(|(slot, aggregate)| format!("#{} = {aggregate}", first + slot)),
     )?;
+    if let Some(table) = &group.table {
+        let first = first + group.aggregates.len();
+        let last = first + table.function.columns(table.arguments.len()) - 1;
+        write!(f, "\nrows #{first} to #{last} = {table}")?;
+    }
     if let Some(having) = &group.having {
         write!(f, "\nhaving {having}")?;
     }

@@ -42,6 +42,8 @@ pub(crate) fn aggregate_text(function: AggregateFunction) -> &'static str {
         AggregateFunction::Avg => "AVG",
         AggregateFunction::Min => "MIN",
         AggregateFunction::Max => "MAX",
+        AggregateFunction::CountDistinct => "COUNT",
+        AggregateFunction::Percentile { .. } => "APPROX_PERCENTILE_CONT",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The logical plan of a standing query: what every form and dialect of the language is translated to.
 //!
-//! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in the row of an aggregation's
-//! result. Knows nothing of matching, shards or time, except as numbers.
+//! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in a row that was computed: by the
+//! lateral views, or by the aggregation. Knows nothing of matching, shards or time, except as numbers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -31,16 +31,33 @@ pub struct Query {
     pub duration_ms: Option<u64>,
     /// The share of the stream's events that it looks at, in (0, 1]; `None`: all.
     pub sample: Option<f64>,
-    /// Keeps an event only where this is true.
+    /// Lateral views: what each event is made into before `filter`; none: itself. Their columns, one view's after
+    /// another's, are the slots of all expressions over the event.
+    pub views: Vec<LateralView>,
+    /// Keeps an event (a row of the views, where there are any) only where this is true.
     pub filter: Option<Expr>,
-    /// What becomes of the events kept.
+    /// What becomes of what is kept.
     pub body: Body,
-    /// Order of the result's rows; over the event's paths in [`Body::Raw`], over slots in [`Body::Group`].
+    /// Order of the result's rows; over the event in [`Body::Raw`], over the group's slots in [`Body::Group`].
     pub order_by: Vec<SortKey>,
     /// Rows of a result (of each window's); `None`: the dialect's default.
     pub limit: Option<u64>,
     /// When results are emitted.
     pub window: Window,
+    /// A query over the records of each result of this one, run afresh for each; its own result takes that one's
+    /// place. Its events are those records; it has no stream, duration, sample, window or outer query of its own.
+    pub outer: Option<Box<Query>>,
+}
+
+/// `LATERAL VIEW [OUTER] EXPLODE(expr) AS x`, or `AS (k, v)`: a row per element of a list, or per entry of a map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LateralView {
+    /// A list or map; over the event's paths and the slots of the views before this one.
+    pub expr: Expr,
+    /// What has no elements, or is no list or map, gives one row, its new columns null, rather than none.
+    pub is_outer: bool,
+    /// Names of the new columns: one for a list's elements, two for a map's keys and values.
+    pub columns: Vec<Box<str>>,
 }
 
 /// What becomes of the events that a query keeps.
@@ -72,10 +89,13 @@ pub struct Star {
 /// row).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Slots `0..keys.len()`: over the event's paths.
+    /// Slots `0..keys.len()`: over the event.
     pub keys: Vec<Expr>,
-    /// The slots after those: over the event's paths.
+    /// The slots after those: over the event.
     pub aggregates: Vec<Aggregate>,
+    /// An aggregate that gives each group several rows; its columns are the slots after those. The last two slots are
+    /// the window's first instant and the first after it (LONG, milliseconds; null where there is no window by time).
+    pub table: Option<TableAggregate>,
     /// Keeps a group only where this is true; over slots.
     pub having: Option<Expr>,
     /// The columns of the result; over slots.
@@ -96,8 +116,10 @@ pub struct OutputColumn {
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,
-    /// Of what; `None` for COUNT(*).
-    pub argument: Option<Expr>,
+    /// Of what: none for COUNT(*), one or more for COUNT(DISTINCT …), one for the others.
+    pub arguments: Vec<Expr>,
+    /// `FILTER (WHERE …)` (native): only events for which this is true are taken in.
+    pub filter: Option<Expr>,
 }
 
 /// The aggregate functions.
@@ -113,6 +135,71 @@ pub enum AggregateFunction {
     Min,
     /// MAX.
     Max,
+    /// COUNT(DISTINCT x, …): a LONG; exact while there are few, then a theta sketch's estimate. A null is a value like
+    /// any other in Bullet; in the native dialect, rows in which an argument is null are passed over.
+    CountDistinct,
+    /// APPROX_PERCENTILE_CONT(x, p) (native): a DOUBLE, by a quantile sketch.
+    Percentile {
+        /// p, in millionths.
+        millionths: u32,
+    },
+}
+
+/// An aggregate whose result is rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableAggregate {
+    /// Which.
+    pub function: TableFunction,
+    /// Of what: one for a distribution, one or more for TOP.
+    pub arguments: Vec<Expr>,
+}
+
+/// The aggregates whose result is rows, and the columns of these.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TableFunction {
+    /// QUANTILE: a row per point; `Quantile` (the point, in [0, 1]) and `Value`, both DOUBLE.
+    Quantile(Points),
+    /// FREQ: a row per range between points and beside them; `Range` (STRING), `Probability` and `Count` (DOUBLE).
+    Frequency(Points),
+    /// CUMFREQ: as FREQ, each range from -∞ on.
+    CumulativeFrequency(Points),
+    /// TOP: a row per frequent combination of the arguments, most frequent first; the arguments' values (text in
+    /// Bullet), and `Count` (LONG).
+    Top {
+        /// The most rows; 0: the default size.
+        count: u64,
+        /// Only combinations counted so often.
+        threshold: Option<u64>,
+    },
+}
+
+impl TableFunction {
+    /// How many columns its rows have.
+    pub fn columns(&self, arguments: usize) -> usize {
+        match self {
+            TableFunction::Quantile(_) => 2,
+            TableFunction::Frequency(_) | TableFunction::CumulativeFrequency(_) => 3,
+            TableFunction::Top { .. } => arguments + 1,
+        }
+    }
+}
+
+/// Where a distribution is looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Points {
+    /// So many, evenly over [0, 1] for QUANTILE, over the data's own range else.
+    Linear(u64),
+    /// From, to, and the step between them.
+    Region {
+        /// The first point.
+        start: f64,
+        /// No point is above it.
+        end: f64,
+        /// The distance of two points; above 0.
+        increment: f64,
+    },
+    /// These; ascending, each once.
+    Manual(Vec<f64>),
 }
 
 /// One key of an order.
@@ -124,30 +211,86 @@ pub struct SortKey {
     pub descending: bool,
 }
 
-/// When results are emitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When results are emitted, and of what.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Window {
     /// As they come (RAW, native), or once at the end.
     None,
-    /// Every so much: what came since the last time.
-    Tumbling(Extent),
-    /// Every so many milliseconds: everything since the query began.
-    Additive {
-        /// Milliseconds between emits.
+    /// Every so many milliseconds.
+    Time {
+        /// Milliseconds from one window's start to the next one's: from the query's start on by arrival, from 1970 on by
+        /// event time.
         every_ms: u64,
+        /// What each holds, in milliseconds.
+        take: Take,
+        /// By which time.
+        clock: WindowClock,
+    },
+    /// Every so many matched events.
+    Records {
+        /// Matched events from one emit to the next.
+        every: u64,
+        /// What each emit holds, in matched events.
+        take: Take,
+    },
+    /// Whenever no matched event (of a group, where there are groups) came for so long.
+    Session {
+        /// Milliseconds without an event that end a session.
+        gap_ms: u64,
+        /// By which time.
+        clock: WindowClock,
     },
 }
 
-/// The size of a window.
+/// What a window that is emitted every n holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// Milliseconds of arrival time, counted from the query's start.
-    Time(u64),
-    /// Matched events.
-    Records(u64),
+pub enum Take {
+    /// The first so much of each n, at most n: `First(n)` is a tumbling window.
+    First(u64),
+    /// The last so much before its end: hopping or sliding; never `Last(n)`, which is `First(n)`.
+    Last(u64),
+    /// Everything since the query began.
+    All,
 }
 
-/// An expression over an event's paths, or over the slots of an aggregation.
+/// The time that windows go by.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WindowClock {
+    /// When events arrived.
+    Arrival,
+    /// When they happened. The watermark is the latest such time of all events of the stream so far, less the lateness;
+    /// a window closes when the watermark reaches its end.
+    Event {
+        /// A TIMESTAMP, or a number of milliseconds since 1970; an event without one belongs to no window and is
+        /// counted as mistyped.
+        time: Expr,
+        /// How far behind the latest an event may be.
+        lateness_ms: u64,
+    },
+}
+
+impl Window {
+    /// Windows of `every_ms` by arrival, one after another.
+    pub fn tumbling_ms(every_ms: u64) -> Window {
+        Window::Time { every_ms, take: Take::First(every_ms), clock: WindowClock::Arrival }
+    }
+
+    /// Windows of `every` matched events, one after another.
+    pub fn tumbling_records(every: u64) -> Window {
+        Window::Records { every, take: Take::First(every) }
+    }
+
+    /// Its event time, where it goes by such.
+    pub fn event_time(&self) -> Option<&Expr> {
+        match self {
+            Window::Time { clock: WindowClock::Event { time, .. }, .. }
+            | Window::Session { clock: WindowClock::Event { time, .. }, .. } => Some(time),
+            _ => None,
+        }
+    }
+}
+
+/// An expression over an event (its paths, and the slots of its lateral views), or over the slots of an aggregation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     /// A constant.
@@ -159,7 +302,8 @@ pub enum Expr {
         /// As what; for a path below a hinted or declared field, the type of the value at the path's end.
         ty: Type,
     },
-    /// A place in the row of an aggregation: keys, then aggregates.
+    /// Over an event: a column of its lateral views. Over groups: keys, then aggregates, then the columns of an
+    /// aggregate that gives rows, then the window's start and end.
     Slot(usize),
     /// A function or operator.
     Call {
@@ -334,9 +478,11 @@ impl Expr {
 }
 
 impl Query {
-    /// All expressions over the event's paths, in no order.
+    /// All expressions over the event, in no order. Those of an outer query are not: its events are others.
     pub fn event_exprs(&self) -> Vec<&Expr> {
         let mut exprs: Vec<&Expr> = self.filter.iter().collect();
+        exprs.extend(self.views.iter().map(|view| &view.expr));
+        exprs.extend(self.window.event_time());
         match &self.body {
             Body::Raw(raw) => {
                 exprs.extend(raw.columns.iter().map(|column| &column.expr));
@@ -344,7 +490,11 @@ impl Query {
             }
             Body::Group(group) => {
                 exprs.extend(&group.keys);
-                exprs.extend(group.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()));
+                for aggregate in &group.aggregates {
+                    exprs.extend(&aggregate.arguments);
+                    exprs.extend(&aggregate.filter);
+                }
+                exprs.extend(group.table.iter().flat_map(|table| &table.arguments));
             }
         }
         exprs

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use swiftwater_lang::plan::{Body, Extent, Window};
+use swiftwater_lang::plan::Body;
 
 use crate::{
     matching::access::AccessValue,
@@ -81,22 +81,14 @@ pub fn explain(query: &StandingQuery) -> String {
             };
             line(
                 "operator",
-                format!("{keys}; {} aggregates, mergeable: on every shard", group.functions.len()),
+                format!("{keys}; {} aggregates, mergeable: on every shard", logical.aggregates.len()),
             );
             let names: Vec<&str> = group.columns.iter().map(|column| &*column.name).collect();
             line("columns", names.join(", "));
         }
         (CompiledBody::Group(_), Body::Raw(_)) => {}
     }
-    let window = match plan.window {
-        Window::None => "none".to_owned(),
-        Window::Tumbling(Extent::Time(ms)) => {
-            format!("tumbling, {ms} ms of arrival time from the query's start")
-        }
-        Window::Tumbling(Extent::Records(count)) => format!("tumbling, {count} matched records, in order"),
-        Window::Additive { every_ms } => format!("additive, emitted every {every_ms} ms"),
-    };
-    line("window", window);
+    line("window", plan.window.to_string());
     if let Some(limit) = plan.limit {
         line("limit", limit.to_string());
     }

@@ -14,6 +14,9 @@ mod step;
 
 pub use explain::explain;
 pub use matching::{Index, QueryNumber, is_sampled};
-pub use operate::{Collector, CollectorLimits, Grid, Groups, ResultSet, ResultWindow, RowChunk, RowTimes};
+pub use operate::{
+    Collector, CollectorLimits, DistinctFigures, Grid, Groups, ResultSet, ResultWindow, RowChunk, RowTimes,
+    SketchFigures, SketchMeta,
+};
 pub use standing::StandingQuery;
 pub use step::{Place, QueryStep, Shard, StepInput, StepNanos};

@@ -3,7 +3,7 @@
 use swiftwater_event::Want;
 use swiftwater_lang::{
     Dialect,
-    plan::{AggregateFunction, Body, Extent, Query, SortKey, Star, Window},
+    plan::{AggregateFunction, Body, Expr, Function, Query, SortKey, Star, TableFunction, Window},
 };
 
 use crate::{
@@ -22,8 +22,24 @@ pub struct StandingQuery {
     pub residual: Option<Residual>,
     /// Paths that the body reads.
     pub body_wants: Wants,
+    /// What each matched event is made into, where it is more than itself: lateral views, and what is left of the filter
+    /// that reads their columns.
+    pub views: Option<CompiledViews>,
     /// What becomes of matched events.
     pub body: CompiledBody,
+    /// The time that windows go by, where it is not that of arrival; over the event.
+    pub event_time: Option<Program>,
+    /// The query over the records of each result.
+    pub outer: Option<Box<StandingQuery>>,
+}
+
+/// Compiled [`LateralView`](swiftwater_lang::plan::LateralView)s.
+#[derive(Debug)]
+pub struct CompiledViews {
+    /// Each view's container, over the event and the slots of the views before it; whether it is OUTER; its columns.
+    pub views: Vec<(Program, bool, usize)>,
+    /// Keeps a row only where this is true; over the event and the views' slots.
+    pub filter: Option<Program>,
 }
 
 /// The part of a filter that the access predicate does not prove.
@@ -60,16 +76,36 @@ pub enum CompiledBody {
 pub struct CompiledGroup {
     /// Over paths.
     pub keys: Vec<Program>,
-    /// Over paths; `None` for COUNT(*).
-    pub arguments: Vec<Option<Program>>,
-    /// One per argument.
-    pub functions: Vec<AggregateFunction>,
+    /// The aggregates that give a value.
+    pub aggregates: Vec<CompiledAggregate>,
+    /// The aggregate that gives rows.
+    pub table: Option<CompiledTable>,
     /// Over slots.
     pub having: Option<Program>,
     /// Over slots.
     pub columns: Vec<CompiledColumn>,
     /// Over slots.
     pub order: Vec<(Program, bool)>,
+}
+
+/// A compiled aggregate.
+#[derive(Debug)]
+pub struct CompiledAggregate {
+    /// Which.
+    pub function: AggregateFunction,
+    /// Over the event; none for COUNT(*).
+    pub arguments: Vec<Program>,
+    /// Over the event: only rows for which it is true are taken in.
+    pub filter: Option<Program>,
+}
+
+/// A compiled aggregate that gives rows.
+#[derive(Debug)]
+pub struct CompiledTable {
+    /// Which.
+    pub function: TableFunction,
+    /// Over the event.
+    pub arguments: Vec<Program>,
 }
 
 /// A compiled output column.
@@ -87,7 +123,8 @@ impl StandingQuery {
     /// Compiles a plan. Fails on what only shows when a constant is looked at closely, such as a bad pattern.
     pub fn compile(plan: Query) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
-        let (access, residual) = match &plan.filter {
+        let (event_filter, row_filter) = split_filter(&plan);
+        let (access, residual) = match &event_filter {
             None => (None, None),
             Some(filter) => choose(filter),
         };
@@ -105,6 +142,26 @@ impl StandingQuery {
             }
         };
         let mut body_wants = Wants::new();
+        let programs = |exprs: &[Expr], wants: &mut Wants| -> Result<Vec<Program>, CompileError> {
+            exprs.iter().map(|expr| Program::compile(expr, dialect, wants)).collect()
+        };
+        let program = |expr: Option<&Expr>, wants: &mut Wants| -> Result<Option<Program>, CompileError> {
+            expr.map(|expr| Program::compile(expr, dialect, wants)).transpose()
+        };
+        let views = match &*plan.views {
+            [] => None,
+            views => Some(CompiledViews {
+                views: views
+                    .iter()
+                    .map(|view| {
+                        let container = Program::compile(&view.expr, dialect, &mut body_wants)?;
+                        Ok((container, view.is_outer, view.columns.len()))
+                    })
+                    .collect::<Result<_, _>>()?,
+                filter: program(row_filter.as_ref(), &mut body_wants)?,
+            }),
+        };
+        let event_time = program(plan.window.event_time(), &mut body_wants)?;
         let body = match &plan.body {
             Body::Raw(raw) => CompiledBody::Raw {
                 star: raw.star.clone(),
@@ -114,34 +171,36 @@ impl StandingQuery {
             Body::Group(group) => {
                 let mut slots = Wants::new();
                 CompiledBody::Group(CompiledGroup {
-                    keys: group
-                        .keys
-                        .iter()
-                        .map(|key| Program::compile(key, dialect, &mut body_wants))
-                        .collect::<Result<_, _>>()?,
-                    arguments: group
+                    keys: programs(&group.keys, &mut body_wants)?,
+                    aggregates: group
                         .aggregates
                         .iter()
                         .map(|aggregate| {
-                            aggregate
-                                .argument
-                                .as_ref()
-                                .map(|argument| Program::compile(argument, dialect, &mut body_wants))
-                                .transpose()
+                            Ok(CompiledAggregate {
+                                function: aggregate.function,
+                                arguments: programs(&aggregate.arguments, &mut body_wants)?,
+                                filter: program(aggregate.filter.as_ref(), &mut body_wants)?,
+                            })
                         })
                         .collect::<Result<_, _>>()?,
-                    functions: group.aggregates.iter().map(|aggregate| aggregate.function).collect(),
-                    having: group
-                        .having
-                        .as_ref()
-                        .map(|having| Program::compile(having, dialect, &mut slots))
-                        .transpose()?,
+                    table: match &group.table {
+                        None => None,
+                        Some(table) => Some(CompiledTable {
+                            function: table.function.clone(),
+                            arguments: programs(&table.arguments, &mut body_wants)?,
+                        }),
+                    },
+                    having: program(group.having.as_ref(), &mut slots)?,
                     columns: columns(&group.columns, dialect, &mut slots)?,
                     order: order(&plan.order_by, dialect, &mut slots)?,
                 })
             }
         };
-        Ok(StandingQuery { plan, access, residual, body_wants, body })
+        let outer = match plan.outer.clone() {
+            None => None,
+            Some(outer) => Some(Box::new(StandingQuery::compile(*outer)?)),
+        };
+        Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer })
     }
 
     /// Whose rules hold.
@@ -158,13 +217,16 @@ impl StandingQuery {
     /// The time windows' length in milliseconds, where it has such windows.
     pub fn window_ms(&self) -> Option<u64> {
         match self.plan.window {
-            Window::Tumbling(Extent::Time(every_ms)) | Window::Additive { every_ms } => Some(every_ms),
-            Window::Tumbling(Extent::Records(_)) | Window::None => None,
+            Window::Time { every_ms, .. } => Some(every_ms),
+            Window::Records { .. } | Window::Session { .. } | Window::None => None,
         }
     }
 
     /// Names of the output columns; `None` where events give their own (`*`).
     pub fn column_names(&self) -> Option<Vec<Box<str>>> {
+        if let Some(outer) = &self.outer {
+            return outer.column_names();
+        }
         let columns = match &self.body {
             CompiledBody::Raw { star: Some(_), .. } => return None,
             CompiledBody::Raw { columns, .. } => columns,
@@ -172,6 +234,31 @@ impl StandingQuery {
         };
         Some(columns.iter().map(|column| column.name.clone()).collect())
     }
+}
+
+/// Splits a filter into what can be tested on events, and what reads columns of the lateral views: the parts of an AND
+/// keep a row only if all of them do, whenever each is tested.
+fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
+    let Some(filter) = &plan.filter else { return (None, None) };
+    if plan.views.is_empty() {
+        return (Some(filter.clone()), None);
+    }
+    let parts = match filter {
+        Expr::Call { function: Function::And, args } => args.clone(),
+        other => vec![other.clone()],
+    };
+    let reads_views = |part: &Expr| {
+        let mut found = false;
+        part.visit(&mut |expr| found |= matches!(expr, Expr::Slot(_)));
+        found
+    };
+    let (rows, events): (Vec<_>, Vec<_>) = parts.into_iter().partition(reads_views);
+    let joined = |mut parts: Vec<Expr>| match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(Expr::Call { function: Function::And, args: parts }),
+    };
+    (joined(events), joined(rows))
 }
 
 fn columns(

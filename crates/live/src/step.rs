@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
-use swiftwater_lang::plan::{Extent, Window};
+use swiftwater_lang::plan::Window;
 
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
@@ -268,8 +268,8 @@ impl Shard {
         step: &mut QueryStep,
     ) {
         let query: &Arc<StandingQuery> = &entry.query;
-        let new = || Groups::new(group.functions.iter().copied(), query.dialect());
-        let by_record = matches!(query.plan.window, Window::Tumbling(Extent::Records(_)));
+        let new = || Groups::new(group, query.dialect());
+        let by_record = matches!(query.plan.window, Window::Records { .. });
         let grid = self.grids.get(&entry.number).copied();
         let window_of = |row: u32| grid.map_or(0, |grid| grid.number(input.arrival(row)));
         let mut from = 0;
@@ -294,8 +294,11 @@ impl Shard {
                 values
             };
             let keys: Vec<Vec<Value<'_>>> = group.keys.iter().map(&mut evaluate).collect();
-            let arguments: Vec<Option<Vec<Value<'_>>>> =
-                group.arguments.iter().map(|argument| argument.as_ref().map(&mut evaluate)).collect();
+            let arguments: Vec<Option<Vec<Value<'_>>>> = group
+                .aggregates
+                .iter()
+                .map(|aggregate| aggregate.arguments.first().map(&mut evaluate))
+                .collect();
             if by_record {
                 let mut groups = new();
                 step.mistyped += groups.update(length, &keys, &arguments);

@@ -11,9 +11,23 @@ use crate::{
     Dialect,
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, TokenKind, short},
-    plan::{Extent, Window},
+    plan::{Take, Window, WindowClock},
     source::{Fault, Span},
 };
+
+/// A size as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Time(u64),
+    Records(u64),
+}
+
+fn tumbling(size: Extent) -> Window {
+    match size {
+        Extent::Time(every_ms) => Window::tumbling_ms(every_ms),
+        Extent::Records(every) => Window::tumbling_records(every),
+    }
+}
 
 impl Parser<'_> {
     pub(super) fn windowing(&mut self) -> Parsed<Window> {
@@ -25,7 +39,7 @@ impl Parser<'_> {
             self.expect_symbol(Symbol::LeftParen)?;
             let size = self.extent()?;
             self.expect_symbol(Symbol::RightParen)?;
-            return Ok(Window::Tumbling(size));
+            return Ok(tumbling(size));
         }
         if !self.take_keyword(Keyword::Every) {
             return Err(self.expected_word(&[Keyword::Tumbling, Keyword::Every]));
@@ -39,7 +53,9 @@ impl Parser<'_> {
             Some(Keyword::All) => {
                 self.advance();
                 match emit {
-                    Extent::Time(every_ms) => Window::Additive { every_ms },
+                    Extent::Time(every_ms) => {
+                        Window::Time { every_ms, take: Take::All, clock: WindowClock::Arrival }
+                    }
                     Extent::Records(_) => {
                         return Err(Fault::at(emit_span, "a window over ALL cannot be counted in records")
                             .hint("Write `EVERY(n, TIME, ALL)`, with n in milliseconds."));
@@ -56,7 +72,7 @@ impl Parser<'_> {
                     return Err(Fault::at(span, "a window must hold exactly what comes between two emits")
                         .hint("Write the same number and unit before and after FIRST."));
                 }
-                Window::Tumbling(emit)
+                tumbling(emit)
             }
             Some(Keyword::Last) if self.dialect == Dialect::Native => {
                 return Err(Fault::not_yet(self.span(), "LAST"));

@@ -205,7 +205,7 @@ impl Planner<'_> {
         if !scope.is_group() {
             return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
         }
-        let mut expr = None;
+        let mut arguments = Vec::new();
         if let Some(argument) = argument {
             if let Some(inner) = argument.aggregate() {
                 return self.fault(Fault::at(inner.span, "an aggregate cannot stand within an aggregate"));
@@ -216,14 +216,16 @@ impl Planner<'_> {
                 let message = format!("`{text}` needs a number or BOOLEAN, not {}", typed.ty);
                 self.faults.push(Fault::at(node.span, message));
             }
-            expr = Some(typed.expr);
+            arguments.push(typed.expr);
         }
         let ty = match (function, self.dialect) {
-            (AggregateFunction::Count, _) => Ty::Known(Type::LONG),
-            (AggregateFunction::Avg, _) | (_, Dialect::Bullet) => Ty::Known(Type::DOUBLE),
+            (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => Ty::Known(Type::LONG),
+            (AggregateFunction::Avg | AggregateFunction::Percentile { .. }, _) | (_, Dialect::Bullet) => {
+                Ty::Known(Type::DOUBLE)
+            }
             _ => Ty::Unknown,
         };
-        let aggregate = Aggregate { function, argument: expr };
+        let aggregate = Aggregate { function, arguments, filter: None };
         let place = self.aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
             self.aggregates.push(aggregate);
             self.aggregates.len() - 1

@@ -23,7 +23,7 @@ use crate::{
     lexer::short,
     names::column_name,
     plan::{
-        Aggregate, Body, Expr, Extent, Group, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement,
+        Aggregate, Body, Expr, Group, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement, Take,
         Window,
     },
     source::{Fault, Span},
@@ -128,11 +128,13 @@ impl<'a> Planner<'a> {
             stream: ast.stream.name.clone(),
             duration_ms: ast.stream.duration_ms,
             sample: ast.sample,
+            views: Vec::new(),
             filter,
             body,
             order_by,
             limit: ast.limit,
             window,
+            outer: None,
         })
     }
 
@@ -262,10 +264,10 @@ impl<'a> Planner<'a> {
     fn window(&mut self, ast: &ast::Statement, is_group: bool) -> Window {
         let Some(windowing) = &ast.window else { return Window::None };
         let fault = match windowing.window {
-            Window::Additive { .. } if !is_group => {
+            Window::Time { take: Take::All, .. } if !is_group => {
                 Some("a window over ALL needs an aggregation: a RAW query cannot keep all events")
             }
-            Window::Tumbling(Extent::Records(_)) if is_group && self.dialect == Dialect::Bullet => {
+            Window::Records { .. } if is_group && self.dialect == Dialect::Bullet => {
                 Some("a window counted in records is for queries without aggregation")
             }
             _ => None,
@@ -273,7 +275,7 @@ impl<'a> Planner<'a> {
         if let Some(message) = fault {
             self.faults.push(Fault::at(windowing.span, message).hint("Write `TUMBLING(n, TIME)`."));
         }
-        windowing.window
+        windowing.window.clone()
     }
 
     // ---- kinds of queries
@@ -331,6 +333,7 @@ impl<'a> Planner<'a> {
         let body = Group {
             keys: keys.iter().map(|key| key.expr.clone()).collect(),
             aggregates: self.aggregates.clone(),
+            table: None,
             having,
             columns,
         };

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
-use swiftwater_lang::plan::{Extent, Window};
+use swiftwater_lang::plan::{Take, Window};
 
 use super::{
-    Grid, Groups, RecordWriter, RowChunk,
+    Grid, Groups, RecordWriter, RowChunk, SketchMeta,
     rows::{RowOrder, RowStore, write_with_times},
 };
 use crate::{
@@ -32,7 +32,7 @@ pub struct CollectorLimits {
 }
 
 /// Records that are ready to be emitted.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct ResultSet {
     /// One record a line.
     pub text: Vec<u8>,
@@ -42,15 +42,21 @@ pub struct ResultSet {
     pub window: Option<ResultWindow>,
     /// Operations that could not be done while the records were made.
     pub expression_errors: u64,
+    /// How exact approximate answers in it are.
+    pub sketches: Vec<SketchMeta>,
+    /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
+    pub inner_sketches: Option<Vec<SketchMeta>>,
 }
 
 /// The window of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultWindow {
-    /// `tumbling`, `additive` or `record`.
+    /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
     /// From 1, by emits.
     pub number: u64,
+    /// Of a window by record: the matched events that it holds; 0 for others.
+    pub records: u64,
     /// Its first instant.
     pub start: Millis,
     /// The first instant after it; for a window that was cut short, or one by record, the last instant in it.
@@ -169,7 +175,7 @@ impl Collector {
             return 0;
         }
         match self.query.plan.window {
-            Window::Tumbling(Extent::Records(size)) => self.rows_by_record(chunk, size, now_micros, out),
+            Window::Records { every: size, .. } => self.rows_by_record(chunk, size, now_micros, out),
             Window::None if self.streams() => return self.rows_as_they_come(chunk, now_micros, out),
             _ => {
                 for row in 0..chunk.len() {
@@ -240,6 +246,7 @@ impl Collector {
         let window = ResultWindow {
             kind: "record",
             number: self.emits,
+            records: self.records,
             start: self.record_start,
             end: self.record_end,
         };
@@ -272,7 +279,7 @@ impl Collector {
 
     /// Takes the groups of single rows, in the order of the stream: for windows by record.
     pub fn single_rows(&mut self, rows: Vec<(Millis, Groups)>, now_micros: i64, out: &mut Vec<ResultSet>) {
-        let Window::Tumbling(Extent::Records(size)) = self.query.plan.window else { return };
+        let Window::Records { every: size, .. } = self.query.plan.window else { return };
         for (arrival, groups) in rows {
             self.count_record(arrival);
             self.groups(0, groups);
@@ -310,9 +317,9 @@ impl Collector {
 
     fn time_window(&mut self, held: Option<Held>, start: Millis, end: Millis, now_micros: i64) -> ResultSet {
         self.emits += 1;
-        let additive = matches!(self.query.plan.window, Window::Additive { .. });
+        let additive = matches!(self.query.plan.window, Window::Time { take: Take::All, .. });
         let (kind, start) = if additive { ("additive", self.started) } else { ("tumbling", start) };
-        let window = Some(ResultWindow { kind, number: self.emits, start, end });
+        let window = Some(ResultWindow { kind, number: self.emits, records: 0, start, end });
         if !additive {
             return self.result(held, window, now_micros);
         }
@@ -343,7 +350,7 @@ impl Collector {
                 ours.merge(theirs);
             }
         }
-        let result = match (self.grid, self.query.plan.window) {
+        let result = match (self.grid, &self.query.plan.window) {
             (Some(grid), _) => {
                 if held.is_none() && !self.limits.emits_empty_windows {
                     return;
@@ -355,7 +362,7 @@ impl Collector {
                 }
                 self.time_window(held, start, now.max(start), now_micros)
             }
-            (None, Window::Tumbling(Extent::Records(_))) => {
+            (None, Window::Records { .. }) => {
                 if held.is_none() {
                     return;
                 }
@@ -378,6 +385,7 @@ impl Collector {
         let window = ResultWindow {
             kind: "record",
             number: self.emits,
+            records: self.records,
             start: self.record_start,
             end: self.record_end,
         };
@@ -409,8 +417,7 @@ impl Collector {
         let dialect = query.dialect();
         let mut groups = groups;
         if group.keys.is_empty() {
-            let functions = group.functions.iter().copied();
-            groups.get_or_insert_with(|| Groups::new(functions, dialect)).ensure_single();
+            groups.get_or_insert_with(|| Groups::new(group, dialect)).ensure_single();
         }
         let groups = groups?;
         {
@@ -442,7 +449,7 @@ impl Collector {
                     values
                 })
                 .collect();
-            let writer = RecordWriter::new(&group.columns, dialect, !group.functions.is_empty());
+            let writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
             for row in 0..rows.len() {
                 writer.write(&columns, row, &mut result.text);
             }

@@ -8,10 +8,13 @@ use std::hash::BuildHasher;
 use bumpalo::Bump;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use swiftwater_event::Value;
-use swiftwater_lang::{Dialect, plan::AggregateFunction};
+use swiftwater_lang::Dialect;
 
 use super::cells::Cells;
-use crate::expr::{decode_group_value, encode_group_value};
+use crate::{
+    expr::{decode_group_value, encode_group_value},
+    standing::CompiledGroup,
+};
 
 /// The groups of one query (of one of its windows, on one shard, or merged).
 #[derive(Debug)]
@@ -29,13 +32,14 @@ pub struct Groups {
 
 impl Groups {
     /// No groups yet.
-    pub(crate) fn new(functions: impl IntoIterator<Item = AggregateFunction>, dialect: Dialect) -> Groups {
+    pub(crate) fn new(group: &CompiledGroup, dialect: Dialect) -> Groups {
+        let functions = group.aggregates.iter().map(|aggregate| aggregate.function);
         Groups {
             table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             key_bytes: Vec::new(),
             key_ends: Vec::new(),
-            cells: functions.into_iter().map(Cells::new).collect(),
+            cells: functions.map(Cells::new).collect(),
             heap_bytes: 0,
             dialect,
         }

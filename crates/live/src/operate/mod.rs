@@ -6,6 +6,7 @@ mod groups;
 mod owned;
 mod record;
 mod rows;
+mod sketch_meta;
 
 mod collector;
 mod window;
@@ -15,4 +16,5 @@ pub use groups::Groups;
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;
 pub use rows::{RowChunk, RowTimes};
+pub use sketch_meta::{DistinctFigures, SketchFigures, SketchMeta};
 pub use window::Grid;

@@ -212,6 +212,8 @@ mod tests {
                     dropped: 4,
                     expression_errors: 5,
                 },
+                sketches: Vec::new(),
+                inner_sketches: None,
                 warnings: vec![],
             },
         }
@@ -244,7 +246,8 @@ mod tests {
     fn what_is_not_always_there_is_there_when_it_should() {
         let mut emit = emit();
         emit.records = Records::default();
-        let window = WindowMeta { kind: "tumbling", number: 3, start: 0, end: 1000, emitted: 1001 };
+        let window =
+            WindowMeta { kind: "tumbling", number: 3, records: 0, start: 0, end: 1000, emitted: 1001 };
         emit.meta.window = Some(window);
         emit.meta.stream.sample = Some(0.25);
         emit.meta.finished =

@@ -19,6 +19,7 @@ pub(crate) fn aggregate(function: AggregateFunction, values: &[Value]) -> Value 
             let numbers = values.iter().filter(|value| value.double().is_some()).count();
             if numbers == 0 { Value::Null } else { Value::Double(total(values) / numbers as f64) }
         }
+        AggregateFunction::CountDistinct | AggregateFunction::Percentile { .. } => Value::Null,
         AggregateFunction::Min => {
             there().filter(has_order).min_by(|a, b| ordered(a, b)).cloned().unwrap_or(Value::Null)
         }

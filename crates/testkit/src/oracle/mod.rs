@@ -176,7 +176,7 @@ fn group_rows(group: &Group, query: &Query, events: &[Value]) -> Vec<AnswerRow> 
     for (Key(key), members) in groups {
         let mut slots: Vec<Value> = key.into_iter().map(Value::into_key).collect();
         for wanted in &group.aggregates {
-            let values: Vec<Value> = match &wanted.argument {
+            let values: Vec<Value> = match wanted.arguments.first() {
                 Some(argument) => members.iter().map(|event| evaluate(argument, Row::Event(event))).collect(),
                 None => members.iter().map(|_| Value::Boolean(true)).collect(),
             };
@@ -205,7 +205,7 @@ fn check_supported(query: &Query) -> Result<(), Unsupported> {
         Body::Raw(raw) => exprs.extend(raw.columns.iter().map(|column| &column.expr)),
         Body::Group(group) => {
             exprs.extend(&group.keys);
-            exprs.extend(group.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref()));
+            exprs.extend(group.aggregates.iter().flat_map(|aggregate| &aggregate.arguments));
             exprs.extend(&group.having);
             exprs.extend(group.columns.iter().map(|column| &column.expr));
         }
