@@ -5,18 +5,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bumpalo::Bump;
-use swiftwater_event::{Millis, Value};
+use swiftwater_event::Millis;
 use swiftwater_lang::plan::{Take, Window};
 
 use super::{
-    Grid, Groups, RecordWriter, RowChunk, SketchMeta,
+    Grid, Groups, RowChunk, SketchMeta,
+    group_result::{Bounds, GroupResult, with_single_group, write_groups},
     rows::{RowOrder, RowStore, write_with_times},
 };
-use crate::{
-    expr::{EvalCounts, Rows, Scratch, total_order},
-    standing::{CompiledBody, CompiledGroup, StandingQuery},
-};
+use crate::standing::{CompiledBody, StandingQuery};
 
 /// What a result may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -332,7 +329,7 @@ impl Collector {
             (total, _) => total,
         };
         let mut result = ResultSet { window, ..ResultSet::default() };
-        let total = self.write_groups(total, &mut result);
+        let total = self.write_groups(total, now_micros, &mut result);
         self.total = total;
         result
     }
@@ -400,102 +397,29 @@ impl Collector {
                 result.count = rows.write(&self.order, answered, &mut result.text);
             }
             Some(Held::Groups(groups)) => {
-                self.write_groups(Some(groups), &mut result);
+                self.write_groups(Some(groups), now_micros, &mut result);
             }
             None => {
-                self.write_groups(None, &mut result);
+                self.write_groups(None, now_micros, &mut result);
             }
         }
         result
     }
 
-    /// Evaluates HAVING, columns, ORDER BY and LIMIT over groups; gives the groups back. Rows without ORDER BY come in
-    /// the order of their keys, so that the answer does not depend on which shard saw what first.
-    fn write_groups(&mut self, groups: Option<Groups>, result: &mut ResultSet) -> Option<Groups> {
-        let query = Arc::clone(&self.query);
-        let CompiledBody::Group(group) = &query.body else { return groups };
-        let dialect = query.dialect();
-        let mut groups = groups;
-        if group.keys.is_empty() {
-            groups.get_or_insert_with(|| Groups::new(group, dialect)).ensure_single();
-        }
-        let groups = groups?;
-        {
-            let arena = Bump::new();
-            let mut slots = groups.evaluate(group.keys.len(), &arena);
-            let mut counts = EvalCounts::default();
-            if dialect.errors_become_null() {
-                for value in slots.iter_mut().flatten().filter(|value| matches!(value, Value::Error)) {
-                    *value = Value::Null;
-                    counts.expression_errors += 1;
-                }
-            }
-            let rows = self.chosen_groups(group, &slots, groups.len(), &arena, &mut counts);
-            let kept: Vec<Vec<Value<'_>>> =
-                slots.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect();
-            let input = Rows::Slots { columns: &kept, count: rows.len(), now: 0 };
-            let columns: Vec<Vec<Value<'_>>> = group
-                .columns
-                .iter()
-                .map(|column| {
-                    let mut values = Vec::new();
-                    column.program.evaluate(
-                        &input,
-                        &mut Scratch::default(),
-                        &arena,
-                        &mut counts,
-                        &mut values,
-                    );
-                    values
-                })
-                .collect();
-            let writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
-            for row in 0..rows.len() {
-                writer.write(&columns, row, &mut result.text);
-            }
-            result.count = rows.len() as u64;
-            result.expression_errors = counts.expression_errors;
-        }
+    /// Writes what groups there are; gives them back.
+    fn write_groups(
+        &self,
+        groups: Option<Groups>,
+        now_micros: i64,
+        result: &mut ResultSet,
+    ) -> Option<Groups> {
+        let groups = with_single_group(&self.query, groups)?;
+        let bounds = match (&self.grid, &result.window) {
+            (Some(_), Some(window)) => Bounds::One(window.start, window.end),
+            _ => Bounds::None,
+        };
+        let of = GroupResult { limit: self.order.limit, bounds, now: now_micros.div_euclid(1000) };
+        write_groups(&self.query, &groups, &of, result);
         Some(groups)
-    }
-
-    /// The groups that HAVING keeps, in order, as many as LIMIT says.
-    fn chosen_groups<'a>(
-        &mut self,
-        group: &CompiledGroup,
-        slots: &'a [Vec<Value<'a>>],
-        count: usize,
-        arena: &'a Bump,
-        counts: &mut EvalCounts,
-    ) -> Vec<u32> {
-        let input = Rows::Slots { columns: slots, count, now: 0 };
-        let mut rows: Vec<u32> = (0..count as u32).collect();
-        if let Some(having) = &group.having {
-            rows.clear();
-            having.keep(&input, &mut Scratch::default(), arena, counts, &mut rows);
-        }
-        let order: Vec<(Vec<Value<'a>>, bool)> = group
-            .order
-            .iter()
-            .map(|(program, descending)| {
-                let mut values = Vec::new();
-                program.evaluate(&input, &mut Scratch::default(), arena, counts, &mut values);
-                (values, *descending)
-            })
-            .collect();
-        let keys = &slots[..group.keys.len()];
-        rows.sort_by(|&a, &b| {
-            let (a, b) = (a as usize, b as usize);
-            let by_order = order.iter().map(|(values, descending)| {
-                let order = total_order(&values[a], &values[b]);
-                if *descending { order.reverse() } else { order }
-            });
-            let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
-            by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-        });
-        if let Some(limit) = self.order.limit {
-            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        rows
     }
 }

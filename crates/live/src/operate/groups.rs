@@ -30,6 +30,15 @@ pub struct Groups {
     dialect: Dialect,
 }
 
+/// Groups as rows.
+#[derive(Debug)]
+pub(crate) struct GroupRows<'a> {
+    /// Keys, then aggregates, then the columns of the aggregate that gives rows; each a column with one value per row.
+    pub(crate) slots: Vec<Vec<Value<'a>>>,
+    /// The group that each row is of, ascending.
+    pub(crate) group_of_row: Vec<u32>,
+}
+
 impl Groups {
     /// No groups yet.
     pub(crate) fn new(group: &CompiledGroup, dialect: Dialect) -> Groups {
@@ -109,8 +118,9 @@ impl Groups {
         self.resize_cells();
     }
 
-    /// The slots of all groups: keys, then aggregates; each a column with one value per group.
-    pub(crate) fn evaluate<'a>(&'a self, keys: usize, arena: &'a Bump) -> Vec<Vec<Value<'a>>> {
+    /// The rows of all groups. A group with an aggregate that gives rows has as many as that gives, others one.
+    pub(crate) fn evaluate<'a>(&'a self, group: &CompiledGroup, arena: &'a Bump) -> GroupRows<'a> {
+        let keys = group.keys.len();
         let mut columns: Vec<Vec<Value<'a>>> = (0..keys).map(|_| Vec::with_capacity(self.len())).collect();
         for group in 0..self.len() {
             let mut rest = self.key(group);
@@ -125,7 +135,7 @@ impl Groups {
             cells.evaluate(self.dialect, arena, &mut column);
             columns.push(column);
         }
-        columns
+        GroupRows { slots: columns, group_of_row: (0..self.len() as u32).collect() }
     }
 
     fn key(&self, group: usize) -> &[u8] {

@@ -2,6 +2,7 @@
 
 mod cells;
 mod exact_sum;
+mod group_result;
 mod groups;
 mod owned;
 mod record;

@@ -1,0 +1,146 @@
+//! The records of a result of groups: HAVING, columns, ORDER BY and LIMIT over the slots of an aggregation.
+//!
+//! Knows nothing of when windows open and close: it is told their bounds. Groups are read and stay as they are, so that
+//! an additive window can go on with them, and overlapping windows can share them.
+
+use std::cmp::Ordering;
+
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value};
+
+use super::{Groups, RecordWriter, ResultSet, groups::GroupRows};
+use crate::{
+    expr::{EvalCounts, Rows, Scratch, total_order},
+    standing::{CompiledBody, CompiledGroup, StandingQuery},
+};
+
+/// What a result of groups is, besides the groups.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupResult<'b> {
+    /// The most records.
+    pub(crate) limit: Option<u64>,
+    /// The windows that the groups are of.
+    pub(crate) bounds: Bounds<'b>,
+    /// When the result is made.
+    pub(crate) now: Millis,
+}
+
+/// First instants of windows, and the first ones after them.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "no window closes group by group yet")]
+pub(crate) enum Bounds<'b> {
+    /// There is no window by time.
+    None,
+    /// All groups are of one window.
+    One(Millis, Millis),
+    /// Each group has its own, in the order of the groups: sessions.
+    Each(&'b [(Millis, Millis)]),
+}
+
+/// The groups of a query, with the one group there that an aggregation without keys has even where nothing came;
+/// `None` where there are no groups.
+pub(crate) fn with_single_group(query: &StandingQuery, groups: Option<Groups>) -> Option<Groups> {
+    let CompiledBody::Group(group) = &query.body else { return groups };
+    if !group.keys.is_empty() {
+        return groups;
+    }
+    let mut groups = groups.unwrap_or_else(|| Groups::new(group, query.dialect()));
+    groups.ensure_single();
+    Some(groups)
+}
+
+/// Writes the records of a result. Without ORDER BY they come in the order of their keys, so that the answer does not
+/// depend on which shard saw what first.
+pub(crate) fn write_groups(
+    query: &StandingQuery,
+    groups: &Groups,
+    of: &GroupResult<'_>,
+    result: &mut ResultSet,
+) {
+    let CompiledBody::Group(group) = &query.body else { return };
+    let dialect = query.dialect();
+    let arena = Bump::new();
+    let mut counts = EvalCounts::default();
+    let GroupRows { mut slots, group_of_row } = groups.evaluate(group, &arena);
+    if dialect.errors_become_null() {
+        for value in slots.iter_mut().flatten().filter(|value| matches!(value, Value::Error)) {
+            *value = Value::Null;
+            counts.expression_errors += 1;
+        }
+    }
+    let (starts, ends): (Vec<Value<'_>>, Vec<Value<'_>>) =
+        group_of_row.iter().map(|&group| of.bounds.values(group)).unzip();
+    slots.extend([starts, ends]);
+    let rows = chosen_rows(group, &slots, group_of_row.len(), of, &arena, &mut counts);
+    let kept: Vec<Vec<Value<'_>>> =
+        slots.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect();
+    let input = Rows::Slots { columns: &kept, count: rows.len(), now: of.now };
+    let columns: Vec<Vec<Value<'_>>> = group
+        .columns
+        .iter()
+        .map(|column| {
+            let mut values = Vec::new();
+            column.program.evaluate(&input, &mut Scratch::default(), &arena, &mut counts, &mut values);
+            values
+        })
+        .collect();
+    let writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
+    for row in 0..rows.len() {
+        writer.write(&columns, row, &mut result.text);
+    }
+    result.count += rows.len() as u64;
+    result.expression_errors += counts.expression_errors;
+}
+
+/// The rows that HAVING keeps, in order, as many as LIMIT says.
+fn chosen_rows<'a>(
+    group: &CompiledGroup,
+    slots: &'a [Vec<Value<'a>>],
+    count: usize,
+    of: &GroupResult<'_>,
+    arena: &'a Bump,
+    counts: &mut EvalCounts,
+) -> Vec<u32> {
+    let input = Rows::Slots { columns: slots, count, now: of.now };
+    let mut rows: Vec<u32> = (0..count as u32).collect();
+    if let Some(having) = &group.having {
+        rows.clear();
+        having.keep(&input, &mut Scratch::default(), arena, counts, &mut rows);
+    }
+    let order: Vec<(Vec<Value<'a>>, bool)> = group
+        .order
+        .iter()
+        .map(|(program, descending)| {
+            let mut values = Vec::new();
+            program.evaluate(&input, &mut Scratch::default(), arena, counts, &mut values);
+            (values, *descending)
+        })
+        .collect();
+    // Rows of one group have one key, and stay in the order that their aggregate gave them: the sort is stable.
+    let keys = &slots[..group.keys.len()];
+    rows.sort_by(|&a, &b| {
+        let (a, b) = (a as usize, b as usize);
+        let by_order = order.iter().map(|(values, descending)| {
+            let order = total_order(&values[a], &values[b]);
+            if *descending { order.reverse() } else { order }
+        });
+        let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
+        by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+    if let Some(limit) = of.limit {
+        rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+    rows
+}
+
+impl Bounds<'_> {
+    /// The last two slots of a group's rows.
+    fn values(&self, group: u32) -> (Value<'static>, Value<'static>) {
+        let bounds = match self {
+            Bounds::None => None,
+            Bounds::One(start, end) => Some((*start, *end)),
+            Bounds::Each(bounds) => bounds.get(group as usize).copied(),
+        };
+        bounds.map_or((Value::Null, Value::Null), |(start, end)| (Value::Long(start), Value::Long(end)))
+    }
+}
