@@ -79,6 +79,8 @@ pub enum EndReason {
     Killed,
     /// The server is shutting down.
     Shutdown,
+    /// It answered more often than it may; the text says how often that is.
+    RateLimited(String),
     /// It passed a limit; the text names it.
     Failed(String),
 }

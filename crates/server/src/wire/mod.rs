@@ -12,10 +12,11 @@
 //! ```
 //!
 //! `window` is null where the query has none. In a query's last emit `finished` is a time, beside it stands `reason`
-//! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `failed`), and a query that failed has
+//! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `rate_limited`, `failed`), and a query that failed has
 //! `"error": {"message": "…"}` in its `meta`. `query` and `stream` have `sample`, a share from 0 to 1, where the query
 //! or the stream's sources look at a sample only.
 
+mod bullet;
 mod status;
 mod time;
 
@@ -23,6 +24,9 @@ use std::io::Write;
 
 use swiftwater_engine::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
 
+pub use bullet::{
+    BulletError, BulletKind, write_bullet_emit, write_bullet_errors, write_bullet_line, write_bullet_meta,
+};
 pub use status::{position_json, query_json, rejection_json, stream_json};
 pub use time::{parse_time, time_text, write_time};
 
@@ -136,6 +140,7 @@ pub fn reason_name(reason: &EndReason) -> &'static str {
         EndReason::Client => "client",
         EndReason::Killed => "killed",
         EndReason::Shutdown => "shutdown",
+        EndReason::RateLimited(_) => "rate_limited",
         EndReason::Failed(_) => "failed",
     }
 }
@@ -143,7 +148,7 @@ pub fn reason_name(reason: &EndReason) -> &'static str {
 /// What made the query fail, in its last emit.
 pub fn failure(meta: &EmitMeta) -> Option<&str> {
     match meta.finished.as_ref().map(|finished| &finished.reason) {
-        Some(EndReason::Failed(message)) => Some(message),
+        Some(EndReason::Failed(message) | EndReason::RateLimited(message)) => Some(message),
         _ => None,
     }
 }
