@@ -22,6 +22,7 @@ mod schema;
 
 mod ast;
 mod explain;
+mod json_form;
 mod keyword;
 mod lexer;
 mod names;
@@ -66,12 +67,34 @@ impl ParseOptions<'_> {
 ///
 /// Errors come all at once for each phase: spelling, then grammar, then the query's structure, then names and types.
 pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
+    check_length(text, options)?;
+    parser::parse(text, options.dialect)
+        .and_then(|ast| planner::plan(text, &ast, options))
+        .map_err(|faults| locate(text, faults))
+}
+
+/// Reads a query in Bullet's older form, a JSON object; see `docs/bullet.md`. The plan is one that BQL could ask for too.
+/// Takes time linear in the text (times the depth of its filters, which is limited), and never panics.
+///
+/// ```
+/// use swiftwater_lang::{Dialect, ParseOptions, parse_json};
+///
+/// let text = r#"{"filters": [{"field": "id", "operation": "==", "values": ["x"]}],
+///                "aggregation": {"type": "RAW", "size": 10}, "duration": 30000}"#;
+/// let statement = parse_json(text, &ParseOptions::new(Dialect::Native, 0))?;
+/// assert_eq!((statement.query.limit, statement.query.duration_ms), (Some(10), Some(30_000)));
+/// # Ok::<(), swiftwater_lang::QueryErrors>(())
+/// ```
+pub fn parse_json(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
+    check_length(text, options)?;
+    json_form::parse(text, options).map_err(|faults| locate(text, faults))
+}
+
+fn check_length(text: &str, options: &ParseOptions<'_>) -> Result<(), QueryErrors> {
     let bytes_max = options.text_bytes_max.min(i32::MAX as usize);
     if text.len() > bytes_max {
         let message = format!("the query has {} bytes, the limit is {bytes_max}", text.len());
         return Err(locate("", vec![Fault::whole(message)]));
     }
-    parser::parse(text, options.dialect)
-        .and_then(|ast| planner::plan(text, &ast, options))
-        .map_err(|faults| locate(text, faults))
+    Ok(())
 }

@@ -376,6 +376,9 @@ pub enum Function {
     Remainder,
     /// `a < b`, `a < ANY list`.
     Compare(Comparison, Quantifier),
+    /// `a < 'text'`, the text cast to what `a` is (JSON form); never null. False where it cannot be cast, and true for
+    /// `!=` then; a missing `a` is equal to the text `null`.
+    MatchesText(Comparison),
     /// `s RLIKE pattern`; with `any`, `s RLIKE ANY patterns`. `negated`: NOT RLIKE.
     RLike {
         /// The right side is a list of patterns.

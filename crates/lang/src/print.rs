@@ -143,6 +143,9 @@ fn write_call(f: &mut fmt::Formatter<'_>, function: &Function, args: &[Expr], le
             write_expr(f, left, level)?;
             write!(f, " {operator} ({right})")
         }
+        (Function::MatchesText(comparison), [left, right]) => {
+            write!(f, "({left} {} TEXT {right})", comparison_text(*comparison))
+        }
         (Function::RLike { any, negated }, [left, right]) => {
             let operator = format!("{}RLIKE{}", not(negated), if *any { " ANY" } else { "" });
             write_binary(f, left, &operator, right, level)

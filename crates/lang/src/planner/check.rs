@@ -175,6 +175,8 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
             compare(*comparison, *quantifier, first, second, broken);
             BOOLEAN
         }
+        // The JSON form alone makes it, and checks no types.
+        Function::MatchesText(_) => BOOLEAN,
         Function::RLike { any: false, .. } | Function::Like { .. } => {
             let text = first.may_be(&Type::STRING) && second.may_be(&Type::STRING);
             broken.need(text, "two STRINGs", &[first, second]);

@@ -9,6 +9,7 @@ use super::arithmetic::Arithmetic;
 use super::membership::ConstantSet;
 use super::pattern::{self, LikePattern, Patterns};
 use super::predicate::Predicate;
+use super::text_match::TextMatch;
 use super::time_pattern::DateTimePattern;
 use super::value_node::{Binary, ColumnNode, Constant, Node, Unary};
 
@@ -226,6 +227,12 @@ impl Compiler<'_> {
                 let all = *quantifier == Quantifier::All;
                 Predicate::Quantified { comparison: *comparison, all, operands, declared }
             }
+            Function::MatchesText(comparison) => match self.operands(function, args)? {
+                [node, Node::Constant(Constant::String(text))] => {
+                    Predicate::MatchesText { comparison: *comparison, node, text: TextMatch::new(&text) }
+                }
+                _ => return Err(wrong()),
+            },
             Function::Between { negated } => {
                 Predicate::Between { negated: *negated, operands: Box::new(self.operands(function, args)?) }
             }

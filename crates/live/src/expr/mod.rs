@@ -32,6 +32,7 @@ mod containers;
 mod java_type;
 mod membership;
 mod text;
+mod text_match;
 
 mod java;
 mod pattern;

@@ -9,6 +9,7 @@ use super::java_type::JavaType;
 use super::membership::{self, ConstantSet};
 use super::pattern::{LikePattern, Patterns};
 use super::program::Context;
+use super::text_match::TextMatch;
 use super::value_node::{Constant, Node, Open};
 use super::{cast, compare, containers};
 
@@ -117,6 +118,12 @@ pub(super) enum Predicate {
         like: bool,
         operands: Box<[Node; 2]>,
     },
+    /// Two-valued: nulls are compared too.
+    MatchesText {
+        comparison: Comparison,
+        node: Node,
+        text: TextMatch,
+    },
     IsNull {
         negated: bool,
         node: Node,
@@ -176,6 +183,11 @@ impl Predicate {
                     Value::Error => Truth::Error,
                     value => Truth::of(matches!(value, Value::Null) != *negated),
                 })
+            }
+            Predicate::MatchesText { comparison, node, text } => {
+                unary(node, selection, context, out, |value| {
+                    Truth::of(text.holds(&value, *comparison, dialect))
+                });
             }
             Predicate::Compare { comparison, operands } => {
                 binary(operands, selection, context, out, |left, right| {

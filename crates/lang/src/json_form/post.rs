@@ -1,0 +1,204 @@
+//! Post-aggregations: what is done to a result's rows, in the order of the list.
+//!
+//! ```text
+//! P = {"type": "ORDERBY", "fields": [name, …], "direction": "ASC" | "DESC"}
+//!   | {"type": "COMPUTATION", "expression": E, "newName": name}
+//! E = {"operation": "+" | "-" | "*" | "/", "left": E, "right": E, "type": type}
+//!   | {"value": {"kind": "VALUE" | "FIELD", "value": text, "type": type}}
+//! ```
+//!
+//! A later order takes precedence over an earlier one, which decides among its ties. A computation that cannot be done
+//! gives null.
+
+use swiftwater_event::{Primitive, Type};
+
+use super::{
+    DEPTH_MAX, Reader,
+    filter::call,
+    read::{Node, Object},
+};
+use crate::{
+    lexer::short,
+    plan::{Body, Expr, Function, Literal, OutputColumn, SortKey},
+    source::Fault,
+};
+
+/// The most steps.
+const STEPS_MAX: usize = 64;
+/// The most parts of all computed columns together: one that names another copies it.
+const PARTS_MAX: usize = 10_000;
+
+impl Reader<'_> {
+    /// Adds computed columns to the body; answers the order.
+    pub(super) fn post_aggregations(&mut self, node: &Node<'_>, body: &mut Body) -> Vec<SortKey> {
+        let Some(steps) = self.note(node.list("`postAggregations`")) else { return Vec::new() };
+        if steps.len() > STEPS_MAX {
+            let message = format!("a query has at most {STEPS_MAX} post-aggregations");
+            self.faults.push(Fault::at(node.span(), message));
+            return Vec::new();
+        }
+        let mut order: Vec<SortKey> = Vec::new();
+        let mut parts = 0;
+        for step in &steps {
+            let Some(object) = self.note(step.object("a post-aggregation")) else { continue };
+            let Some(kind) = self.note(object.need("type", step)) else { continue };
+            let Some(name) = self.note(kind.text("a post-aggregation's type")) else { continue };
+            match &*name.to_ascii_uppercase() {
+                "ORDERBY" | "ORDER BY" => {
+                    if let Some(mut keys) = self.order(step, &object, body) {
+                        keys.append(&mut order);
+                        order = keys;
+                    }
+                }
+                "COMPUTATION" => {
+                    let Some(column) = self.computation(step, &object, body) else { continue };
+                    parts += column.expr.size();
+                    if parts > PARTS_MAX || column.expr.depth() > 2 * DEPTH_MAX {
+                        self.faults.push(Fault::at(step.span(), "these computations are too large"));
+                        return Vec::new();
+                    }
+                    let columns = columns_of(body);
+                    columns.retain(|other| other.name != column.name);
+                    columns.push(column);
+                }
+                other => {
+                    let message = format!("no post-aggregation `{}`", short(other));
+                    self.faults
+                        .push(Fault::at(kind.span(), message).hint("There are ORDERBY and COMPUTATION."));
+                }
+            }
+        }
+        order
+    }
+
+    fn order(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<Vec<SortKey>> {
+        self.check_keys(object, &["type", "fields", "direction"]);
+        let descending = match object.get("direction") {
+            None => false,
+            Some(direction) => match &*self.note(direction.text("a direction"))?.to_ascii_uppercase() {
+                "ASC" => false,
+                "DESC" => true,
+                _ => {
+                    self.faults.push(Fault::at(direction.span(), "a direction is ASC or DESC"));
+                    return None;
+                }
+            },
+        };
+        let fields = self.note(object.need("fields", node))?;
+        let fields = self.note(fields.list("`fields`"))?;
+        let keys = fields
+            .iter()
+            .take(STEPS_MAX)
+            .map(|field| Some(SortKey { expr: self.result_field(field, body)?, descending }));
+        keys.collect()
+    }
+
+    fn computation(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<OutputColumn> {
+        self.check_keys(object, &["type", "expression", "newName"]);
+        let expression = self.note(object.need("expression", node))?;
+        let name = self.note(object.need("newName", node))?;
+        let name = self.note(name.text("`newName`"))?;
+        let expr = self.expression(expression, body, DEPTH_MAX)?;
+        Some(OutputColumn { name: name.as_ref().into(), expr })
+    }
+
+    fn expression(&mut self, node: &Node<'_>, body: &mut Body, depth: usize) -> Option<Expr> {
+        if depth == 0 {
+            self.faults.push(Fault::at(node.span(), format!("computations nest at most {DEPTH_MAX} deep")));
+            return None;
+        }
+        let object = self.note(node.object("an expression"))?;
+        if let Some(value) = object.get("value") {
+            self.check_keys(&object, &["value"]);
+            return self.leaf(value, body);
+        }
+        self.check_keys(&object, &["operation", "left", "right", "type", "value"]);
+        let operation = self.note(object.need("operation", node))?;
+        let function = match &*self.note(operation.text("an operation"))? {
+            "+" => Function::Add,
+            "-" => Function::Subtract,
+            "*" => Function::Multiply,
+            "/" => Function::Divide,
+            other => {
+                let message = format!("no operation `{}`", short(other));
+                self.faults.push(Fault::at(operation.span(), message).hint("There are +, -, * and /."));
+                return None;
+            }
+        };
+        let left = self.note(object.need("left", node))?;
+        let left = self.expression(left, body, depth - 1);
+        let right = self.note(object.need("right", node))?;
+        let right = self.expression(right, body, depth - 1);
+        let result = call(function, vec![left?, right?]);
+        self.cast(result, &object)
+    }
+
+    fn leaf(&mut self, node: &Node<'_>, body: &mut Body) -> Option<Expr> {
+        let object = self.note(node.object("a value"))?;
+        self.check_keys(&object, &["kind", "value", "type"]);
+        let kind = self.note(object.need("kind", node))?;
+        let value = self.note(object.need("value", node))?;
+        match &*self.note(kind.text("a kind"))?.to_ascii_uppercase() {
+            "FIELD" => {
+                let field = self.result_field(value, body)?;
+                self.cast(field, &object)
+            }
+            "VALUE" => {
+                let text = self.note(value.text("a value"))?;
+                let literal = match (text.parse(), text.parse()) {
+                    (Ok(long), _) => Literal::Long(long),
+                    (_, Ok(double)) => Literal::Double(double),
+                    _ => Literal::String(text.as_ref().into()),
+                };
+                self.cast(Expr::Literal(literal), &object)
+            }
+            other => {
+                let message = format!("a value's kind is VALUE or FIELD, not `{}`", short(other));
+                self.faults.push(Fault::at(kind.span(), message));
+                None
+            }
+        }
+    }
+
+    /// Cast to the object's `type`, where it has one.
+    fn cast(&mut self, expr: Expr, object: &Object<'_>) -> Option<Expr> {
+        let Some(node) = object.get("type") else { return Some(expr) };
+        let text = self.note(node.text("a type"))?;
+        match Type::parse(&text) {
+            Ok(ty @ Type::Primitive(primitive)) if !matches!(primitive, Primitive::Timestamp(_)) => {
+                Some(call(Function::Cast(ty), vec![expr]))
+            }
+            _ => {
+                let message = format!("a value cannot be cast to `{}`", short(&text));
+                let hint = "Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT and DOUBLE.";
+                self.faults.push(Fault::at(node.span(), message).hint(hint));
+                None
+            }
+        }
+    }
+
+    /// What a name of the result stands for: one of its columns, else (where events are records) a path of the event.
+    fn result_field(&mut self, node: &Node<'_>, body: &mut Body) -> Option<Expr> {
+        let text = self.note(node.text("a field"))?;
+        let is_group = matches!(body, Body::Group(_));
+        let columns = columns_of(body);
+        if let Some(column) = columns.iter().find(|column| *column.name == *text) {
+            return Some(column.expr.clone());
+        }
+        if !is_group {
+            return self.path(node);
+        }
+        let names = columns.iter().map(|column| format!("`{}`", short(&column.name)));
+        let hint = format!("The result has {}.", names.collect::<Vec<_>>().join(", "));
+        let message = format!("the result has no column `{}`", short(&text));
+        self.faults.push(Fault::at(node.span(), message).hint(hint));
+        None
+    }
+}
+
+fn columns_of(body: &mut Body) -> &mut Vec<OutputColumn> {
+    match body {
+        Body::Raw(raw) => &mut raw.columns,
+        Body::Group(group) => &mut group.columns,
+    }
+}
