@@ -168,7 +168,7 @@ fn faults_of(name: &str, dependency: &str, wanted_for: Use) -> Vec<String> {
 fn arrows_of_the_workspace_point_down() {
     let packages = workspace();
     let names: HashSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    for expected in ["event", "lang", "live", "engine", "server", "cli", "testkit", "bench"] {
+    for expected in ["event", "sketch", "lang", "live", "engine", "server", "cli", "testkit", "bench"] {
         assert!(names.contains(format!("swiftwater-{expected}").as_str()), "no `{expected}` in {names:?}");
     }
     let faults = faults(&packages);
