@@ -123,7 +123,7 @@ impl Running {
             let taken = self.collector.rows(rows, now_micros, out);
             if self.collector.is_done() {
                 // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
-                self.counts.matched -= step.matches - taken as u64;
+                self.counts.matched -= step.matches - rows.matched(taken);
                 let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows.rows[last]) + 1);
                 self.last_position = Some(first + last);
             }

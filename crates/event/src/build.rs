@@ -87,12 +87,12 @@ impl<'a> Source<'a> {
             Primitive::Long => Values::Long(self.numbers(slots, misfits, |text| {
                 if is_number(text[0]) { number::integer(text) } else { None }
             })),
-            Primitive::Float => Values::Float(
-                self.numbers(slots, misfits, |text| is_number(text[0]).then(|| number::float(text))),
-            ),
-            Primitive::Double => Values::Double(
-                self.numbers(slots, misfits, |text| is_number(text[0]).then(|| number::double(text))),
-            ),
+            Primitive::Float => Values::Float(self.numbers(slots, misfits, |text| {
+                if is_number(text[0]) { Some(number::float(text)) } else { number::special_float(text) }
+            })),
+            Primitive::Double => Values::Double(self.numbers(slots, misfits, |text| {
+                if is_number(text[0]) { Some(number::double(text)) } else { number::special(text) }
+            })),
             Primitive::Timestamp(unit) => {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 let values = self.numbers(slots, misfits, |text| timestamp(text, unit, &mut scratch));

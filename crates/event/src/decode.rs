@@ -7,7 +7,8 @@
 //! What fits which type:
 //!
 //! - BOOLEAN: `true` and `false`. STRING: strings. FLOAT and DOUBLE: any number, rounded to the nearest once, infinite
-//!   beyond the largest.
+//!   beyond the largest; and the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, which is how such numbers are written
+//!   ([`crate::write_json`]).
 //! - INTEGER and LONG: numbers whose value is whole and fits, however written (`5`, `5.0`, `1e3`), exactly.
 //! - TIMESTAMP: RFC 3339 text (a space may stand for the `T`; no zone is UTC), or what LONG takes, in the type's unit.
 //! - LIST and MAP: a list, an object; an element that does not fit is null in it, and the row counts as mistyped, once.

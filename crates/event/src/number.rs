@@ -94,6 +94,23 @@ pub(crate) fn float(text: &[u8]) -> f32 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(f32::NAN)
 }
 
+/// The number that is not finite and that `text`, with its quotes, names as we write it ([`crate::write_json`]).
+#[cold]
+pub(crate) fn special(text: &[u8]) -> Option<f64> {
+    match text {
+        b"\"NaN\"" => Some(f64::NAN),
+        b"\"Infinity\"" => Some(f64::INFINITY),
+        b"\"-Infinity\"" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// [`special`], as a float.
+#[cold]
+pub(crate) fn special_float(text: &[u8]) -> Option<f32> {
+    special(text).map(|number| number as f32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

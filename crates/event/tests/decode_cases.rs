@@ -101,6 +101,19 @@ fn other_numbers() {
 }
 
 #[test]
+fn numbers_that_are_not_finite_are_read_as_they_are_written() {
+    let (nan, infinity, negative) = ("\"NaN\"", "\"Infinity\"", "\"-Infinity\"");
+    for ty in ["DOUBLE", "FLOAT"] {
+        check(ty, &[(nan, nan), (infinity, infinity), (negative, negative)]);
+        check(ty, &[("\"nan\"", "mistyped"), ("\"5\"", "mistyped"), ("\"\"", "mistyped")]);
+        check(&format!("LIST[{ty}]"), &[(r#"[1,"NaN",null]"#, r#"[1.0,"NaN",null]"#)]);
+        check(&format!("MAP[MAP[{ty}]]"), &[(r#"{"a":{"b":"-Infinity"}}"#, r#"{"a":{"b":"-Infinity"}}"#)]);
+    }
+    check("LONG", &[(nan, "mistyped")]);
+    check("ANY", &[(nan, nan)]);
+}
+
+#[test]
 fn texts() {
     check(
         "STRING",

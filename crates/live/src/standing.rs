@@ -1,5 +1,7 @@
 //! A standing query made ready to run: its expressions compiled, its access predicate chosen.
 
+use std::sync::Arc;
+
 use swiftwater_event::Want;
 use swiftwater_lang::{
     Dialect,
@@ -30,7 +32,7 @@ pub struct StandingQuery {
     /// The time that windows go by, where it is not that of arrival; over the event.
     pub event_time: Option<Program>,
     /// The query over the records of each result.
-    pub outer: Option<Box<StandingQuery>>,
+    pub outer: Option<Arc<StandingQuery>>,
 }
 
 /// Compiled [`LateralView`](swiftwater_lang::plan::LateralView)s.
@@ -155,6 +157,7 @@ impl StandingQuery {
                     .iter()
                     .map(|view| {
                         let container = Program::compile(&view.expr, dialect, &mut body_wants)?;
+                        container.declare_exploded(view.columns.len(), &mut body_wants);
                         Ok((container, view.is_outer, view.columns.len()))
                     })
                     .collect::<Result<_, _>>()?,
@@ -198,7 +201,7 @@ impl StandingQuery {
         };
         let outer = match plan.outer.clone() {
             None => None,
-            Some(outer) => Some(Box::new(StandingQuery::compile(*outer)?)),
+            Some(outer) => Some(Arc::new(StandingQuery::compile(*outer)?)),
         };
         Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer })
     }

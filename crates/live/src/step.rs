@@ -1,7 +1,7 @@
 //! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
 //! the shard's state until they are flushed.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
@@ -10,8 +10,8 @@ use swiftwater_lang::plan::Window;
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
     matching::{Entry, Index, MatchInput, Matched, QueryNumber, mistyped_rows},
-    operate::{Grid, Groups, OwnedValue, RecordWriter, RowChunk, RowTimes},
-    standing::{CompiledBody, CompiledGroup, StandingQuery},
+    operate::{Grid, Groups, Matches, OwnedValue, RecordWriter, RowChunk, RowTimes, explode},
+    standing::{CompiledBody, CompiledGroup, CompiledViews, StandingQuery},
 };
 
 /// What a step is told besides the batch.
@@ -83,6 +83,8 @@ pub struct StepNanos {
 pub struct Shard {
     decoder: Decoder,
     scratch: Scratch,
+    /// Of lateral views, whose rows are operated on while they are made.
+    view_scratch: Scratch,
     groups: HashMap<QueryNumber, Vec<(u64, Groups)>>,
     /// Time windows of grouping queries, as their collectors have them.
     grids: HashMap<QueryNumber, Grid>,
@@ -176,13 +178,18 @@ impl Shard {
         };
         if !found.rows.is_empty() {
             step.mistyped += mistyped_rows(body.decoded, &body.rows, &entry.body);
-            match &entry.query.body {
-                CompiledBody::Raw { .. } => {
-                    step.rows = Some(self.records(input, entry, &found.rows, body, &mut counts));
+            match &entry.query.views {
+                None => {
+                    let rows = Rows::Events {
+                        decoded: body.decoded,
+                        bindings: &entry.body,
+                        rows: &body.rows,
+                        now: input.batch.meta().arrival,
+                    };
+                    // Nothing is left to break off.
+                    let _ = self.take_rows(input, entry, &found.rows, rows, &mut counts, &mut step);
                 }
-                CompiledBody::Group(group) => {
-                    self.groups(input, entry, group, &found.rows, body, &mut counts, &mut step)
-                }
+                Some(views) => self.explode(input, views, &found, body, &mut counts, &mut step),
             }
         }
         step.expression_errors = counts.expression_errors;
@@ -190,16 +197,70 @@ impl Shard {
         step
     }
 
+    /// Makes rows of matched events by lateral views, and operates on them.
+    fn explode(
+        &mut self,
+        input: &StepInput<'_>,
+        views: &CompiledViews,
+        found: &Matched<'_>,
+        body: &Body<'_>,
+        counts: &mut EvalCounts,
+        step: &mut QueryStep,
+    ) {
+        let matches = Matches {
+            decoded: body.decoded,
+            rows: &body.rows,
+            bindings: &found.entry.body,
+            event_bytes: &|place| input.batch.span(found.rows[place] as usize).len(),
+            now: input.batch.meta().arrival,
+        };
+        let mut scratch = std::mem::take(&mut self.view_scratch);
+        explode(views, found.entry.query.dialect(), &matches, &mut scratch, counts, &mut |made, counts| {
+            let matched: Vec<u32> = made.matches.iter().map(|&place| found.rows[place]).collect();
+            let flow = self.take_rows(input, found.entry, &matched, made.rows, counts, step);
+            if let Some(chunk) = &mut step.rows {
+                let new = chunk.len() - chunk.matched.len();
+                chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
+            }
+            flow
+        });
+        self.view_scratch = scratch;
+    }
+
+    /// Operates on rows; `matched` are the rows of their events in the batch. Breaks off where the query needs no more
+    /// rows of this batch.
+    fn take_rows(
+        &mut self,
+        input: &StepInput<'_>,
+        entry: &Entry,
+        matched: &[u32],
+        rows: Rows<'_>,
+        counts: &mut EvalCounts,
+        step: &mut QueryStep,
+    ) -> ControlFlow<()> {
+        match &entry.query.body {
+            CompiledBody::Raw { .. } => {
+                let chunk = step.rows.get_or_insert_default();
+                self.records(input, entry, matched, rows, counts, chunk)
+            }
+            CompiledBody::Group(group) => {
+                self.groups(input, entry, group, matched, rows, counts, step);
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
     fn records(
         &mut self,
         input: &StepInput<'_>,
         entry: &Entry,
         matched: &[u32],
-        body: &Body<'_>,
+        all_rows: Rows<'_>,
         counts: &mut EvalCounts,
-    ) -> RowChunk {
+        chunk: &mut RowChunk,
+    ) -> ControlFlow<()> {
         let CompiledBody::Raw { star, columns, order } = &entry.query.body else {
-            return RowChunk::default();
+            return ControlFlow::Break(());
         };
         let plan = &entry.query.plan;
         // No later match of the batch can be among the first so many.
@@ -211,20 +272,13 @@ impl Shard {
         };
         let writer = RecordWriter::new(columns, entry.query.dialect(), false);
         let meta = input.batch.meta();
-        let mut chunk = RowChunk {
-            times: RowTimes { sent: meta.sent_micros, read: meta.read_micros, matched: input.now_micros },
-            ..RowChunk::default()
-        };
-        let matched = &matched[..matched.len().min(most)];
+        chunk.times = RowTimes { sent: meta.sent_micros, read: meta.read_micros, matched: input.now_micros };
+        let matched = &matched[..matched.len().min(most.saturating_sub(chunk.len()))];
         // A part at a time, so that what is computed and not yet written stays small.
-        for (matched, rows) in matched.chunks(PART_ROWS).zip(body.rows.chunks(PART_ROWS)) {
+        for (part, matched) in matched.chunks(PART_ROWS).enumerate() {
             let arena = Bump::new();
-            let input_rows = Rows::Events {
-                decoded: body.decoded,
-                bindings: &entry.body,
-                rows: &rows[..matched.len()],
-                now: meta.arrival,
-            };
+            let from = part * PART_ROWS;
+            let input_rows = all_rows.part(from..from + matched.len());
             let mut evaluate = |program: &crate::expr::Program| {
                 let mut values = Vec::new();
                 program.evaluate(&input_rows, &mut self.scratch, &arena, counts, &mut values);
@@ -236,7 +290,7 @@ impl Shard {
             for (place, &row) in matched.iter().enumerate() {
                 if chunk.text.len() > input.record_bytes_max {
                     chunk.is_cut = true;
-                    return chunk;
+                    return ControlFlow::Break(());
                 }
                 match star {
                     Some(star) => {
@@ -253,7 +307,7 @@ impl Shard {
                 }
             }
         }
-        chunk
+        if chunk.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call, split off for its length")]
@@ -263,7 +317,7 @@ impl Shard {
         entry: &Entry,
         group: &CompiledGroup,
         matched: &[u32],
-        body: &Body<'_>,
+        all_rows: Rows<'_>,
         counts: &mut EvalCounts,
         step: &mut QueryStep,
     ) {
@@ -282,12 +336,7 @@ impl Shard {
                 matched[from..].iter().take_while(|&&row| window_of(row) == window).count()
             };
             let arena = Bump::new();
-            let rows = Rows::Events {
-                decoded: body.decoded,
-                bindings: &entry.body,
-                rows: &body.rows[from..from + length],
-                now: input.batch.meta().arrival,
-            };
+            let rows = all_rows.part(from..from + length);
             let mut evaluate = |program: &crate::expr::Program| {
                 let mut values = Vec::new();
                 program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
@@ -326,6 +375,7 @@ impl Shard {
     pub fn recover(&mut self) {
         self.decoder = Decoder::default();
         self.scratch = Scratch::default();
+        self.view_scratch = Scratch::default();
     }
 
     /// Takes out the groups of a query's windows below `before`, window by window.

@@ -244,6 +244,23 @@ pub fn java_hash(value: &Value<'_>) -> i32 {
     }
 }
 
+/// The places of a map's entries in the order in which Java's `HashMap` gives them out, where they were put into an
+/// empty one in their order.
+///
+/// The table has a power of two of buckets, at least 16, and at most three quarters as many entries; an entry is in the
+/// bucket that its hash's low bits name, the high half folded into them. Entries of one bucket stay in the order of
+/// their coming (Java makes a tree of eight and more, which may change it: that is left out).
+pub(crate) fn hash_map_order(entries: &[(&str, Value<'_>)]) -> Vec<u32> {
+    let buckets = (entries.len() * 4).div_ceil(3).next_power_of_two().max(16);
+    let bucket = |place: &u32| {
+        let hash = hash_text(entries[*place as usize].0) as u32;
+        (hash ^ (hash >> 16)) as usize & (buckets - 1)
+    };
+    let mut places: Vec<u32> = (0..entries.len() as u32).collect();
+    places.sort_by_cached_key(bucket);
+    places
+}
+
 fn hash_long(bits: u64) -> i32 {
     ((bits ^ (bits >> 32)) as u32).cast_signed()
 }

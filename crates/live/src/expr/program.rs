@@ -1,12 +1,15 @@
 //! A compiled expression, what it reads, and what it counts.
 
+use std::ops::Range;
+
 use bumpalo::Bump;
 use swiftwater_event::{Column, Decoded, Millis, Value, WantId};
 use swiftwater_lang::{Dialect, plan};
 
 use super::compile::{self, CompileError};
 use super::predicate::Truth;
-use super::value_node::{Constant, Node};
+use super::java_type::JavaType;
+use super::value_node::{self, Constant, Node};
 use super::{Scratch, Wants, cast};
 
 /// A compiled expression: immutable, shared by all threads that run it.
@@ -30,6 +33,19 @@ pub enum Rows<'a> {
         /// The arrival time of the batch.
         now: Millis,
     },
+    /// Rows that lateral views made of events.
+    Exploded {
+        /// The values of the program's wants, by place in its [`Wants`], then by event ([`want_values`]).
+        events: &'a [Vec<Value<'a>>],
+        /// The event of each row.
+        event_of_row: &'a [u32],
+        /// The views' columns, by row: what a slot reads.
+        slots: &'a [Vec<Value<'a>>],
+        /// The rows to run over; the results are in this order.
+        rows: &'a [u32],
+        /// The arrival time of the batch.
+        now: Millis,
+    },
     /// The slots of aggregated rows, one vector per slot.
     Slots {
         /// By slot, then by row.
@@ -39,6 +55,42 @@ pub enum Rows<'a> {
         /// The time of the result.
         now: Millis,
     },
+}
+
+impl<'a> Rows<'a> {
+    /// Some of the rows to run over, by place. Slots are run over as a whole: they stay as they are.
+    pub(crate) fn part(self, places: Range<usize>) -> Rows<'a> {
+        match self {
+            Rows::Events { decoded, bindings, rows, now } => {
+                Rows::Events { decoded, bindings, rows: &rows[places], now }
+            }
+            Rows::Exploded { events, event_of_row, slots, rows, now } => {
+                Rows::Exploded { events, event_of_row, slots, rows: &rows[places], now }
+            }
+            Rows::Slots { .. } => self,
+        }
+    }
+}
+
+/// The values of some wants of some rows: for each of `bindings`, one value a row, as programs would read them.
+pub(crate) fn want_values<'a>(
+    decoded: &'a Decoded,
+    bindings: &[WantId],
+    rows: &[u32],
+    dialect: Dialect,
+    arena: &'a Bump,
+) -> Vec<Vec<Value<'a>>> {
+    let columns = bindings.iter().map(|want| decoded.columns.get(want.0 as usize));
+    columns
+        .map(|column| {
+            let mut values = Vec::with_capacity(rows.len());
+            match column {
+                Some(column) => value_node::fill_from_column(column, rows, dialect, arena, &mut values),
+                None => values.resize(rows.len(), Value::Null),
+            }
+            values
+        })
+        .collect()
 }
 
 /// What went wrong while evaluating, for the answer's metadata.
@@ -74,7 +126,7 @@ impl Program {
         }
     }
 
-    /// The rows (numbers as in [`Rows::Events`]; places from 0 for slots) where the expression is true, into `out`
+    /// The rows (numbers as in [`Rows::Events`] and [`Rows::Exploded`]; places from 0 for slots) where the expression is true, into `out`
     /// (cleared first), in order. Any primitive is cast to BOOLEAN.
     ///
     /// The operands of an AND run in order, each on the rows only where all before it were true: so of a row that a
@@ -114,6 +166,15 @@ impl Program {
         }
     }
 
+    /// Tells the programs that are compiled with `wants` from now on of the columns that a view makes of this container:
+    /// one (its elements), or two (its keys and values).
+    pub(crate) fn declare_exploded(&self, columns: usize, wants: &mut Wants) {
+        if columns == 2 {
+            wants.declare_slot(None);
+        }
+        wants.declare_slot(self.root.declared().map(JavaType::element));
+    }
+
     /// Whether the expression is the value of one want, as it is, and of which.
     pub fn as_want(&self) -> Option<usize> {
         match &self.root {
@@ -135,7 +196,7 @@ pub(super) struct Context<'r, 'a> {
 impl<'a> Context<'_, 'a> {
     fn over_all_rows(&mut self, run: impl FnOnce(&mut Self, &[u32])) {
         match *self.rows {
-            Rows::Events { rows, .. } => run(self, rows),
+            Rows::Events { rows, .. } | Rows::Exploded { rows, .. } => run(self, rows),
             Rows::Slots { count, .. } => {
                 let mut all = self.scratch.take_rows();
                 all.extend(0..u32::try_from(count).unwrap_or(u32::MAX));
@@ -145,13 +206,21 @@ impl<'a> Context<'_, 'a> {
         }
     }
 
-    /// The column of a want; `None` over slots, or where nothing is bound.
+    /// The column of a want; `None` over anything but events, or where nothing is bound.
     pub(super) fn column(&self, want: usize) -> Option<&'a Column> {
         match *self.rows {
             Rows::Events { decoded, bindings, .. } => {
                 bindings.get(want).and_then(|id| decoded.columns.get(id.0 as usize))
             }
-            Rows::Slots { .. } => None,
+            Rows::Exploded { .. } | Rows::Slots { .. } => None,
+        }
+    }
+
+    /// The values of a want by event, and the event of each row, where rows were made of events.
+    pub(super) fn exploded(&self, want: usize) -> Option<(&'a [Value<'a>], &'a [u32])> {
+        match *self.rows {
+            Rows::Exploded { events, event_of_row, .. } => Some((events.get(want)?, event_of_row)),
+            Rows::Events { .. } | Rows::Slots { .. } => None,
         }
     }
 
@@ -159,6 +228,7 @@ impl<'a> Context<'_, 'a> {
     pub(super) fn slot(&self, slot: usize) -> Option<&'a [Value<'a>]> {
         match *self.rows {
             Rows::Slots { columns, .. } => columns.get(slot).map(Vec::as_slice),
+            Rows::Exploded { slots, .. } => slots.get(slot).map(Vec::as_slice),
             Rows::Events { .. } => None,
         }
     }
@@ -166,7 +236,7 @@ impl<'a> Context<'_, 'a> {
     /// The time of the rows.
     pub(super) fn now(&self) -> Millis {
         match *self.rows {
-            Rows::Events { now, .. } | Rows::Slots { now, .. } => now,
+            Rows::Events { now, .. } | Rows::Exploded { now, .. } | Rows::Slots { now, .. } => now,
         }
     }
 

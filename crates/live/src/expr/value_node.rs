@@ -1,7 +1,8 @@
 //! The operators that make values, run over a selection of rows at a time.
 
 use arrow_array::Array;
-use swiftwater_event::{Kind, Tagged, Type, Value, Values};
+use bumpalo::Bump;
+use swiftwater_event::{Column, Kind, Tagged, Type, Value, Values};
 use swiftwater_lang::Dialect;
 
 use super::arithmetic::{self, Arithmetic};
@@ -81,7 +82,11 @@ pub(super) enum Binary {
 pub(super) enum Node {
     Constant(Constant),
     Column(ColumnNode),
-    Slot(usize),
+    Slot {
+        slot: usize,
+        /// The container type of a lateral view's column.
+        declared: Option<JavaType>,
+    },
     /// UNIXTIMESTAMP().
     Now,
     Truth(Box<Predicate>),
@@ -103,6 +108,7 @@ impl Node {
     pub(super) fn declared(&self) -> Option<JavaType> {
         match self {
             Node::Column(column) => JavaType::of_type(&column.ty),
+            Node::Slot { declared, .. } => *declared,
             Node::Binary(Binary::Filter, operands) => operands[0].declared(),
             Node::Binary(Binary::Element, operands) => operands[0].declared().map(JavaType::element),
             _ => None,
@@ -126,7 +132,7 @@ impl Node {
                 return;
             }
             Node::Column(column) => column.evaluate(selection, context, out),
-            Node::Slot(slot) => match context.slot(*slot) {
+            Node::Slot { slot, .. } => match context.slot(*slot) {
                 Some(values) => out.extend(
                     selection.iter().map(|&row| values.get(row as usize).copied().unwrap_or(Value::Null)),
                 ),
@@ -161,16 +167,29 @@ impl Node {
 
 impl ColumnNode {
     fn evaluate<'a>(&self, selection: &[u32], context: &mut Context<'_, 'a>, out: &mut Vec<Value<'a>>) {
-        let Some(column) = context.column(self.want) else {
+        if let Some((values, event_of_row)) = context.exploded(self.want) {
+            out.extend(selection.iter().map(|&row| values[event_of_row[row as usize] as usize]));
+        } else if let Some(column) = context.column(self.want) {
+            fill_from_column(column, selection, context.dialect, context.arena, out);
+        } else {
             out.resize(selection.len(), Value::Null);
-            return;
-        };
-        column.fill(selection, context.arena, out);
-        let is_untyped = matches!(column.values, Values::Tagged(_));
-        if is_untyped && context.dialect.narrows_integers() {
-            for value in out {
-                *value = containers::narrow(*value, context.arena);
-            }
+        }
+    }
+}
+
+/// Appends the values of a decoded column's rows to `out`, which is empty, as the dialect sees them.
+pub(super) fn fill_from_column<'a>(
+    column: &'a Column,
+    rows: &[u32],
+    dialect: Dialect,
+    arena: &'a Bump,
+    out: &mut Vec<Value<'a>>,
+) {
+    column.fill(rows, arena, out);
+    let is_untyped = matches!(column.values, Values::Tagged(_));
+    if is_untyped && dialect.narrows_integers() {
+        for value in out {
+            *value = containers::narrow(*value, arena);
         }
     }
 }

@@ -11,6 +11,7 @@ use swiftwater_lang::plan::{Take, Window};
 use super::{
     Grid, Groups, RowChunk, SketchMeta,
     group_result::{Bounds, GroupResult, with_single_group, write_groups},
+    outer::OuterQuery,
     rows::{RowOrder, RowStore, write_with_times},
 };
 use crate::standing::{CompiledBody, StandingQuery};
@@ -93,6 +94,7 @@ pub struct Collector {
     record_start: Millis,
     record_end: Millis,
     is_done: bool,
+    outer: Option<OuterQuery>,
 }
 
 impl Collector {
@@ -106,11 +108,12 @@ impl Collector {
         let plan = &query.plan;
         let dialect = plan.dialect;
         let has_window = plan.window != Window::None;
+        let one_answer = limits.one_answer || plan.outer.is_some();
         let limit = match &query.body {
             CompiledBody::Group(_) => [plan.limit, dialect.groups_max()].into_iter().flatten().min(),
             CompiledBody::Raw { .. } => {
                 let default =
-                    if limits.one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
+                    if one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
                 let stated = plan.limit.or(dialect.raw_limit_default()).or(default);
                 [stated, dialect.raw_limit_max()].into_iter().flatten().min()
             }
@@ -133,6 +136,7 @@ impl Collector {
             record_start: started,
             record_end: started,
             is_done: false,
+            outer: query.outer.as_ref().map(OuterQuery::new),
             query,
         }
     }
@@ -193,7 +197,10 @@ impl Collector {
 
     /// Whether each match is given out as it comes.
     fn streams(&self) -> bool {
-        self.query.dialect().streams_raw() && !self.limits.one_answer && self.order.descending.is_empty()
+        self.query.dialect().streams_raw()
+            && !self.limits.one_answer
+            && self.outer.is_none()
+            && self.order.descending.is_empty()
     }
 
     fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
@@ -249,7 +256,7 @@ impl Collector {
         };
         self.records = 0;
         let result = self.result(held, Some(window), now_micros);
-        out.push(result);
+        self.give_out(result, now_micros, out);
     }
 
     /// Takes the groups of a window, from any shard, at any time before the window is closed; later ones are counted
@@ -308,7 +315,7 @@ impl Collector {
             let held = self.windows.remove(&self.open);
             self.open += 1;
             let result = self.time_window(held, start, end, now_micros);
-            out.push(result);
+            self.give_out(result, now_micros, out);
         }
     }
 
@@ -374,7 +381,15 @@ impl Collector {
                 self.result(held, None, now_micros)
             }
         };
-        out.push(result);
+        self.give_out(result, now_micros, out);
+    }
+
+    /// Gives out a result, or what the outer query makes of it.
+    fn give_out(&self, result: ResultSet, now_micros: i64, out: &mut Vec<ResultSet>) {
+        out.push(match &self.outer {
+            Some(outer) => outer.answer(result, self.limits, now_micros.div_euclid(1000), now_micros),
+            None => result,
+        });
     }
 
     fn close_by_record_at_end(&mut self, held: Option<Held>, now_micros: i64) -> ResultSet {
@@ -393,7 +408,7 @@ impl Collector {
         let mut result = ResultSet { window, ..ResultSet::default() };
         match held {
             Some(Held::Rows(rows)) => {
-                let answered = self.limits.times.then_some(now_micros);
+                let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                 result.count = rows.write(&self.order, answered, &mut result.text);
             }
             Some(Held::Groups(groups)) => {

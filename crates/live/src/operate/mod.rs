@@ -2,8 +2,10 @@
 
 mod cells;
 mod exact_sum;
+mod explode;
 mod group_result;
 mod groups;
+mod outer;
 mod owned;
 mod record;
 mod rows;
@@ -13,6 +15,7 @@ mod collector;
 mod window;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
+pub(crate) use explode::{Matches, explode};
 pub use groups::Groups;
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;

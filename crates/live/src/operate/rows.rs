@@ -32,6 +32,9 @@ pub struct RowChunk {
     pub rows: Vec<u32>,
     /// When each arrived.
     pub arrivals: Vec<Millis>,
+    /// Of lateral views, for each record: matched events up to its own, which is one of them. Empty where each matched
+    /// event is one record.
+    pub(crate) matched: Vec<u64>,
     /// What each is ordered by; empty where the query has no ORDER BY.
     pub(crate) keys: Vec<Box<[OwnedValue]>>,
     /// The batch's times.
@@ -47,6 +50,14 @@ impl RowChunk {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// Matched events up to that of the last of the first `records` records.
+    pub fn matched(&self, records: usize) -> u64 {
+        match records.checked_sub(1) {
+            None => 0,
+            Some(last) => self.matched.get(last).copied().unwrap_or(records as u64),
+        }
     }
 
     pub(crate) fn record(&self, row: usize) -> &[u8] {

@@ -1,0 +1,215 @@
+//! Lateral views: matched events in, rows out, one per element of a list or entry of a map.
+//!
+//! Rows come depth first and a few at a time, so that what is in hand stays small however many elements there are: a
+//! view's rows are handed to the next view as soon as there are [`PART_ROWS`] of them, or as soon as their events have
+//! [`PART_BYTES`]. What an event holds is read once, whatever is made of it.
+//!
+//! Order: the events', then the elements'; a map's entries in the order of the event's text, in Bullet's dialect in that
+//! of Java's `HashMap`. A null element gives a row like any other. What has no elements, is null, cannot be had, or is no
+//! container of the view's kind gives no row, or with OUTER one, its new columns null.
+//!
+//! Limit: [`EVENT_ROWS_MAX`] rows of each view per event; those after them are left out, and each view of each event to
+//! which that happens is counted as one operation that could not be done. So the same rows are left out however the
+//! events are dealt over batches and shards.
+
+use std::ops::ControlFlow;
+
+use bumpalo::Bump;
+use swiftwater_event::{Decoded, Millis, Value, WantId};
+use swiftwater_lang::Dialect;
+
+use crate::{
+    expr::{EvalCounts, Rows, Scratch, hash_map_order, want_values},
+    standing::CompiledViews,
+};
+
+/// Rows that one view makes of one event, at most.
+pub(crate) const EVENT_ROWS_MAX: u32 = 1 << 20;
+
+/// Events whose values are in hand at a time, and rows of a view.
+const PART_ROWS: usize = 1024;
+
+/// Bytes of the events of those rows, each row's event counted: an expression may make as much of each row.
+const PART_BYTES: usize = 1 << 20;
+
+/// Matched events, as the views see them.
+pub(crate) struct Matches<'b> {
+    /// Columns, and for each matched event its row in them.
+    pub(crate) decoded: &'b Decoded,
+    pub(crate) rows: &'b [u32],
+    /// The columns of the query's wants.
+    pub(crate) bindings: &'b [WantId],
+    /// The length of a matched event's text, by its place among them.
+    pub(crate) event_bytes: &'b dyn Fn(usize) -> usize,
+    /// When the batch arrived.
+    pub(crate) now: Millis,
+}
+
+/// Rows made of a few of the matched events.
+pub(crate) struct ExplodedRows<'r> {
+    /// The rows that the views' filter keeps.
+    pub(crate) rows: Rows<'r>,
+    /// For each of them, its event's place among the matched ones; ascending.
+    pub(crate) matches: Vec<usize>,
+}
+
+/// What takes rows in; it breaks off where it needs no more.
+pub(crate) type TakeRows<'t> = dyn FnMut(&ExplodedRows<'_>, &mut EvalCounts) -> ControlFlow<()> + 't;
+
+/// Makes rows of all matched events, in order.
+pub(crate) fn explode(
+    views: &CompiledViews,
+    dialect: Dialect,
+    input: &Matches<'_>,
+    scratch: &mut Scratch,
+    counts: &mut EvalCounts,
+    take: &mut TakeRows<'_>,
+) {
+    for (part, rows) in input.rows.chunks(PART_ROWS).enumerate() {
+        let arena = Bump::new();
+        let values = want_values(input.decoded, input.bindings, rows, dialect, &arena);
+        let mut explosion = Explosion {
+            views,
+            dialect,
+            first: part * PART_ROWS,
+            input,
+            made: vec![vec![0; rows.len()]; views.views.len()],
+            scratch,
+            counts,
+            take,
+        };
+        let events: Vec<u32> = (0..rows.len() as u32).collect();
+        if explosion.view(0, &values, &events, &[]).is_break() {
+            return;
+        }
+    }
+}
+
+/// The views at work on some of the matched events.
+struct Explosion<'e, 'b> {
+    views: &'e CompiledViews,
+    dialect: Dialect,
+    /// The place of the first event among the matched ones.
+    first: usize,
+    input: &'e Matches<'b>,
+    /// By view, then by event: rows made so far.
+    made: Vec<Vec<u32>>,
+    scratch: &'e mut Scratch,
+    counts: &'e mut EvalCounts,
+    take: &'e mut TakeRows<'b>,
+}
+
+/// Rows of one view that are not handed on yet.
+struct Made<'a> {
+    event_of_row: Vec<u32>,
+    slots: Vec<Vec<Value<'a>>>,
+    bytes: usize,
+}
+
+impl Explosion<'_, '_> {
+    /// Runs a view, and all after it, over rows of the one before.
+    fn view<'a>(
+        &mut self,
+        number: usize,
+        events: &'a [Vec<Value<'a>>],
+        event_of_row: &'a [u32],
+        slots: &'a [Vec<Value<'a>>],
+    ) -> ControlFlow<()> {
+        let all: Vec<u32> = (0..event_of_row.len() as u32).collect();
+        let rows = Rows::Exploded { events, event_of_row, slots, rows: &all, now: self.input.now };
+        let arena = Bump::new();
+        let Some((container, is_outer, columns)) = self.views.views.get(number) else {
+            return self.hand_out(&rows, event_of_row, &all, &arena);
+        };
+        let mut containers = Vec::new();
+        container.evaluate(&rows, self.scratch, &arena, self.counts, &mut containers);
+        let mut made = Made {
+            event_of_row: Vec::new(),
+            slots: (0..slots.len() + columns).map(|_| Vec::new()).collect(),
+            bytes: 0,
+        };
+        for (row, container) in containers.iter().enumerate() {
+            let length = match (container, columns) {
+                (Value::List(items), 1) => items.len(),
+                (Value::Map(entries), 2) => entries.len(),
+                (Value::Null | Value::Error, _) => 0,
+                _ => {
+                    self.counts.expression_errors += 1;
+                    0
+                }
+            };
+            let order = match container {
+                Value::Map(entries) if self.dialect == Dialect::Bullet && length > 0 => {
+                    hash_map_order(entries)
+                }
+                _ => Vec::new(),
+            };
+            for at in 0..length.max(usize::from(*is_outer)) {
+                let at = order.get(at).map_or(at, |&at| at as usize);
+                if !self.admits(number, event_of_row[row]) {
+                    break;
+                }
+                made.event_of_row.push(event_of_row[row]);
+                for (new, old) in made.slots.iter_mut().zip(slots) {
+                    new.push(old[row]);
+                }
+                match (container, &mut made.slots[slots.len()..]) {
+                    (Value::List(items), [value]) if length > 0 => value.push(items[at]),
+                    (Value::Map(entries), [key, value]) if length > 0 => {
+                        key.push(Value::String(entries[at].0));
+                        value.push(entries[at].1);
+                    }
+                    (_, new) => new.iter_mut().for_each(|column| column.push(Value::Null)),
+                }
+                made.bytes += (self.input.event_bytes)(self.first + event_of_row[row] as usize);
+                if made.event_of_row.len() >= PART_ROWS || made.bytes >= PART_BYTES {
+                    self.view(number + 1, events, &made.event_of_row, &made.slots)?;
+                    made.clear();
+                }
+            }
+        }
+        if made.event_of_row.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.view(number + 1, events, &made.event_of_row, &made.slots)
+    }
+
+    /// Whether a view may make one row more of an event. The first that it may not is counted.
+    fn admits(&mut self, view: usize, event: u32) -> bool {
+        let made = &mut self.made[view][event as usize];
+        self.counts.expression_errors += u64::from(*made == EVENT_ROWS_MAX);
+        *made = made.saturating_add(1);
+        *made <= EVENT_ROWS_MAX
+    }
+
+    fn hand_out<'a>(
+        &mut self,
+        rows: &Rows<'a>,
+        event_of_row: &[u32],
+        all: &'a [u32],
+        arena: &'a Bump,
+    ) -> ControlFlow<()> {
+        let mut kept = Vec::new();
+        let Rows::Exploded { events, event_of_row: of_row, slots, now, .. } = *rows else {
+            return ControlFlow::Continue(());
+        };
+        match &self.views.filter {
+            Some(filter) => filter.keep(rows, self.scratch, arena, self.counts, &mut kept),
+            None => kept.extend_from_slice(all),
+        }
+        if kept.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let matches = kept.iter().map(|&row| self.first + event_of_row[row as usize] as usize).collect();
+        let rows = Rows::Exploded { events, event_of_row: of_row, slots, rows: &kept, now };
+        (self.take)(&ExplodedRows { rows, matches }, self.counts)
+    }
+}
+
+impl Made<'_> {
+    fn clear(&mut self) {
+        self.event_of_row.clear();
+        self.slots.iter_mut().for_each(Vec::clear);
+        self.bytes = 0;
+    }
+}
