@@ -7,8 +7,8 @@ use swiftwater_event::{Column, Decoded, Millis, Value, WantId};
 use swiftwater_lang::{Dialect, plan};
 
 use super::compile::{self, CompileError};
-use super::predicate::Truth;
 use super::java_type::JavaType;
+use super::predicate::Truth;
 use super::value_node::{self, Constant, Node};
 use super::{Scratch, Wants, cast};
 

@@ -112,8 +112,7 @@ impl Collector {
         let limit = match &query.body {
             CompiledBody::Group(_) => [plan.limit, dialect.groups_max()].into_iter().flatten().min(),
             CompiledBody::Raw { .. } => {
-                let default =
-                    if one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
+                let default = if one_answer && !has_window { Some(limits.answer_rows_default) } else { None };
                 let stated = plan.limit.or(dialect.raw_limit_default()).or(default);
                 [stated, dialect.raw_limit_max()].into_iter().flatten().min()
             }
