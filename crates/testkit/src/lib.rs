@@ -17,6 +17,6 @@ mod shrink;
 
 pub use clock::TestClock;
 pub use mixed::MixedEvents;
-pub use queries::{QueryTexts, Shape};
+pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;
 pub use shrink::fewest;

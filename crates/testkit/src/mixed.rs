@@ -94,6 +94,23 @@ impl MixedEvents {
         (0..count).map(|_| self.event()).collect()
     }
 
+    /// The next event's text, with this time (milliseconds since 1970) in its field `ts`: as a whole number, now and
+    /// then as text, or none at all.
+    pub fn event_at(&mut self, millis: i64) -> String {
+        let time = match self.rng.below(20) {
+            0 => "null".to_owned(),
+            1 => self.scalar(),
+            2 | 3 => format!("\"{}\"", rfc3339(millis)),
+            4 => format!("{millis}.0"),
+            _ => millis.to_string(),
+        };
+        let event = self.event();
+        match event.trim_start_matches('{').trim() {
+            "}" => format!("{{\"ts\":{time}}}"),
+            rest => format!("{{\"ts\":{time},{rest}"),
+        }
+    }
+
     /// The next event's text.
     pub fn event(&mut self) -> String {
         let mut fields = Vec::new();
@@ -219,6 +236,31 @@ impl MixedEvents {
         quoted.push('"');
         quoted
     }
+}
+
+/// RFC 3339 text, by counting days.
+fn rfc3339(millis: i64) -> String {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (mut day, time) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let mut year = 1970;
+    while day < 0 {
+        year -= 1;
+        day += 365 + i64::from(is_leap(year));
+    }
+    while day >= 365 + i64::from(is_leap(year)) {
+        day -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + i64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    let (hour, minute, second) = (time / 3_600_000, time / 60_000 % 60, time / 1000 % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", day + 1, time % 1000)
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! They ask only for what the oracle knows, and nearly all of them parse; many conditions are of the kinds that an
 //! index of queries knows: a field compared with a constant.
 
+mod wide;
+
 use crate::{
     Rng,
     mixed::{SCALAR_FIELDS, STRINGS},
 };
+
+pub use wide::Wide;
 
 /// Paths into the events, as they are written in a query; each may hold a value of any kind.
 const PATHS: [&str; 16] = [
@@ -61,12 +65,16 @@ pub enum Shape {
 #[derive(Debug, Clone)]
 pub struct QueryTexts {
     rng: Rng,
+    /// The names that there are, where these are not the events' fields.
+    fields: Option<Vec<String>>,
+    /// Columns of lateral views.
+    view_columns: Vec<String>,
 }
 
 impl QueryTexts {
     /// The same seed gives the same texts.
     pub fn new(seed: u64) -> QueryTexts {
-        QueryTexts { rng: Rng::new(seed) }
+        QueryTexts { rng: Rng::new(seed), fields: None, view_columns: Vec::new() }
     }
 
     /// The next query, of any shape.
@@ -154,18 +162,23 @@ impl QueryTexts {
     }
 
     fn order_and_limit(&mut self, keys: &[String]) -> String {
-        let mut end = String::new();
-        if self.rng.chance(0.4) && !keys.is_empty() {
-            let order = self.several(2, |queries| {
-                let direction = queries.rng.pick(&["", " ASC", " DESC"]);
-                format!("{}{direction}", queries.rng.pick(keys))
-            });
-            end.push_str(&format!(" ORDER BY {}", order.join(", ")));
+        let order = self.order(keys);
+        format!("{order}{}", self.limit())
+    }
+
+    fn order(&mut self, keys: &[String]) -> String {
+        if !self.rng.chance(0.4) || keys.is_empty() {
+            return String::new();
         }
-        if self.rng.chance(0.3) {
-            end.push_str(&format!(" LIMIT {}", 1 + self.rng.below(20)));
-        }
-        end
+        let order = self.several(2, |queries| {
+            let direction = queries.rng.pick(&["", " ASC", " DESC"]);
+            format!("{}{direction}", queries.rng.pick(keys))
+        });
+        format!(" ORDER BY {}", order.join(", "))
+    }
+
+    fn limit(&mut self) -> String {
+        if self.rng.chance(0.3) { format!(" LIMIT {}", 1 + self.rng.below(20)) } else { String::new() }
     }
 
     /// One to `most` of them.
@@ -174,6 +187,12 @@ impl QueryTexts {
     }
 
     fn path(&mut self) -> String {
+        if !self.view_columns.is_empty() && self.rng.chance(0.4) {
+            return self.rng.pick(&self.view_columns);
+        }
+        if let Some(fields) = &self.fields {
+            return self.rng.pick(fields);
+        }
         let path = self.rng.pick(&PATHS);
         if !self.rng.chance(0.08) {
             return path.to_owned();
@@ -229,7 +248,7 @@ impl QueryTexts {
                 self.path()
             ),
             5 => format!("COALESCE({}, {})", self.path(), self.value(below)),
-            6 => format!("SIZEOF({})", self.rng.pick(&CONTAINERS)),
+            6 => format!("SIZEOF({})", self.container()),
             _ => {
                 let ty = self.rng.pick(&["LONG", "DOUBLE", "STRING", "BOOLEAN", "INTEGER"]);
                 format!("CAST({} AS {ty})", self.path())
@@ -240,7 +259,7 @@ impl QueryTexts {
     fn number(&mut self, depth: usize) -> String {
         match self.rng.below(3) {
             0 if depth > 0 => self.arithmetic(depth),
-            1 => self.rng.pick(&["n", "a", "l[0]", "m.k"]).to_owned(),
+            1 => self.one_of(&["n", "a", "l[0]", "m.k"]),
             _ => self.path(),
         }
     }
@@ -314,19 +333,28 @@ impl QueryTexts {
             ),
             12 => {
                 let list = self.several(3, QueryTexts::literal).join(", ");
-                let list = if self.rng.chance(0.5) { format!("[{list}]") } else { "l".to_owned() };
+                let list = if self.rng.chance(0.5) { format!("[{list}]") } else { self.one_of(&["l"]) };
                 format!("{} {} {} {list}", self.path(), self.comparison(), self.rng.pick(&["ANY", "ALL"]))
             }
             13 => {
-                format!("CONTAINSKEY({}, '{}')", self.rng.pick(&CONTAINERS), self.rng.pick(&["k", "q", "é"]))
+                format!("CONTAINSKEY({}, '{}')", self.container(), self.rng.pick(&["k", "q", "é"]))
             }
-            14 => format!("CONTAINSVALUE({}, {})", self.rng.pick(&CONTAINERS), self.literal()),
+            14 => format!("CONTAINSVALUE({}, {})", self.container(), self.literal()),
             _ => match self.rng.below(3) {
                 0 => format!("SIZEIS({}, {})", self.path(), self.rng.below(4)),
-                1 => format!("{} IN {}", self.literal(), self.rng.pick(&CONTAINERS)),
+                1 => format!("{} IN {}", self.literal(), self.container()),
                 _ => format!("{} RLIKE ANY ['a', '{}']", self.path(), self.rng.pick(&PATTERNS)),
             },
         }
+    }
+
+    fn container(&mut self) -> String {
+        self.one_of(&CONTAINERS)
+    }
+
+    /// One of these fields, or of those that there are in their place.
+    fn one_of(&mut self, fields: &[&str]) -> String {
+        if self.fields.is_some() { self.path() } else { self.rng.pick(fields).to_owned() }
     }
 
     fn comparison(&mut self) -> &'static str {

@@ -1,16 +1,31 @@
 //! The aggregate functions, over all values of a group at once.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use swiftwater_lang::plan::AggregateFunction;
 
 use super::{
+    Key,
     exact::exact_sum,
+    table::quantile,
     value::{Value, total_order},
 };
 
-/// What a function makes of a group's values; of `COUNT(*)` they are any that are not null, one per event.
-pub(crate) fn aggregate(function: AggregateFunction, values: &[Value]) -> Value {
+/// What a function makes of a group's rows of arguments; of `COUNT(*)` these are any that are not null.
+pub(crate) fn aggregate(function: AggregateFunction, rows: &[Vec<Value>]) -> Value {
+    match function {
+        AggregateFunction::CountDistinct => {
+            let there = rows.iter().filter(|row| !row.iter().any(Value::is_null));
+            Value::Long(there.map(|row| Key(row.clone())).collect::<BTreeSet<_>>().len() as i64)
+        }
+        _ => {
+            let first: Vec<Value> = rows.iter().filter_map(|row| row.first().cloned()).collect();
+            of_values(function, &first)
+        }
+    }
+}
+
+fn of_values(function: AggregateFunction, values: &[Value]) -> Value {
     let there = || values.iter().filter(|value| !value.is_null());
     match function {
         AggregateFunction::Count => Value::Long(there().count() as i64),
@@ -19,7 +34,15 @@ pub(crate) fn aggregate(function: AggregateFunction, values: &[Value]) -> Value 
             let numbers = values.iter().filter(|value| value.double().is_some()).count();
             if numbers == 0 { Value::Null } else { Value::Double(total(values) / numbers as f64) }
         }
-        AggregateFunction::CountDistinct | AggregateFunction::Percentile { .. } => Value::Null,
+        AggregateFunction::CountDistinct => Value::Null,
+        AggregateFunction::Percentile { millionths } => {
+            let numbers = sorted_numbers(values);
+            if numbers.is_empty() {
+                Value::Null
+            } else {
+                Value::Double(quantile(&numbers, f64::from(millionths) / 1e6))
+            }
+        }
         AggregateFunction::Min => {
             there().filter(has_order).min_by(|a, b| ordered(a, b)).cloned().unwrap_or(Value::Null)
         }
@@ -37,6 +60,13 @@ fn longs(values: &[Value]) -> Vec<i64> {
 fn doubles(values: &[Value]) -> Vec<f64> {
     let doubles = values.iter().filter(|value| !matches!(value, Value::Long(_)));
     doubles.filter_map(Value::double).collect()
+}
+
+/// All numbers as doubles, ascending.
+pub(crate) fn sorted_numbers(values: &[Value]) -> Vec<f64> {
+    let mut numbers: Vec<f64> = values.iter().filter_map(Value::double).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
 }
 
 /// The exact sum of all numbers, as a double.
@@ -79,8 +109,8 @@ mod tests {
     #[track_caller]
     fn check(function: AggregateFunction, values: &str, expected: &str) {
         let values: Vec<serde_json::Value> = serde_json::from_str(values).unwrap();
-        let values: Vec<Value> = values.iter().map(Value::of).collect();
-        assert_eq!(aggregate(function, &values).to_json().to_string(), expected);
+        let rows: Vec<Vec<Value>> = values.iter().map(|value| vec![Value::of(value)]).collect();
+        assert_eq!(aggregate(function, &rows).to_json().to_string(), expected);
     }
 
     #[test]

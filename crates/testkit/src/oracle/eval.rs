@@ -10,11 +10,18 @@ use super::{
 
 /// What an expression is evaluated over.
 #[derive(Clone, Copy)]
-pub(crate) enum Row<'a> {
-    /// Paths lead into this event.
-    Event(&'a Value),
-    /// Slots are places here.
-    Slots(&'a [Value]),
+pub(crate) struct Row<'a> {
+    /// Paths lead into this event; null for a row of groups.
+    pub(crate) event: &'a Value,
+    /// Slots are places here: columns of lateral views, or of groups.
+    pub(crate) slots: &'a [Value],
+}
+
+impl<'a> Row<'a> {
+    /// A row of groups.
+    pub(crate) fn of_slots(slots: &'a [Value]) -> Row<'a> {
+        Row { event: &Value::Null, slots }
+    }
 }
 
 /// What of an expression the oracle does not know, if anything.
@@ -42,12 +49,11 @@ fn has_timestamp(ty: &Type) -> bool {
 
 /// The value of an expression; what cannot be had is null.
 pub(crate) fn evaluate(expr: &Expr, row: Row<'_>) -> Value {
-    match (expr, row) {
-        (Expr::Literal(literal), _) => constant(literal),
-        (Expr::Path { path, ty }, Row::Event(event)) => value_at(event, path).wanted_as(ty),
-        (Expr::Slot(slot), Row::Slots(slots)) => slots.get(*slot).cloned().unwrap_or(Value::Null),
-        (Expr::Path { .. }, Row::Slots(_)) | (Expr::Slot(_), Row::Event(_)) => Value::Null,
-        (Expr::Call { function, args }, _) => call(function, args, row),
+    match expr {
+        Expr::Literal(literal) => constant(literal),
+        Expr::Path { path, ty } => value_at(row.event, path).wanted_as(ty),
+        Expr::Slot(slot) => row.slots.get(*slot).cloned().unwrap_or(Value::Null),
+        Expr::Call { function, args } => call(function, args, row),
     }
 }
 

@@ -11,10 +11,12 @@
 //! - Untyped whole numbers are LONG, other numbers DOUBLE; INTEGER counts as LONG.
 //! - SUM of LONGs alone is a LONG, null if the final sum fits none; with any FLOAT or DOUBLE it is the exact sum rounded
 //!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both pass over what is no number.
+//! - COUNT(DISTINCT …) passes over rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions look at
+//!   numbers only; all three are exact here, as the engine is while a sketch is small.
 //! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So
 //!   1 and 1.0 are one group key, shown as a LONG, and null is a key. MIN and MAX pass over nulls, lists and maps.
 //!
-//! Without time there are no windows here: [`matching`] says which events a window would be about.
+//! [`answer`] knows no time; [`emits`] takes it in by naive loops, a window at a time.
 //!
 //! ```no_run
 //! # fn parse(_: &str) -> swiftwater_lang::plan::Query { unimplemented!() }
@@ -33,22 +35,28 @@ mod answer;
 mod eval;
 mod exact;
 mod functions;
+mod result;
+mod rows;
+mod table;
+mod time;
 mod value;
+mod windows;
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt};
+use std::{cmp::Ordering, fmt};
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use swiftwater_lang::{
     Dialect,
-    plan::{Body, Expr, Group, OutputColumn, Query, Raw, Window},
+    plan::{Body, Expr, Query, Window},
 };
 
 pub use answer::{Answer, Disagreement};
+pub use windows::{Emits, Emitted, GotEmit, Life, emits};
 
 use self::{
-    aggregate::aggregate,
-    answer::AnswerRow,
-    eval::{Row, evaluate, is_true, unsupported},
+    eval::unsupported,
+    result::{Part, result},
+    rows::kept,
     value::{Value, total_order},
 };
 
@@ -73,73 +81,25 @@ pub fn read<T: AsRef<str>>(events: &[T]) -> Vec<Json> {
     events.iter().map(|event| serde_json::from_str(event.as_ref()).expect("events are JSON")).collect()
 }
 
-/// The places of the events that the query's WHERE keeps.
+/// The places of the events that the query's WHERE keeps; with lateral views, of which it keeps any row.
 pub fn matching(query: &Query, events: &[Json]) -> Result<Vec<usize>, Unsupported> {
     check_supported(query)?;
-    let kept = events.iter().enumerate().filter(|(_, event)| matches_query(query, &Value::of(event)));
-    Ok(kept.map(|(at, _)| at).collect())
+    let matched = events.iter().enumerate().filter(|(_, event)| !kept(query, event).is_empty());
+    Ok(matched.map(|(at, _)| at).collect())
 }
 
 /// What the query answers over all these events, as one result.
 pub fn answer(query: &Query, events: &[Json]) -> Result<Answer, Unsupported> {
     check_supported(query)?;
     if query.window != Window::None {
-        return Err(Unsupported("windows"));
+        return Err(Unsupported("windows without time"));
     }
-    let kept: Vec<(&Json, Value)> = events
-        .iter()
-        .map(|event| (event, Value::of(event)))
-        .filter(|(_, event)| matches_query(query, event))
-        .collect();
-    let mut rows = match &query.body {
-        Body::Raw(raw) => kept.iter().map(|(json, event)| raw_row(raw, query, json, event)).collect(),
-        Body::Group(group) => {
-            group_rows(group, query, &kept.into_iter().map(|(_, event)| event).collect::<Vec<_>>())
-        }
-    };
-    let is_ordered = !query.order_by.is_empty();
-    // Stable: of equal rows the earlier comes first.
-    rows.sort_by(|a: &AnswerRow, b: &AnswerRow| order_of_keys(query, &a.keys, &b.keys));
-    let ties_in_order = matches!(query.body, Body::Raw(_));
-    Ok(Answer { rows, limit: query.limit, is_ordered, ties_in_order })
+    let rows = events.iter().flat_map(|event| kept(query, event)).collect();
+    Ok(result(query, &[Part { rows, window: None }]))
 }
 
-fn matches_query(query: &Query, event: &Value) -> bool {
-    query.filter.as_ref().is_none_or(|filter| is_true(filter, Row::Event(event)))
-}
-
-fn order_of_keys(query: &Query, a: &[Value], b: &[Value]) -> Ordering {
-    let orders = query.order_by.iter().zip(a.iter().zip(b)).map(|(key, (a, b))| {
-        let order = total_order(a, b);
-        if key.descending { order.reverse() } else { order }
-    });
-    orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-}
-
-fn sort_keys(query: &Query, row: Row<'_>) -> Vec<Value> {
-    query.order_by.iter().map(|key| evaluate(&key.expr, row)).collect()
-}
-
-fn add_columns(record: &mut Map<String, Json>, columns: &[OutputColumn], row: Row<'_>) {
-    for column in columns {
-        record.insert(column.name.to_string(), evaluate(&column.expr, row).to_json());
-    }
-}
-
-fn raw_row(raw: &Raw, query: &Query, json: &Json, event: &Value) -> AnswerRow {
-    let mut record = Map::new();
-    if let (Some(star), Json::Object(fields)) = (&raw.star, json) {
-        let fields =
-            fields.iter().filter(|(name, _)| !star.without.iter().any(|without| **without == ***name));
-        record.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
-    }
-    let row = Row::Event(event);
-    add_columns(&mut record, &raw.columns, row);
-    AnswerRow { record, keys: sort_keys(query, row) }
-}
-
-/// A group key by its total order.
-#[derive(Debug)]
+/// Values by their total order: a group's key, or what COUNT(DISTINCT …) and TOP count.
+#[derive(Debug, Clone)]
 struct Key(Vec<Value>);
 
 impl Ord for Key {
@@ -163,35 +123,6 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-fn group_rows(group: &Group, query: &Query, events: &[Value]) -> Vec<AnswerRow> {
-    let mut groups: BTreeMap<Key, Vec<&Value>> = BTreeMap::new();
-    if group.keys.is_empty() {
-        groups.insert(Key(Vec::new()), Vec::new());
-    }
-    for event in events {
-        let key = group.keys.iter().map(|key| evaluate(key, Row::Event(event))).collect();
-        groups.entry(Key(key)).or_default().push(event);
-    }
-    let mut rows = Vec::new();
-    for (Key(key), members) in groups {
-        let mut slots: Vec<Value> = key.into_iter().map(Value::into_key).collect();
-        for wanted in &group.aggregates {
-            let values: Vec<Value> = match wanted.arguments.first() {
-                Some(argument) => members.iter().map(|event| evaluate(argument, Row::Event(event))).collect(),
-                None => members.iter().map(|_| Value::Boolean(true)).collect(),
-            };
-            slots.push(aggregate(wanted.function, &values));
-        }
-        let row = Row::Slots(&slots);
-        if group.having.as_ref().is_none_or(|having| is_true(having, row)) {
-            let mut record = Map::new();
-            add_columns(&mut record, &group.columns, row);
-            rows.push(AnswerRow { record, keys: sort_keys(query, row) });
-        }
-    }
-    rows
-}
-
 fn check_supported(query: &Query) -> Result<(), Unsupported> {
     if query.dialect != Dialect::Native {
         return Err(Unsupported("the Bullet dialect"));
@@ -199,19 +130,19 @@ fn check_supported(query: &Query) -> Result<(), Unsupported> {
     if query.sample.is_some() {
         return Err(Unsupported("samples"));
     }
-    let mut exprs: Vec<&Expr> = query.filter.iter().collect();
+    let mut exprs: Vec<&Expr> = query.event_exprs();
     exprs.extend(query.order_by.iter().map(|key| &key.expr));
-    match &query.body {
-        Body::Raw(raw) => exprs.extend(raw.columns.iter().map(|column| &column.expr)),
-        Body::Group(group) => {
-            exprs.extend(&group.keys);
-            exprs.extend(group.aggregates.iter().flat_map(|aggregate| &aggregate.arguments));
-            exprs.extend(&group.having);
-            exprs.extend(group.columns.iter().map(|column| &column.expr));
-        }
+    if let Body::Group(group) = &query.body {
+        exprs.extend(&group.having);
+        exprs.extend(group.columns.iter().map(|column| &column.expr));
     }
-    exprs.into_iter().find_map(unsupported).map_or(Ok(()), |what| Err(Unsupported(what)))
+    if let Some(what) = exprs.into_iter().find_map(unsupported) {
+        return Err(Unsupported(what));
+    }
+    query.outer.as_ref().map_or(Ok(()), |outer| check_supported(outer))
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod window_tests;

@@ -36,18 +36,21 @@ impl Value {
         }
     }
 
-    /// JSON has no infinities and no NaN: they are null.
+    /// JSON has no infinities and no NaN: they are texts.
     pub(crate) fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
             Value::Boolean(truth) => Json::Bool(*truth),
             Value::Long(number) => Json::from(*number),
             // A FLOAT is written with as few digits as tell it from other FLOATs.
-            Value::Float(number) => {
+            Value::Float(number) if number.is_finite() => {
                 let shown = number.to_string().parse().ok();
                 shown.and_then(Number::from_f64).map_or(Json::Null, Json::Number)
             }
-            Value::Double(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
+            Value::Float(number) => not_finite(f64::from(*number)),
+            Value::Double(number) => {
+                Number::from_f64(*number).map_or_else(|| not_finite(*number), Json::Number)
+            }
             Value::String(text) => Json::String(text.clone()),
             Value::List(items) => Json::Array(items.iter().map(Value::to_json).collect()),
             Value::Map(entries) => Json::Object(
@@ -67,6 +70,16 @@ impl Value {
             Value::Float(number) => Some(f64::from(*number)),
             Value::Double(number) => Some(*number),
             _ => None,
+        }
+    }
+
+    /// A number, or a text that stands for one that JSON cannot write.
+    fn special_double(&self) -> Option<f64> {
+        match self {
+            Value::String(text) if text == "NaN" => Some(f64::NAN),
+            Value::String(text) if text == "Infinity" => Some(f64::INFINITY),
+            Value::String(text) if text == "-Infinity" => Some(f64::NEG_INFINITY),
+            other => other.double(),
         }
     }
 
@@ -99,9 +112,11 @@ impl Value {
             },
             (Type::Primitive(Primitive::Long), value) => whole(&value).map_or(Value::Null, Value::Long),
             (Type::Primitive(Primitive::Float), value) => {
-                value.double().map_or(Value::Null, |number| Value::Float(number as f32))
+                value.special_double().map_or(Value::Null, |number| Value::Float(number as f32))
             }
-            (Type::Primitive(Primitive::Double), value) => value.double().map_or(Value::Null, Value::Double),
+            (Type::Primitive(Primitive::Double), value) => {
+                value.special_double().map_or(Value::Null, Value::Double)
+            }
             (Type::List(element), Value::List(items)) => {
                 Value::List(items.into_iter().map(|item| item.wanted_as(element)).collect())
             }
@@ -111,6 +126,15 @@ impl Value {
             _ => Value::Null,
         }
     }
+}
+
+fn not_finite(number: f64) -> Json {
+    let text = match number {
+        _ if number.is_nan() => "NaN",
+        _ if number > 0.0 => "Infinity",
+        _ => "-Infinity",
+    };
+    Json::from(text)
 }
 
 /// The whole number that a number is.

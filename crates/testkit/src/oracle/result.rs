@@ -1,0 +1,139 @@
+//! One result: what a query makes of the rows of one window.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use serde_json::{Map, Value as Json};
+use swiftwater_lang::plan::{Body, Expr, Group, OutputColumn, Query, Raw};
+
+use super::{
+    Answer, Key,
+    aggregate::aggregate,
+    answer::AnswerRow,
+    eval::{Row, evaluate, is_true},
+    rows::{Kept, kept},
+    table::table,
+    value::{Value, total_order},
+};
+
+/// Rows that are looked at together, and the first instant of their window and the first after it.
+#[derive(Debug, Default)]
+pub(super) struct Part<'a> {
+    pub(super) rows: Vec<Kept<'a>>,
+    pub(super) window: Option<(i64, i64)>,
+}
+
+/// The result over these rows; of several parts (sessions), one behind another.
+pub(super) fn result(query: &Query, parts: &[Part<'_>]) -> Answer {
+    let mut answered: Vec<AnswerRow> = parts
+        .iter()
+        .flat_map(|part| match &query.body {
+            Body::Raw(raw) => part.rows.iter().map(|kept| raw_row(raw, query, kept)).collect(),
+            Body::Group(group) => group_rows(group, query, part),
+        })
+        .collect();
+    order(query, &mut answered);
+    let answer = Answer {
+        rows: answered,
+        limit: query.limit,
+        is_ordered: !query.order_by.is_empty(),
+        ties_in_order: matches!(query.body, Body::Raw(_)),
+    };
+    match &query.outer {
+        None => answer,
+        Some(outer) => outer_result(outer, &answer),
+    }
+}
+
+/// An outer query's result over the records of this one's.
+fn outer_result(outer: &Query, inner: &Answer) -> Answer {
+    let events: Vec<Json> = inner.records().into_iter().map(Json::Object).collect();
+    let rows = events.iter().flat_map(|event| kept(outer, event)).collect();
+    result(outer, &[Part { rows, window: None }])
+}
+
+/// Sorts rows as the query's ORDER BY says; of equal ones the earlier comes first.
+fn order(query: &Query, rows: &mut [AnswerRow]) {
+    rows.sort_by(|a, b| {
+        let orders = query.order_by.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| {
+            let order = total_order(a, b);
+            if key.descending { order.reverse() } else { order }
+        });
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+}
+
+fn sort_keys(query: &Query, row: Row<'_>) -> Vec<Value> {
+    query.order_by.iter().map(|key| evaluate(&key.expr, row)).collect()
+}
+
+fn add_columns(record: &mut Map<String, Json>, columns: &[OutputColumn], row: Row<'_>) {
+    for column in columns {
+        record.insert(column.name.to_string(), evaluate(&column.expr, row).to_json());
+    }
+}
+
+fn raw_row(raw: &Raw, query: &Query, kept: &Kept<'_>) -> AnswerRow {
+    let mut record = Map::new();
+    if let (Some(star), Json::Object(fields)) = (&raw.star, kept.json) {
+        let fields =
+            fields.iter().filter(|(name, _)| !star.without.iter().any(|without| **without == ***name));
+        record.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    add_columns(&mut record, &raw.columns, kept.row());
+    AnswerRow { record, keys: sort_keys(query, kept.row()) }
+}
+
+/// The groups that HAVING keeps, in the order of their keys. Of an aggregate that gives rows, a group has as many.
+fn group_rows(group: &Group, query: &Query, part: &Part<'_>) -> Vec<AnswerRow> {
+    let mut groups: BTreeMap<Key, Vec<&Kept<'_>>> = BTreeMap::new();
+    if group.keys.is_empty() {
+        groups.insert(Key(Vec::new()), Vec::new());
+    }
+    for kept in &part.rows {
+        groups.entry(key_of(group, kept)).or_default().push(kept);
+    }
+    let mut answered = Vec::new();
+    for (Key(key), members) in groups {
+        let mut slots: Vec<Value> = key.into_iter().map(Value::into_key).collect();
+        for wanted in &group.aggregates {
+            slots.push(aggregate(
+                wanted.function,
+                &argument_rows(&wanted.arguments, &wanted.filter, &members),
+            ));
+        }
+        let tables = match &group.table {
+            None => vec![Vec::new()],
+            Some(wanted) => table(wanted, &argument_rows(&wanted.arguments, &None, &members)),
+        };
+        for columns in tables {
+            let mut slots = slots.clone();
+            slots.extend(columns);
+            slots.push(part.window.map_or(Value::Null, |(start, _)| Value::Long(start)));
+            slots.push(part.window.map_or(Value::Null, |(_, end)| Value::Long(end)));
+            let row = Row::of_slots(&slots);
+            if group.having.as_ref().is_none_or(|having| is_true(having, row)) {
+                let mut record = Map::new();
+                add_columns(&mut record, &group.columns, row);
+                answered.push(AnswerRow { record, keys: sort_keys(query, row) });
+            }
+        }
+    }
+    answered
+}
+
+/// The group that a row is in.
+pub(super) fn key_of(group: &Group, kept: &Kept<'_>) -> Key {
+    Key(group.keys.iter().map(|key| evaluate(key, kept.row())).collect())
+}
+
+/// An aggregate's arguments, a row for each of the group's rows that it takes in; `true` where it has none.
+fn argument_rows(arguments: &[Expr], filter: &Option<Expr>, members: &[&Kept<'_>]) -> Vec<Vec<Value>> {
+    let taken =
+        members.iter().filter(|kept| filter.as_ref().is_none_or(|filter| is_true(filter, kept.row())));
+    taken
+        .map(|kept| match arguments {
+            [] => vec![Value::Boolean(true)],
+            arguments => arguments.iter().map(|argument| evaluate(argument, kept.row())).collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! The aggregates that give rows: distributions, exact over all values, and TOP, exact over all combinations.
+
+use std::collections::BTreeMap;
+
+use swiftwater_lang::plan::{Points, TableAggregate, TableFunction};
+
+use super::{Key, aggregate::sorted_numbers, functions::text, value::Value};
+
+/// The most points that a distribution is looked at.
+const POINTS_MAX: usize = 100;
+/// The most rows of a TOP that does not say how many it wants.
+const TOP_DEFAULT: u64 = 500;
+
+/// The rows of a table aggregate over a group's rows of arguments.
+pub(crate) fn table(table: &TableAggregate, rows: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let numbers = || {
+        let first: Vec<Value> = rows.iter().filter_map(|row| row.first().cloned()).collect();
+        sorted_numbers(&first)
+    };
+    match &table.function {
+        TableFunction::Quantile(points) => quantiles(points, &numbers()),
+        TableFunction::Frequency(points) => ranges(points, &numbers(), false),
+        TableFunction::CumulativeFrequency(points) => ranges(points, &numbers(), true),
+        TableFunction::Top { count, threshold } => top(*count, threshold.unwrap_or(0), rows),
+    }
+}
+
+/// The value that this share of the sorted numbers lies below.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = (share * sorted.len() as f64).floor() as usize;
+    sorted[place.min(sorted.len() - 1)]
+}
+
+fn quantiles(points: &Points, sorted: &[f64]) -> Vec<Vec<Value>> {
+    let points = places(points, 0.0, 1.0);
+    let value = |share: f64| match sorted {
+        [] if share == 0.0 => f64::INFINITY,
+        [] if share == 1.0 => f64::NEG_INFINITY,
+        [] => f64::NAN,
+        sorted => quantile(sorted, share),
+    };
+    points.iter().map(|share| vec![Value::Double(*share), Value::Double(value(*share))]).collect()
+}
+
+/// A row per range between points: from each point to the next one, or (cumulative) from the beginning on.
+fn ranges(points: &Points, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value>> {
+    let (least, greatest) = match sorted {
+        [] => (f64::INFINITY, f64::NEG_INFINITY),
+        [least, ..] => (*least, sorted[sorted.len() - 1]),
+    };
+    let points = places(points, least, greatest);
+    let below = |point: Option<&f64>| match point {
+        Some(point) => sorted.iter().filter(|number| *number < point).count(),
+        None => sorted.len(),
+    };
+    let shown = |point: &f64| text(&Value::Double(*point)).unwrap_or_default();
+    let mut rows = Vec::new();
+    for place in 0..=points.len() {
+        let before = if place == 0 || is_cumulative { None } else { points.get(place - 1) };
+        let range = match (before, points.get(place)) {
+            (None, None) => "(-∞ to +∞)".to_owned(),
+            (None, Some(end)) => format!("(-∞ to {})", shown(end)),
+            (Some(start), None) => format!("[{} to +∞)", shown(start)),
+            (Some(start), Some(end)) => format!("[{} to {})", shown(start), shown(end)),
+        };
+        let count = below(points.get(place)) - before.map_or(0, |start| below(Some(start)));
+        // Of no numbers, no share can be told.
+        let share = count as f64 / sorted.len() as f64;
+        rows.push(vec![
+            Value::String(range),
+            Value::Double(share),
+            Value::Double(share * sorted.len() as f64),
+        ]);
+    }
+    rows
+}
+
+/// The points, ascending; `least` and `greatest` are where LINEAR begins and ends.
+fn places(points: &Points, least: f64, greatest: f64) -> Vec<f64> {
+    let mut places = match points {
+        Points::Manual(points) => points.clone(),
+        Points::Linear(1) => vec![least],
+        Points::Linear(count) => {
+            let step = (greatest - least) / (*count as f64 - 1.0);
+            let inner = (0..*count).map(|place| match place {
+                0 => least,
+                place if place == count - 1 => greatest,
+                place => rounded(least + place as f64 * step),
+            });
+            inner.take(POINTS_MAX).collect()
+        }
+        Points::Region { start, end, increment } => {
+            let count = ((end - start) / increment).floor() as usize + 1;
+            (0..count.min(POINTS_MAX)).map(|place| rounded(start + place as f64 * increment)).collect()
+        }
+    };
+    places.truncate(POINTS_MAX);
+    places
+}
+
+/// To six places behind the point.
+fn rounded(number: f64) -> f64 {
+    if number.is_finite() { (number * 1e6).round() / 1e6 } else { number }
+}
+
+/// The most frequent combinations, most frequent first, of equally frequent ones the least first.
+fn top(count: u64, threshold: u64, rows: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let mut counts: BTreeMap<Key, u64> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(Key(row.clone())).or_default() += 1;
+    }
+    let mut found: Vec<(Key, u64)> = counts.into_iter().filter(|(_, count)| *count >= threshold).collect();
+    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let most = if count == 0 { TOP_DEFAULT } else { count };
+    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    let with_count = |(Key(row), count): (Key, u64)| {
+        let keys = row.into_iter().map(Value::into_key);
+        keys.chain([Value::Long(count as i64)]).collect()
+    };
+    found.into_iter().map(with_count).collect()
+}
