@@ -1,6 +1,6 @@
 //! Emits, tables and lateral views worked out by hand, over plans.
 
-use swiftwater_event::{Path, Step, Type};
+use swiftwater_event::{Path, Type};
 use swiftwater_lang::{
     ParseOptions, parse,
     plan::{LateralView, Points, TableAggregate, TableFunction, Take, WindowClock},
@@ -16,7 +16,7 @@ fn query(text: &str) -> Query {
 }
 
 fn path(name: &str) -> Expr {
-    Expr::Path { path: Path::new([Step::Key(name.into())]), ty: Type::Any }
+    Expr::Path { path: Path::field(name), ty: Type::Any }
 }
 
 /// Emits of `SELECT k, COUNT(*) … GROUP BY k` over events `(arrival, ts, k)`, as `start..end k×n …`.
@@ -109,24 +109,25 @@ fn rows_of_lateral_views() {
     let events = read(&[r#"{"l":[1,{"x":2,"y":null},{}]}"#, r#"{"l":[]}"#, r#"{"l":{"a":1}}"#]);
     let rows = answer(&query, &events).unwrap().records();
     let rows: Vec<String> = rows.iter().map(|row| row["a"].to_string()).collect();
-    assert_eq!(rows, ["[1,null,null]", r#"[{"x":2,"y":null},"x",2]"#, r#"[{"x":2,"y":null},"y",null]"#, "[{},null,null]"]);
+    assert_eq!(
+        rows,
+        ["[1,null,null]", r#"[{"x":2,"y":null},"x",2]"#, r#"[{"x":2,"y":null},"y",null]"#, "[{},null,null]"]
+    );
 }
 
 fn of_table(function: TableFunction, values: &str) -> String {
     let values: Vec<Json> = serde_json::from_str(values).unwrap();
     let rows: Vec<Vec<Value>> = values.iter().map(|value| vec![Value::of(value)]).collect();
     let aggregate = TableAggregate { function, arguments: vec![path("a")] };
-    let rows: Vec<Json> = table(&aggregate, &rows).into_iter().map(|row| Value::List(row).to_json()).collect();
+    let rows: Vec<Json> =
+        table(&aggregate, &rows).into_iter().map(|row| Value::List(row).to_json()).collect();
     Json::Array(rows).to_string()
 }
 
 #[test]
 fn distributions() {
     let ten = "[1, 5, 3, 9, 7, 2, 8, 4, 6, 10, null, \"x\"]";
-    assert_eq!(
-        of_table(TableFunction::Quantile(Points::Linear(3)), ten),
-        "[[0.0,1.0],[0.5,6.0],[1.0,10.0]]"
-    );
+    assert_eq!(of_table(TableFunction::Quantile(Points::Linear(3)), ten), "[[0.0,1.0],[0.5,6.0],[1.0,10.0]]");
     assert_eq!(
         of_table(TableFunction::Quantile(Points::Manual(vec![0.0, 0.3, 1.0])), "[]"),
         r#"[[0.0,"Infinity"],[0.3,"NaN"],[1.0,"-Infinity"]]"#

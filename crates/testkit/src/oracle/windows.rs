@@ -55,7 +55,8 @@ impl Emits {
         let got: Vec<&GotEmit> =
             got.iter().filter(|(window, records)| window.is_some() || !records.is_empty()).collect();
         if let [Emitted { window: None, answer }] = &*self.emits {
-            let records: Vec<Map<String, Json>> = got.into_iter().flat_map(|(_, records)| records.clone()).collect();
+            let records: Vec<Map<String, Json>> =
+                got.into_iter().flat_map(|(_, records)| records.clone()).collect();
             return answer.check(&records);
         }
         let ours: Vec<_> = self.emits.iter().map(|emit| emit.window).collect();

@@ -139,7 +139,8 @@ impl QueryTexts {
             _ => String::new(),
         };
         let columns = [named(&keys, "k"), named(&aggregates, "c")].join(", ");
-        let text = format!("SELECT {columns} FROM {from}{views}{filter} GROUP BY {}{having}", keys.join(", "));
+        let text =
+            format!("SELECT {columns} FROM {from}{views}{filter} GROUP BY {}{having}", keys.join(", "));
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
 
