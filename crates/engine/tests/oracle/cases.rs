@@ -7,9 +7,10 @@ use swiftwater_engine::Emit;
 use swiftwater_testkit::{MixedEvents, Rng, oracle::GotEmit};
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().filter(|text| !text.is_empty()).map(|text| {
-        text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not `{text}`"))
-    })
+    std::env::var(name)
+        .ok()
+        .filter(|text| !text.is_empty())
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not `{text}`")))
 }
 
 /// The seeds of a test's cases: `short` of them, or as many as are asked for.

@@ -105,18 +105,17 @@ fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
     for step in steps {
         match step {
             Step::Ask(place) => {
+                // A query may see what waits to be looked at when it is asked.
+                runtime.block_on(engine.drained());
                 let submitted = engine.submit(&principal, &story.texts[*place], SubmitOptions::default());
                 if let Ok(subscription) = submitted {
-                    asked[*place] = Some(Asked { subscription, started: now, ended: None, events: Vec::new() });
+                    asked[*place] =
+                        Some(Asked { subscription, started: now, ended: None, events: Vec::new() });
                 }
             }
             Step::End(place) => {
                 if let Some(asked) = &mut asked[*place] {
-                    let _ = engine.end_query(
-                        &principal,
-                        &asked.subscription.query().id,
-                        EndReason::Duration,
-                    );
+                    let _ = engine.end_query(&principal, &asked.subscription.query().id, EndReason::Duration);
                     asked.ended = Some(now);
                 }
             }

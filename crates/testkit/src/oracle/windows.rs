@@ -158,7 +158,9 @@ impl<'a> Watched<'a> {
             let close = begin + every;
             let (from, to) = span(take, begin, close, life.start);
             let is_last = close > life.end;
-            let there = self.rows.iter().any(|seen| (from..to).contains(&seen.time));
+            // What a window over ALL shows again is nothing new.
+            let new = if take == Take::All { begin..close } else { from..to };
+            let there = self.rows.iter().any(|seen| new.contains(&seen.time));
             let follows_a_window = number > 0 && life.end <= begin;
             if there || (life.emits_empty && !(is_last && follows_a_window)) {
                 let end = if is_last { to.min(life.end.max(from)) } else { to };
