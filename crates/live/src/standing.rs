@@ -157,7 +157,6 @@ impl StandingQuery {
                     .iter()
                     .map(|view| {
                         let container = Program::compile(&view.expr, dialect, &mut body_wants)?;
-                        container.declare_exploded(view.columns.len(), &mut body_wants);
                         Ok((container, view.is_outer, view.columns.len()))
                     })
                     .collect::<Result<_, _>>()?,

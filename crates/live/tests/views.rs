@@ -203,6 +203,19 @@ fn views_nest_and_the_filter_sees_both_events_and_rows() {
 }
 
 #[test]
+fn container_without_a_type_is_none_in_bullet() {
+    let events =
+        [json!({"i": 1, "l": [[1], [2]]}), json!({"i": 2, "l": [1, "x"]}), json!({"i": 3, "l": [{}]})];
+    let views: [View<'_>; 1] = [("l", false, &["v"])];
+    let rows = [json!({"i": 2, "v": 1}), json!({"i": 2, "v": "x"}), json!({"i": 3, "v": {}})];
+    check(Bullet, "SELECT i, v FROM STREAM()", &views, &events, &rows);
+    let counts =
+        [json!({"i": 1, "COUNT(*)": 2}), json!({"i": 2, "COUNT(*)": 2}), json!({"i": 3, "COUNT(*)": 1})];
+    check(Native, "SELECT i, COUNT(*) FROM STREAM() GROUP BY i", &views, &events, &counts);
+    check(Bullet, "SELECT SIZEOF(v) AS n FROM STREAM() WHERE i = 3", &views, &events, &[json!({"n": 0})]);
+}
+
+#[test]
 fn star_has_the_event_and_the_columns() {
     let events = [json!({"i": 1, "l": [2, null]})];
     let rows = [json!({"i": 1, "l": [2, null], "v": 2}), json!({"i": 1, "l": [2, null], "v": null})];

@@ -58,7 +58,7 @@ impl Compiler<'_> {
                 let want = self.wants.intern(Want { path: path.clone(), ty: ty.clone() });
                 Ok(Node::Column(ColumnNode { want, ty: ty.clone() }))
             }
-            Expr::Slot(slot) => Ok(Node::Slot { slot: *slot, declared: self.wants.slot(*slot) }),
+            Expr::Slot(slot) => Ok(Node::Slot(*slot)),
             Expr::Call { function, args } => self.call(function, args),
         }
     }

@@ -29,6 +29,11 @@ pub(super) enum JavaType {
     MapList(Option<JavaPrimitive>),
 }
 
+/// Whether Bullet has a type for this container: it has none for a list of lists, nor for a map of lists.
+pub(crate) fn has_container_type(value: &Value<'_>) -> bool {
+    JavaType::of_value(value) != JavaType::Unknown
+}
+
 impl JavaType {
     /// The type of a declared container; `None` for anything else.
     pub(super) fn of_type(ty: &Type) -> Option<JavaType> {

@@ -7,7 +7,6 @@ use swiftwater_event::{Column, Decoded, Millis, Value, WantId};
 use swiftwater_lang::{Dialect, plan};
 
 use super::compile::{self, CompileError};
-use super::java_type::JavaType;
 use super::predicate::Truth;
 use super::value_node::{self, Constant, Node};
 use super::{Scratch, Wants, cast};
@@ -164,15 +163,6 @@ impl Program {
             Node::Constant(constant) => Some(constant.in_arena(arena)),
             _ => None,
         }
-    }
-
-    /// Tells the programs that are compiled with `wants` from now on of the columns that a view makes of this container:
-    /// one (its elements), or two (its keys and values).
-    pub(crate) fn declare_exploded(&self, columns: usize, wants: &mut Wants) {
-        if columns == 2 {
-            wants.declare_slot(None);
-        }
-        wants.declare_slot(self.root.declared().map(JavaType::element));
     }
 
     /// Whether the expression is the value of one want, as it is, and of which.

@@ -82,11 +82,8 @@ pub(super) enum Binary {
 pub(super) enum Node {
     Constant(Constant),
     Column(ColumnNode),
-    Slot {
-        slot: usize,
-        /// The container type of a lateral view's column.
-        declared: Option<JavaType>,
-    },
+    /// What is in it has the type that its value has: no type is declared of a lateral view's column.
+    Slot(usize),
     /// UNIXTIMESTAMP().
     Now,
     Truth(Box<Predicate>),
@@ -108,7 +105,6 @@ impl Node {
     pub(super) fn declared(&self) -> Option<JavaType> {
         match self {
             Node::Column(column) => JavaType::of_type(&column.ty),
-            Node::Slot { declared, .. } => *declared,
             Node::Binary(Binary::Filter, operands) => operands[0].declared(),
             Node::Binary(Binary::Element, operands) => operands[0].declared().map(JavaType::element),
             _ => None,
@@ -132,7 +128,7 @@ impl Node {
                 return;
             }
             Node::Column(column) => column.evaluate(selection, context, out),
-            Node::Slot { slot, .. } => match context.slot(*slot) {
+            Node::Slot(slot) => match context.slot(*slot) {
                 Some(values) => out.extend(
                     selection.iter().map(|&row| values.get(row as usize).copied().unwrap_or(Value::Null)),
                 ),

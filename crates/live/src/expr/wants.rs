@@ -4,15 +4,11 @@ use std::collections::HashMap;
 
 use swiftwater_event::Want;
 
-use super::java_type::JavaType;
-
 /// Paths that a query's expressions want, each once; a [`Program`](super::Program) refers to them by place.
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
     wants: Vec<Want>,
     places: HashMap<Want, usize>,
-    /// What is known of the slots beside the wants: the type of the containers in each.
-    slots: Vec<Option<JavaType>>,
 }
 
 impl Wants {
@@ -30,16 +26,6 @@ impl Wants {
         self.wants.push(want.clone());
         self.places.insert(want, place);
         place
-    }
-
-    /// Adds a slot, and what is known of its values.
-    pub(super) fn declare_slot(&mut self, declared: Option<JavaType>) {
-        self.slots.push(declared);
-    }
-
-    /// What is known of a slot's values.
-    pub(super) fn slot(&self, slot: usize) -> Option<JavaType> {
-        self.slots.get(slot).copied().flatten()
     }
 
     /// All wants, in the order of their places.

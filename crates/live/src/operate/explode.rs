@@ -6,7 +6,8 @@
 //!
 //! Order: the events', then the elements'; a map's entries in the order of the event's text, in Bullet's dialect in that
 //! of Java's `HashMap`. A null element gives a row like any other. What has no elements, is null, cannot be had, or is no
-//! container of the view's kind gives no row, or with OUTER one, its new columns null.
+//! container of the view's kind (in Bullet's dialect, a list of lists and a map of lists are none) gives no row, or with
+//! OUTER one, its new columns null.
 //!
 //! Limit: [`EVENT_ROWS_MAX`] rows of each view per event; those after them are left out, and each view of each event to
 //! which that happens is counted as one operation that could not be done. So the same rows are left out however the
@@ -19,7 +20,7 @@ use swiftwater_event::{Decoded, Millis, Value, WantId};
 use swiftwater_lang::Dialect;
 
 use crate::{
-    expr::{EvalCounts, Rows, Scratch, hash_map_order, want_values},
+    expr::{EvalCounts, Rows, Scratch, has_container_type, hash_map_order, want_values},
     standing::CompiledViews,
 };
 
@@ -129,15 +130,7 @@ impl Explosion<'_, '_> {
             bytes: 0,
         };
         for (row, container) in containers.iter().enumerate() {
-            let length = match (container, columns) {
-                (Value::List(items), 1) => items.len(),
-                (Value::Map(entries), 2) => entries.len(),
-                (Value::Null | Value::Error, _) => 0,
-                _ => {
-                    self.counts.expression_errors += 1;
-                    0
-                }
-            };
+            let length = self.parts(container, *columns);
             let order = match container {
                 Value::Map(entries) if self.dialect == Dialect::Bullet && length > 0 => {
                     hash_map_order(entries)
@@ -172,6 +165,20 @@ impl Explosion<'_, '_> {
             return ControlFlow::Continue(());
         }
         self.view(number + 1, events, &made.event_of_row, &made.slots)
+    }
+
+    /// How many elements or entries a view of so many columns finds. A value that is there, but is no container of its
+    /// kind, is counted.
+    fn parts(&mut self, container: &Value<'_>, columns: usize) -> usize {
+        let parts = match (container, columns) {
+            (Value::Null | Value::Error, _) => Some(0),
+            (Value::List(items), 1) => Some(items.len()),
+            (Value::Map(entries), 2) => Some(entries.len()),
+            _ => None,
+        };
+        let parts = parts.filter(|_| self.dialect != Dialect::Bullet || has_container_type(container));
+        self.counts.expression_errors += u64::from(parts.is_none());
+        parts.unwrap_or(0)
     }
 
     /// Whether a view may make one row more of an event. The first that it may not is counted.
