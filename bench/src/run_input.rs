@@ -25,6 +25,7 @@ fn options(tuning: Tuning) -> anyhow::Result<InputOptions> {
         schema: None,
         time_field: None,
         times: false,
+        ..InputOptions::default()
     })
 }
 

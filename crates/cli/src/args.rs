@@ -213,6 +213,9 @@ And of a file or standard input, with no server:
   cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
   swiftwater query --input events.ndjson.zst \"SELECT * FROM STREAM() WHERE status >= 500\"
 
+As Bullet would answer, in Bullet's own form, an emit a line:
+  swiftwater query --bullet --input events.ndjson \"SELECT TOP(5, path) FROM STREAM(60000, TIME)\"
+
 The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query and shows its final result.
 Exit status: 0 done, 1 it could not be done, 2 the query is wrong.")]
 pub(crate) struct QueryArgs {
@@ -243,7 +246,11 @@ pub(crate) struct QueryArgs {
     /// With an input: a file that declares types of fields
     #[arg(long, value_name = "FILE")]
     pub(crate) types: Option<PathBuf>,
-    /// With an input: threads that look at it; 0: one per core
+    /// With an input and Bullet's rules: a file of types that the query is checked against, as Bullet does with a schema
+    #[arg(long, value_name = "FILE", requires = "bullet")]
+    pub(crate) schema: Option<PathBuf>,
+    /// With an input: threads that look at it; 0: one per core. With Bullet's rules: workers that records are dealt to,
+    /// one by one
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) shards: Option<u16>,
     /// With an input: the field that tells when an event arrived; without it windows by time close at the end

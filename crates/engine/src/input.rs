@@ -5,6 +5,7 @@
 //! of them is merged in the order of the input. Bytes that come from a reader, and arrays, are split into events one
 //! piece after another, and looked at in parallel from there on.
 
+mod deal;
 mod feed;
 
 use std::{
@@ -18,12 +19,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use deal::Deal;
 use feed::{Feed, Piece};
 use swiftwater_event::{
     CheckLimits, Checked, Clock, DecodePlan, Decoder, EventBatch, EventMeta, Millis, Offset, Path, Primitive,
     Rejection, StreamName, TimeUnit, Type, Values, Want, check_block,
 };
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
+use swiftwater_lang::{
+    Dialect, ParseOptions, Schema, parse,
+    plan::{Body, Window},
+    retype,
+};
 use swiftwater_live::{
     Collector, CollectorLimits, Groups, Index, Place, QueryStep, Shard, StandingQuery, StepInput,
 };
@@ -47,7 +53,7 @@ pub enum InputSource {
 }
 
 /// How an input is to be looked at.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct InputOptions {
     /// Limits and shards.
     pub config: EngineConfig,
@@ -64,6 +70,11 @@ pub struct InputOptions {
     pub time_field: Option<Path>,
     /// Each record tells its times.
     pub times: bool,
+    /// The types of the records' values, where they are known apart from the schema that the query is checked against.
+    pub types: Option<Arc<Schema>>,
+    /// Workers that Bullet would have dealt the records to, record k to worker k mod n: the rows of a RAW result
+    /// without a window by record depend on it. 1, and with a `time_field`: they come in the order of the input.
+    pub workers: usize,
 }
 
 /// What was read.
@@ -112,7 +123,10 @@ pub fn run_input(
         now: started,
         text_bytes_max: config.query_text_bytes_max,
     };
-    let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
+    let mut statement = parse(text, &parse_options).map_err(EngineError::Query)?;
+    if let Some(types) = &options.types {
+        retype(&mut statement.query, types);
+    }
     let query = Arc::new(compile(statement)?);
     let index = Index::default().with(QUERY, &query);
     let may_block = matches!(source, InputSource::Reader(_));
@@ -311,6 +325,8 @@ struct Merger<'m> {
     lines: u64,
     /// The latest arrival of all pieces so far.
     latest: Millis,
+    /// Rows that wait for the end, where they are dealt to workers.
+    deal: Option<Deal>,
 }
 
 impl<'m> Merger<'m> {
@@ -345,7 +361,14 @@ impl<'m> Merger<'m> {
             mailbox: Mailbox::default(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
+        let is_dealt = options.workers > 1
+            && options.time_field.is_none()
+            && options.dialect == Dialect::Bullet
+            && matches!(query.plan.body, Body::Raw(_))
+            && !matches!(query.plan.window, Window::Records { .. });
+        let first_full_wins = query.plan.window == Window::None;
         let collector = Collector::new(query, started, grid_start, limits);
+        let deal = is_dealt.then(|| Deal::new(options.workers, collector.row_limit(), first_full_wins));
         let running = Running::new(Arc::new(handle), collector, 0);
         Merger {
             running,
@@ -356,6 +379,7 @@ impl<'m> Merger<'m> {
             summary: InputSummary::default(),
             lines: 0,
             latest: if options.time_field.is_some() { TIME_BEGINS } else { started },
+            deal,
         }
     }
 
@@ -403,6 +427,9 @@ impl<'m> Merger<'m> {
         let mut results = Vec::new();
         if !matches!(reason, EndReason::Failed(_)) {
             let now_micros = self.clock.now_micros();
+            for rows in self.deal.take().into_iter().flat_map(Deal::end) {
+                self.running.collector.rows(&rows, now_micros, &mut results);
+            }
             // Without times, all that came belongs to the one window that the end closes.
             self.running.collector.finish(self.latest, now_micros, &mut results);
         }
@@ -446,7 +473,13 @@ impl<'m> Merger<'m> {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));
             }
             step.single_rows.iter_mut().for_each(|(arrival, _)| *arrival = (*arrival).max(self.latest));
-            self.running.take_step(step, self.summary.accepted - made.accepted, &mut results, now_micros);
+            let first = self.summary.accepted - made.accepted;
+            let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
+            let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
+            self.running.take_step(step, first, &mut results, now_micros);
+            for rows in full.into_iter().flatten() {
+                self.running.collector.rows(&rows, now_micros, &mut results);
+            }
         }
         for (window, groups) in made.groups {
             self.running.shard_bytes -= groups.bytes() as i64;

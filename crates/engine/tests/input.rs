@@ -16,6 +16,7 @@ fn options(time_field: Option<&str>) -> InputOptions {
         schema: None,
         time_field: time_field.map(Path::field),
         times: false,
+        ..InputOptions::default()
     }
 }
 

@@ -18,6 +18,7 @@
 mod dialect;
 mod error;
 pub mod plan;
+mod retype;
 mod schema;
 
 mod ast;
@@ -36,6 +37,7 @@ use swiftwater_event::Millis;
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
+pub use retype::retype;
 pub use schema::{Schema, SchemaError};
 use source::{Fault, locate};
 

@@ -9,6 +9,7 @@ mod rng;
 
 pub mod oracle;
 pub mod published;
+pub mod recorded;
 
 mod mixed;
 mod queries;

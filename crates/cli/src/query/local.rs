@@ -20,7 +20,7 @@ use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
 use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
 use swiftwater_server::wire;
 
-use super::{Answer, WRONG_QUERY, print_text};
+use super::{Answer, WRONG_QUERY, bullet, print_text};
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
@@ -38,15 +38,22 @@ const INPUT_STREAM: &str = "input";
 /// Runs the query over the input, and writes the answer.
 pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Clock>) -> Outcome {
     let options = options(args)?;
+    let is_bullets = args.bullet && args.output.is_none();
     // Before the input is waited for.
-    if is_explain(text, &options, &*clock)? {
-        return explain(text, &options, clock);
+    match is_explain(text, &options, &*clock) {
+        Ok(true) => return explain(text, &options, clock),
+        Ok(false) => {}
+        Err(error) if is_bullets => return bullet::refuse(&error),
+        Err(error) => return Err(refused(error)),
     }
     let stop = StopReading::default();
     if matches!(place, Place::Stdin) {
         // The input then ends here, and the query gives its final result.
         let stop = stop.clone();
         signals::on_interrupt(move || stop.stop()).context("cannot catch signals")?;
+    }
+    if is_bullets {
+        return bullet::run(args, text, place, &options, clock, &stop);
     }
     let opened = open(place, &stop)?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
@@ -60,8 +67,7 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
             ControlFlow::Break(())
         }
     };
-    let mut on_progress =
-        |looked_at: u64| progress.set(read.as_ref().map_or(looked_at, |read| read.load(Ordering::Relaxed)));
+    let mut on_progress = |looked_at: u64| progress.set(read_so_far(read.as_ref(), looked_at));
     let ran = run_input(opened.source, text, &options, clock, &mut on_progress, &mut on_emit);
     progress.finish();
     if let Some(failure) = failure {
@@ -74,13 +80,10 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
 }
 
 /// Whether the plan is asked for rather than the answer; refuses what cannot be read.
-fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<bool, Failure> {
+fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<bool, EngineError> {
     let schema = options.schema.as_deref();
     let parsed = parse(text, &ParseOptions { schema, ..ParseOptions::new(options.dialect, clock.now()) });
-    match parsed {
-        Ok(statement) => Ok(statement.explain),
-        Err(errors) => Err(refused(EngineError::Query(errors))),
-    }
+    parsed.map(|statement| statement.explain).map_err(EngineError::Query)
 }
 
 fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome {
@@ -99,9 +102,15 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
         None => None,
     };
     let settings = limits()?;
+    let types = args.types.as_deref().map(schema).transpose()?;
+    // Bullet's records have types of their own, and its queries may be checked against others.
+    let (types, schema) = match (args.bullet, args.schema.as_deref().map(schema).transpose()?) {
+        (true, schema) => (types, schema),
+        (false, _) => (None, types),
+    };
     Ok(InputOptions {
         config: EngineConfig {
-            shards: args.shards.map_or(settings.engine.shards, usize::from),
+            shards: if args.bullet { None } else { args.shards }.map_or(settings.engine.shards, usize::from),
             default_stream: StreamName::new(INPUT_STREAM).ok(),
             ..settings.engine
         },
@@ -111,9 +120,11 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
             ..CheckLimits::default()
         },
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
-        schema: args.types.as_deref().map(schema).transpose()?,
+        schema,
         time_field,
         times: args.times,
+        types,
+        workers: args.shards.map_or(1, usize::from),
     })
 }
 
@@ -130,13 +141,13 @@ fn schema(path: &FilePath) -> anyhow::Result<Arc<Schema>> {
 }
 
 /// An input, and how far it was read as it lies there, where that is not what the engine sees.
-struct Opened {
-    source: InputSource,
-    bytes: Option<u64>,
-    read: Option<Arc<AtomicU64>>,
+pub(super) struct Opened {
+    pub(super) source: InputSource,
+    pub(super) bytes: Option<u64>,
+    pub(super) read: Option<Arc<AtomicU64>>,
 }
 
-fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
+pub(super) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
     if let Place::File(path) = place
         && let Some(bytes) = input_file::map(path)?
     {
@@ -152,6 +163,11 @@ fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
     Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read) })
 }
 
+/// How far the input was read, as it lies there.
+pub(super) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
+    read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
+}
+
 fn write(answer: &mut Answer, emit: &Emit) -> Result<(), Failure> {
     let mut meta_text = Vec::new();
     wire::write_meta(&emit.meta, &mut meta_text);
@@ -162,7 +178,7 @@ fn write(answer: &mut Answer, emit: &Emit) -> Result<(), Failure> {
     answer.emit(&emit.records.text, &meta_text, meta)
 }
 
-fn failed(error: InputError, place: &Place) -> Failure {
+pub(super) fn failed(error: InputError, place: &Place) -> Failure {
     match error {
         InputError::Engine(error) => refused(error),
         InputError::Read(error) => {
@@ -183,7 +199,7 @@ fn refused(error: EngineError) -> Failure {
     Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
 }
 
-fn tell_rejections(summary: &InputSummary, place: &Place) {
+pub(super) fn tell_rejections(summary: &InputSummary, place: &Place) {
     if summary.rejected == 0 {
         return;
     }

@@ -1,5 +1,6 @@
 //! `swiftwater query`: asks a server, or, of a file or standard input, the engine in this process.
 
+mod bullet;
 mod local;
 mod remote;
 
@@ -67,6 +68,7 @@ fn input(args: &QueryArgs) -> Option<Place> {
 fn refuse_input_flags(args: &QueryArgs) -> Result<(), Failure> {
     let given = [
         ("--types", args.types.is_some()),
+        ("--schema", args.schema.is_some()),
         ("--shards", args.shards.is_some()),
         ("--time-field", args.time_field.is_some()),
         ("--strict", args.strict),

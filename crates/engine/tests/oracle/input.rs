@@ -24,6 +24,7 @@ pub(crate) fn options(shards: usize, time_field: Option<Path>) -> InputOptions {
         schema: None,
         time_field,
         times: false,
+        ..InputOptions::default()
     }
 }
 

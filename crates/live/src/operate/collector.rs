@@ -145,6 +145,11 @@ impl Collector {
         self.grid
     }
 
+    /// The most rows of one result; `None`: any number.
+    pub fn row_limit(&self) -> Option<u64> {
+        self.order.limit
+    }
+
     /// Whether no further event can change what is answered: LIMIT is reached, and there is no window.
     pub fn is_done(&self) -> bool {
         self.is_done

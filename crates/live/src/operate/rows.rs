@@ -60,6 +60,19 @@ impl RowChunk {
         }
     }
 
+    /// Those records alone, in the order given.
+    pub fn pick(&self, places: &[usize]) -> RowChunk {
+        let mut chunk = RowChunk { is_cut: self.is_cut, times: self.times, ..RowChunk::default() };
+        for &place in places {
+            chunk.text.extend_from_slice(self.record(place));
+            chunk.ends.push(chunk.text.len());
+            chunk.rows.push(self.rows[place]);
+            chunk.arrivals.push(self.arrivals[place]);
+            chunk.keys.extend(self.keys.get(place).cloned());
+        }
+        chunk
+    }
+
     pub(crate) fn record(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.text[start..self.ends[row]]

@@ -1,0 +1,106 @@
+//! Records of an input dealt one by one, as Bullet deals them to its filter workers.
+//!
+//! Each worker keeps the first rows that match among its own records, as many as the result may have. Without a window
+//! the first worker that has them all makes the result; else the end puts the workers' rows one after another. So the
+//! rows of a RAW result, unlike any other answer, depend on the number of workers. Windows by record do not: there
+//! every match is handed on as it comes.
+
+use swiftwater_live::RowChunk;
+
+/// The workers' rows.
+#[derive(Debug)]
+pub(super) struct Deal {
+    hands: Vec<Hand>,
+    limit: usize,
+    /// The first hand that is full makes the result.
+    first_full_wins: bool,
+}
+
+#[derive(Debug, Default)]
+struct Hand {
+    chunks: Vec<RowChunk>,
+    rows: usize,
+}
+
+impl Deal {
+    /// `limit`: the most rows of the result.
+    pub(super) fn new(workers: usize, limit: Option<u64>, first_full_wins: bool) -> Deal {
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        Deal { hands: (0..workers.max(1)).map(|_| Hand::default()).collect(), limit, first_full_wins }
+    }
+
+    /// Takes the rows of a batch whose first event has the number `first`. Answers the rows of the hand that was full
+    /// first, which are the result, as soon as there is one.
+    pub(super) fn take(&mut self, chunk: &RowChunk, first: u64) -> Option<Vec<RowChunk>> {
+        let workers = self.hands.len() as u64;
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.hands.len()];
+        let mut full = None;
+        for place in 0..chunk.len() {
+            let worker = ((first + u64::from(chunk.rows[place])) % workers) as usize;
+            let hand = &mut self.hands[worker];
+            if hand.rows == self.limit {
+                continue;
+            }
+            hand.rows += 1;
+            places[worker].push(place);
+            if hand.rows == self.limit && self.first_full_wins {
+                full = Some(worker);
+                break;
+            }
+        }
+        for (hand, places) in self.hands.iter_mut().zip(&places) {
+            if !places.is_empty() {
+                hand.chunks.push(chunk.pick(places));
+            }
+        }
+        full.map(|worker| std::mem::take(&mut self.hands[worker].chunks))
+    }
+
+    /// All rows, one worker's after another's.
+    pub(super) fn end(self) -> impl Iterator<Item = RowChunk> {
+        self.hands.into_iter().flat_map(|hand| hand.chunks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rows: std::ops::Range<u32>, first: u64) -> RowChunk {
+        let mut chunk = RowChunk::default();
+        for row in rows {
+            chunk.text.extend_from_slice(format!("{}\n", first + u64::from(row)).as_bytes());
+            chunk.ends.push(chunk.text.len());
+            chunk.rows.push(row);
+            chunk.arrivals.push(0);
+        }
+        chunk
+    }
+
+    fn text(chunks: impl IntoIterator<Item = RowChunk>) -> String {
+        let lines = chunks.into_iter().map(|chunk| String::from_utf8(chunk.text).unwrap());
+        lines.collect::<String>().replace('\n', " ")
+    }
+
+    #[test]
+    fn rows_come_worker_by_worker() {
+        let mut deal = Deal::new(3, Some(5), true);
+        assert!(deal.take(&chunk(0..4, 0), 0).is_none());
+        assert!(deal.take(&chunk(0..4, 4), 4).is_none());
+        assert_eq!(text(deal.end()), "0 3 6 1 4 7 2 5 ");
+    }
+
+    #[test]
+    fn first_full_hand_is_the_result() {
+        let mut deal = Deal::new(2, Some(2), true);
+        assert!(deal.take(&chunk(1..2, 0), 0).is_none());
+        assert_eq!(text(deal.take(&chunk(0..3, 2), 2).unwrap()), "1 3 ");
+    }
+
+    #[test]
+    fn windows_wait_for_all_hands() {
+        let mut deal = Deal::new(2, Some(2), false);
+        assert!(deal.take(&chunk(0..9, 0), 0).is_none());
+        assert_eq!(text(deal.end()), "0 2 1 3 ");
+    }
+}
