@@ -62,9 +62,10 @@ fn doubles(values: &[Value]) -> Vec<f64> {
     doubles.filter_map(Value::double).collect()
 }
 
-/// All numbers as doubles, ascending.
+/// All numbers as doubles, ascending; without NaN.
 pub(crate) fn sorted_numbers(values: &[Value]) -> Vec<f64> {
-    let mut numbers: Vec<f64> = values.iter().filter_map(Value::double).collect();
+    let mut numbers: Vec<f64> =
+        values.iter().filter_map(Value::double).filter(|number| !number.is_nan()).collect();
     numbers.sort_by(f64::total_cmp);
     numbers
 }

@@ -18,6 +18,8 @@ pub(super) struct AnswerRow {
 pub struct Answer {
     /// All rows before the limit, in order.
     pub(super) rows: Vec<AnswerRow>,
+    /// Rows that may stand where one with the same keys does.
+    pub(super) spare: Vec<AnswerRow>,
     pub(super) limit: Option<u64>,
     /// The query has an ORDER BY.
     pub(super) is_ordered: bool,
@@ -65,7 +67,7 @@ impl Answer {
     pub fn check_unordered(&self, got: &[Map<String, Json>]) -> Result<(), Disagreement> {
         let mut any_order = self.clone();
         any_order.ties_in_order = false;
-        any_order.rows.iter_mut().for_each(|row| row.keys.clear());
+        any_order.rows.iter_mut().chain(&mut any_order.spare).for_each(|row| row.keys.clear());
         any_order.compare(got, false)
     }
 
@@ -79,13 +81,14 @@ impl Answer {
             )));
         }
         let exact = in_order && self.ties_in_order;
-        let mut used = vec![false; self.rows.len()];
+        let candidates: Vec<&AnswerRow> = self.rows.iter().chain(&self.spare).collect();
+        let mut used = vec![false; candidates.len()];
         for (at, record) in got.iter().enumerate() {
             // Any row that is as good as the one that stands here.
-            let found = (0..self.rows.len()).find(|&row| {
+            let found = (0..candidates.len()).find(|&row| {
                 !used[row]
-                    && (if exact { row == at } else { self.is_tie(row, at) })
-                    && same_record(&self.rows[row].record, record)
+                    && (if exact { row == at } else { is_tie(candidates[row], &self.rows[at]) })
+                    && same_record(&candidates[row].record, record)
             });
             match found {
                 Some(row) => used[row] = true,
@@ -102,11 +105,10 @@ impl Answer {
         }
         Ok(())
     }
+}
 
-    fn is_tie(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.rows[a].keys, &self.rows[b].keys);
-        a.iter().zip(b).all(|(a, b)| total_order(a, b) == Ordering::Equal)
-    }
+fn is_tie(a: &AnswerRow, b: &AnswerRow) -> bool {
+    a.keys.iter().zip(&b.keys).all(|(a, b)| total_order(a, b) == Ordering::Equal)
 }
 
 fn shown(records: &[Map<String, Json>]) -> String {

@@ -37,6 +37,7 @@ mod exact;
 mod functions;
 mod result;
 mod rows;
+mod sessions;
 mod table;
 mod time;
 mod value;
@@ -95,7 +96,7 @@ pub fn answer(query: &Query, events: &[Json]) -> Result<Answer, Unsupported> {
         return Err(Unsupported("windows without time"));
     }
     let rows = events.iter().flat_map(|event| kept(query, event)).collect();
-    Ok(result(query, &[Part { rows, window: None }]))
+    result(query, &[Part { rows, window: None }])
 }
 
 /// Values by their total order: a group's key, or what COUNT(DISTINCT …) and TOP count.

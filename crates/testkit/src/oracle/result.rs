@@ -6,12 +6,12 @@ use serde_json::{Map, Value as Json};
 use swiftwater_lang::plan::{Body, Expr, Group, OutputColumn, Query, Raw};
 
 use super::{
-    Answer, Key,
+    Answer, Key, Unsupported,
     aggregate::aggregate,
     answer::AnswerRow,
     eval::{Row, evaluate, is_true},
     rows::{Kept, kept},
-    table::table,
+    table::{Table, table},
     value::{Value, total_order},
 };
 
@@ -23,32 +23,50 @@ pub(super) struct Part<'a> {
 }
 
 /// The result over these rows; of several parts (sessions), one behind another.
-pub(super) fn result(query: &Query, parts: &[Part<'_>]) -> Answer {
-    let mut answered: Vec<AnswerRow> = parts
-        .iter()
-        .flat_map(|part| match &query.body {
-            Body::Raw(raw) => part.rows.iter().map(|kept| raw_row(raw, query, kept)).collect(),
-            Body::Group(group) => group_rows(group, query, part),
-        })
-        .collect();
-    order(query, &mut answered);
+pub(super) fn result(query: &Query, parts: &[Part<'_>]) -> Result<Answer, Unsupported> {
+    let mut answered = Answered::default();
+    for part in parts {
+        match &query.body {
+            Body::Raw(raw) => answered.rows.extend(part.rows.iter().map(|kept| raw_row(raw, query, kept))),
+            Body::Group(group) => group_rows(group, query, part, &mut answered),
+        }
+    }
+    if answered.has_ties {
+        let picks = |group: &Group| group.having.is_some() || query.limit.is_some();
+        let is_looked_at = query.outer.is_some() || !query.order_by.is_empty();
+        if is_looked_at || matches!(&query.body, Body::Group(group) if picks(group)) {
+            return Err(Unsupported("a choice among what TOP leaves open"));
+        }
+    }
+    order(query, &mut answered.rows);
     let answer = Answer {
-        rows: answered,
+        rows: answered.rows,
+        spare: answered.spare,
         limit: query.limit,
         is_ordered: !query.order_by.is_empty(),
         ties_in_order: matches!(query.body, Body::Raw(_)),
     };
     match &query.outer {
-        None => answer,
+        None => Ok(answer),
         Some(outer) => outer_result(outer, &answer),
     }
 }
 
 /// An outer query's result over the records of this one's.
-fn outer_result(outer: &Query, inner: &Answer) -> Answer {
+fn outer_result(outer: &Query, inner: &Answer) -> Result<Answer, Unsupported> {
     let events: Vec<Json> = inner.records().into_iter().map(Json::Object).collect();
     let rows = events.iter().flat_map(|event| kept(outer, event)).collect();
     result(outer, &[Part { rows, window: None }])
+}
+
+/// Rows before they are ordered.
+#[derive(Default)]
+struct Answered {
+    rows: Vec<AnswerRow>,
+    /// Rows that may stand in place of equals.
+    spare: Vec<AnswerRow>,
+    /// Some rows may come in another order.
+    has_ties: bool,
 }
 
 /// Sorts rows as the query's ORDER BY says; of equal ones the earlier comes first.
@@ -84,7 +102,7 @@ fn raw_row(raw: &Raw, query: &Query, kept: &Kept<'_>) -> AnswerRow {
 }
 
 /// The groups that HAVING keeps, in the order of their keys. Of an aggregate that gives rows, a group has as many.
-fn group_rows(group: &Group, query: &Query, part: &Part<'_>) -> Vec<AnswerRow> {
+fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut Answered) {
     let mut groups: BTreeMap<Key, Vec<&Kept<'_>>> = BTreeMap::new();
     if group.keys.is_empty() {
         groups.insert(Key(Vec::new()), Vec::new());
@@ -92,7 +110,6 @@ fn group_rows(group: &Group, query: &Query, part: &Part<'_>) -> Vec<AnswerRow> {
     for kept in &part.rows {
         groups.entry(key_of(group, kept)).or_default().push(kept);
     }
-    let mut answered = Vec::new();
     for (Key(key), members) in groups {
         let mut slots: Vec<Value> = key.into_iter().map(Value::into_key).collect();
         for wanted in &group.aggregates {
@@ -101,24 +118,31 @@ fn group_rows(group: &Group, query: &Query, part: &Part<'_>) -> Vec<AnswerRow> {
                 &argument_rows(&wanted.arguments, &wanted.filter, &members),
             ));
         }
-        let tables = match &group.table {
-            None => vec![Vec::new()],
+        let found = match &group.table {
+            None => Table { rows: vec![Vec::new()], spare: Vec::new(), has_ties: false },
             Some(wanted) => table(wanted, &argument_rows(&wanted.arguments, &None, &members)),
         };
-        for columns in tables {
+        let row_of = |columns: Vec<Value>| -> Option<AnswerRow> {
+            // Rows that may change places are known by their group and count.
+            let mut ties = slots[..group.keys.len()].to_vec();
+            ties.extend(columns.last().cloned());
             let mut slots = slots.clone();
             slots.extend(columns);
             slots.push(part.window.map_or(Value::Null, |(start, _)| Value::Long(start)));
             slots.push(part.window.map_or(Value::Null, |(_, end)| Value::Long(end)));
             let row = Row::of_slots(&slots);
-            if group.having.as_ref().is_none_or(|having| is_true(having, row)) {
-                let mut record = Map::new();
-                add_columns(&mut record, &group.columns, row);
-                answered.push(AnswerRow { record, keys: sort_keys(query, row) });
+            if !group.having.as_ref().is_none_or(|having| is_true(having, row)) {
+                return None;
             }
-        }
+            let mut record = Map::new();
+            add_columns(&mut record, &group.columns, row);
+            let keys = if found.has_ties { ties } else { sort_keys(query, row) };
+            Some(AnswerRow { record, keys })
+        };
+        answered.has_ties |= found.has_ties;
+        answered.spare.extend(found.spare.iter().cloned().filter_map(row_of));
+        answered.rows.extend(found.rows.iter().cloned().filter_map(row_of));
     }
-    answered
 }
 
 /// The group that a row is in.

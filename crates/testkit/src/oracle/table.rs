@@ -11,16 +11,32 @@ const POINTS_MAX: usize = 100;
 /// The most rows of a TOP that does not say how many it wants.
 const TOP_DEFAULT: u64 = 500;
 
+/// What a table aggregate makes of a group.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// Rows that may stand in place of those with the same last column.
+    pub(crate) spare: Vec<Vec<Value>>,
+    /// Rows with the same last column may come in another order.
+    pub(crate) has_ties: bool,
+}
+
+impl Table {
+    fn exact(rows: Vec<Vec<Value>>) -> Table {
+        Table { rows, spare: Vec::new(), has_ties: false }
+    }
+}
+
 /// The rows of a table aggregate over a group's rows of arguments.
-pub(crate) fn table(table: &TableAggregate, rows: &[Vec<Value>]) -> Vec<Vec<Value>> {
+pub(crate) fn table(table: &TableAggregate, rows: &[Vec<Value>]) -> Table {
     let numbers = || {
         let first: Vec<Value> = rows.iter().filter_map(|row| row.first().cloned()).collect();
         sorted_numbers(&first)
     };
     match &table.function {
-        TableFunction::Quantile(points) => quantiles(points, &numbers()),
-        TableFunction::Frequency(points) => ranges(points, &numbers(), false),
-        TableFunction::CumulativeFrequency(points) => ranges(points, &numbers(), true),
+        TableFunction::Quantile(points) => Table::exact(quantiles(points, &numbers())),
+        TableFunction::Frequency(points) => Table::exact(ranges(points, &numbers(), false)),
+        TableFunction::CumulativeFrequency(points) => Table::exact(ranges(points, &numbers(), true)),
         TableFunction::Top { count, threshold } => top(*count, threshold.unwrap_or(0), rows),
     }
 }
@@ -75,47 +91,63 @@ fn ranges(points: &Points, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value
     rows
 }
 
-/// The points, ascending; `least` and `greatest` are where LINEAR begins and ends.
+/// The points, ascending; `least` and `greatest` are where LINEAR begins and ends. Those that are made are rounded to
+/// six places behind the point, and each there is once.
 fn places(points: &Points, least: f64, greatest: f64) -> Vec<f64> {
-    let mut places = match points {
-        Points::Manual(points) => points.clone(),
-        Points::Linear(1) => vec![least],
+    let mut made = match points {
+        Points::Manual(points) => return points[..points.len().min(POINTS_MAX)].to_vec(),
+        Points::Linear(count) if *count == 1 || least >= greatest => vec![least],
         Points::Linear(count) => {
-            let step = (greatest - least) / (*count as f64 - 1.0);
-            let inner = (0..*count).map(|place| match place {
-                0 => least,
-                place if place == count - 1 => greatest,
-                place => rounded(least + place as f64 * step),
-            });
-            inner.take(POINTS_MAX).collect()
+            let count = (*count as usize).min(POINTS_MAX);
+            let mut made = steps(least, (greatest - least) / (count - 1) as f64, count);
+            made[count - 1] = greatest;
+            made
         }
         Points::Region { start, end, increment } => {
-            let count = ((end - start) / increment).floor() as usize + 1;
-            (0..count.min(POINTS_MAX)).map(|place| rounded(start + place as f64 * increment)).collect()
+            steps(*start, *increment, (((end - start) / increment).floor() as usize + 1).min(POINTS_MAX))
         }
     };
-    places.truncate(POINTS_MAX);
-    places
+    made.iter_mut().for_each(|point| *point = rounded(*point));
+    made.dedup();
+    made
 }
 
-/// To six places behind the point.
+fn steps(start: f64, step: f64, count: usize) -> Vec<f64> {
+    let mut point = start;
+    let mut points = Vec::new();
+    for _ in 0..count {
+        points.push(point);
+        point += step;
+    }
+    points
+}
+
+/// Numbers so large that they have no such places stay as they are.
 fn rounded(number: f64) -> f64 {
-    if number.is_finite() { (number * 1e6).round() / 1e6 } else { number }
+    if number.abs() < 1e9 { (number * 1e6 + 0.5).floor() / 1e6 } else { number }
 }
 
-/// The most frequent combinations, most frequent first, of equally frequent ones the least first.
-fn top(count: u64, threshold: u64, rows: &[Vec<Value>]) -> Vec<Vec<Value>> {
+/// The most frequent combinations, most frequent first; and those left out that are as frequent as the last of them,
+/// for which of equals stay is left open.
+fn top(count: u64, threshold: u64, rows: &[Vec<Value>]) -> Table {
     let mut counts: BTreeMap<Key, u64> = BTreeMap::new();
     for row in rows {
         *counts.entry(Key(row.clone())).or_default() += 1;
     }
     let mut found: Vec<(Key, u64)> = counts.into_iter().filter(|(_, count)| *count >= threshold).collect();
     found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let most = if count == 0 { TOP_DEFAULT } else { count };
-    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-    let with_count = |(Key(row), count): (Key, u64)| {
+    let most = usize::try_from(if count == 0 { TOP_DEFAULT } else { count }).unwrap_or(usize::MAX);
+    let mut spare = found.split_off(most.min(found.len()));
+    let least = found.last().map(|(_, count)| *count);
+    spare.retain(|(_, count)| Some(*count) == least);
+    let has_ties = found.windows(2).any(|pair| pair[0].1 == pair[1].1) || !spare.is_empty();
+    let with_count = |(Key(row), count): (Key, u64)| -> Vec<Value> {
         let keys = row.into_iter().map(Value::into_key);
         keys.chain([Value::Long(count as i64)]).collect()
     };
-    found.into_iter().map(with_count).collect()
+    Table {
+        rows: found.into_iter().map(with_count).collect(),
+        spare: spare.into_iter().map(with_count).collect(),
+        has_ties,
+    }
 }

@@ -1,14 +1,14 @@
 //! Windows: which rows each emit is about. Every window is looked at by itself, over all rows.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value as Json};
-use swiftwater_lang::plan::{Body, Query, Take, Window, WindowClock};
+use swiftwater_lang::plan::{Query, Take, Window, WindowClock};
 
 use super::{
-    Answer, Disagreement, Key, Unsupported, check_supported,
+    Answer, Disagreement, Unsupported, check_supported,
     eval::{Row, evaluate},
-    result::{Part, key_of, result},
+    result::{Part, result},
     rows::{Kept, kept},
     time::millis,
     value::Value,
@@ -98,15 +98,18 @@ pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits,
         }
     }
     let emits = match &query.window {
-        Window::None => vec![watched.emit(query, None, None, |_| true)],
+        Window::None => vec![watched.emit(query, None, |_| true)?],
         Window::Time { every_ms, take, clock: WindowClock::Arrival } => {
-            watched.by_arrival(query, life, *every_ms as i64, *take)
+            watched.by_arrival(query, life, *every_ms as i64, *take)?
         }
         Window::Time { every_ms, take, clock: WindowClock::Event { .. } } => {
-            watched.by_event_time(query, *every_ms as i64, *take)
+            watched.by_event_time(query, *every_ms as i64, *take)?
         }
-        Window::Records { every, take } => watched.by_record(query, *every as usize, *take),
-        Window::Session { gap_ms, .. } => watched.sessions(query, life, *gap_ms as i64),
+        Window::Records { every, take } => watched.by_record(query, life, *every as usize, *take)?,
+        Window::Session { gap_ms, clock } => {
+            let cut = (*clock == WindowClock::Arrival).then_some(life.end);
+            watched.sessions(query, *gap_ms as i64, cut)?
+        }
     };
     Ok(Emits { emits, late: watched.late })
 }
@@ -119,23 +122,23 @@ fn clock(window: &Window) -> Option<&WindowClock> {
 }
 
 /// A row that WHERE keeps, its time, and the watermark of the events before it.
-struct Seen<'a> {
-    kept: Kept<'a>,
+pub(super) struct Seen<'a> {
+    pub(super) kept: Kept<'a>,
     arrival: i64,
-    time: i64,
+    pub(super) time: i64,
     watermark: Option<i64>,
 }
 
 impl Seen<'_> {
     /// Whether a window with this end was open when the row came.
-    fn is_before(&self, end: i64) -> bool {
+    pub(super) fn is_before(&self, end: i64) -> bool {
         self.watermark.is_none_or(|watermark| end > watermark)
     }
 }
 
-struct Watched<'a> {
-    rows: Vec<Seen<'a>>,
-    late: u64,
+pub(super) struct Watched<'a> {
+    pub(super) rows: Vec<Seen<'a>>,
+    pub(super) late: u64,
 }
 
 impl<'a> Watched<'a> {
@@ -143,42 +146,52 @@ impl<'a> Watched<'a> {
         &self,
         query: &Query,
         window: Option<(i64, i64)>,
-        shown: Option<(i64, i64)>,
         holds: impl Fn(&Seen<'a>) -> bool,
-    ) -> Emitted {
+    ) -> Result<Emitted, Unsupported> {
         let rows: Vec<Kept<'a>> =
             self.rows.iter().filter(|seen| holds(seen)).map(|seen| seen.kept.clone()).collect();
-        Emitted { window: shown, answer: result(query, &[Part { rows, window }]) }
+        Ok(Emitted { window, answer: result(query, &[Part { rows, window }])? })
     }
 
-    fn by_arrival(&self, query: &Query, life: Life, every: i64, take: Take) -> Vec<Emitted> {
+    fn by_arrival(
+        &self,
+        query: &Query,
+        life: Life,
+        every: i64,
+        take: Take,
+    ) -> Result<Vec<Emitted>, Unsupported> {
         let mut emits = Vec::new();
         for number in 0.. {
             let begin = life.start + number * every;
-            let close = begin + every;
-            let (from, to) = span(take, begin, close, life.start);
-            let is_last = close > life.end;
+            let (from, to) = span(take, begin, begin + every, life.start);
+            let is_last = to > life.end;
             // What a window over ALL shows again is nothing new.
-            let new = if take == Take::All { begin..close } else { from..to };
+            let new = if take == Take::All { begin..to } else { from..to };
             let there = self.rows.iter().any(|seen| new.contains(&seen.time));
-            let follows_a_window = number > 0 && life.end <= begin;
-            if there || (life.emits_empty && !(is_last && follows_a_window)) {
-                let end = if is_last { to.min(life.end.max(from)) } else { to };
-                let bounds = Some((from, end));
-                emits.push(self.emit(query, bounds, bounds, |seen| (from..to).contains(&seen.time)));
+            let has_begun = !is_last
+                || number == 0
+                || life.end > begin
+                || self.rows.iter().any(|seen| seen.time >= begin);
+            if has_begun && (there || life.emits_empty) {
+                let end = if is_last { life.end.max(begin) } else { to };
+                let bounds = Some((from.min(end), end));
+                emits.push(self.emit(query, bounds, |seen| (from..to).contains(&seen.time))?);
             }
             if is_last {
                 break;
             }
         }
-        emits
+        Ok(emits)
     }
 
-    fn by_event_time(&mut self, query: &Query, every: i64, take: Take) -> Vec<Emitted> {
+    fn by_event_time(&mut self, query: &Query, every: i64, take: Take) -> Result<Vec<Emitted>, Unsupported> {
+        if take == Take::All {
+            return self.all_by_event_time(query, every);
+        }
         let (Some(least), Some(greatest)) =
             (self.rows.iter().map(|seen| seen.time).min(), self.rows.iter().map(|seen| seen.time).max())
         else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let reach = if let Take::Last(last) = take { last as i64 } else { every };
         let mut emits = Vec::new();
@@ -188,103 +201,56 @@ impl<'a> Watched<'a> {
         while begin + every - reach <= greatest {
             let close = begin + every;
             let (from, to) = span(take, begin, close, i64::MIN);
-            let mut there = false;
+            let holds = |seen: &Seen<'_>| (from..to).contains(&seen.time) && seen.is_before(to);
             for (place, seen) in self.rows.iter().enumerate() {
-                if (from..to).contains(&seen.time) {
-                    has_window[place] = true;
-                    if seen.is_before(to) {
-                        is_held[place] = true;
-                        there = true;
-                    }
-                }
+                has_window[place] |= (from..to).contains(&seen.time);
+                is_held[place] |= holds(seen);
             }
-            if there {
-                let bounds = Some((from, to));
-                emits.push(self.emit(query, bounds, bounds, |seen| {
-                    (from..to).contains(&seen.time) && seen.is_before(to)
-                }));
+            if self.rows.iter().any(holds) {
+                emits.push(self.emit(query, Some((from, to)), holds)?);
             }
             begin = close;
         }
         self.late = has_window.iter().zip(&is_held).filter(|(has, held)| **has && !**held).count() as u64;
-        emits
+        Ok(emits)
     }
 
-    fn by_record(&self, query: &Query, every: usize, take: Take) -> Vec<Emitted> {
+    /// Windows over ALL close every so often; what came too late for one is in the next, so nothing is late.
+    fn all_by_event_time(&self, query: &Query, every: i64) -> Result<Vec<Emitted>, Unsupported> {
+        let after = |time: i64| (time.div_euclid(every) + 1) * every;
+        let first_close =
+            |seen: &Seen<'_>| after(seen.watermark.map_or(seen.time, |mark| mark.max(seen.time)));
+        let closes: BTreeSet<i64> = self.rows.iter().map(first_close).collect();
+        let emit = |close| self.emit(query, Some((0.min(close), close)), |seen| first_close(seen) <= close);
+        closes.into_iter().map(emit).collect()
+    }
+
+    /// The last window is the one that would be next, as far as it came.
+    fn by_record(
+        &self,
+        query: &Query,
+        life: Life,
+        every: usize,
+        take: Take,
+    ) -> Result<Vec<Emitted>, Unsupported> {
         let mut emits = Vec::new();
-        let mut done = 0;
-        while done < self.rows.len() {
-            let end = (done + every).min(self.rows.len());
-            let places = match take {
-                Take::First(first) => done..end.min(done + first as usize),
-                Take::Last(last) => end.saturating_sub(last as usize)..end,
-                Take::All => 0..end,
+        let mut begin = 0;
+        while begin < self.rows.len() {
+            let (from, to) = match take {
+                Take::First(first) => (begin, begin + first as usize),
+                Take::Last(last) => ((begin + every).saturating_sub(last as usize), begin + every),
+                Take::All => (0, begin + every),
             };
-            let rows = &self.rows[places];
+            let to = to.min(self.rows.len());
+            let rows = &self.rows[from.min(to)..to];
             let shown = rows.first().zip(rows.last()).map(|(first, last)| (first.arrival, last.arrival));
             let part = Part { rows: rows.iter().map(|seen| seen.kept.clone()).collect(), window: None };
-            emits.push(Emitted { window: shown, answer: result(query, &[part]) });
-            done += every;
+            let window = shown.or(Some((life.start, life.start)));
+            emits.push(Emitted { window, answer: result(query, &[part])? });
+            begin += every;
         }
-        emits
+        Ok(emits)
     }
-
-    /// Each group's rows in runs without a gap; those that end at one instant are one emit.
-    fn sessions(&mut self, query: &Query, life: Life, gap: i64) -> Vec<Emitted> {
-        let mut groups: BTreeMap<Key, Vec<Seen<'a>>> = BTreeMap::new();
-        for seen in std::mem::take(&mut self.rows) {
-            let key = match &query.body {
-                Body::Group(group) => key_of(group, &seen.kept),
-                Body::Raw(_) => Key(Vec::new()),
-            };
-            groups.entry(key).or_default().push(seen);
-        }
-        let mut by_end: BTreeMap<i64, Vec<Part<'a>>> = BTreeMap::new();
-        let _ = life;
-        for (_, rows) in groups {
-            let mut runs: Vec<Run<'a>> = Vec::new();
-            for seen in rows {
-                if !seen.is_before(seen.time + gap) {
-                    self.late += 1;
-                    continue;
-                }
-                let mut run = Run { first: seen.time, end: seen.time + gap, rows: Vec::new() };
-                let mut apart = Vec::new();
-                // Those that it meets and that no watermark has closed become one with it.
-                for other in std::mem::take(&mut runs) {
-                    if other.first < run.end && run.first < other.end && seen.is_before(other.end) {
-                        run.first = run.first.min(other.first);
-                        run.end = run.end.max(other.end);
-                        run.rows.extend(other.rows);
-                    } else {
-                        apart.push(other);
-                    }
-                }
-                run.rows.push(seen.kept);
-                runs = apart;
-                runs.push(run);
-            }
-            for run in runs {
-                by_end
-                    .entry(run.end)
-                    .or_default()
-                    .push(Part { rows: run.rows, window: Some((run.first, run.end)) });
-            }
-        }
-        by_end
-            .into_values()
-            .map(|parts| Emitted {
-                window: parts.iter().filter_map(|part| part.window).min(),
-                answer: result(query, &parts),
-            })
-            .collect()
-    }
-}
-
-struct Run<'a> {
-    first: i64,
-    end: i64,
-    rows: Vec<Kept<'a>>,
 }
 
 /// What a window holds that is emitted at `close`, `begin` being when the one before was; nothing before `earliest`.
