@@ -29,10 +29,10 @@ pub(crate) fn options(shards: usize, time_field: Option<Path>) -> InputOptions {
 }
 
 /// A reader that gives a few bytes at a time.
-struct Dribble {
-    bytes: Vec<u8>,
-    at: usize,
-    step: usize,
+pub(crate) struct Dribble {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) at: usize,
+    pub(crate) step: usize,
 }
 
 impl std::io::Read for Dribble {
@@ -44,7 +44,7 @@ impl std::io::Read for Dribble {
     }
 }
 
-fn answer(source: InputSource, text: &str, options: &InputOptions) -> Result<Vec<GotEmit>, String> {
+pub(crate) fn answer(source: InputSource, text: &str, options: &InputOptions) -> Result<Vec<GotEmit>, String> {
     let mut emits = Vec::new();
     let mut take = |emit| {
         emits.push(got(&emit));
