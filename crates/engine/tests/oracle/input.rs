@@ -44,7 +44,11 @@ impl std::io::Read for Dribble {
     }
 }
 
-pub(crate) fn answer(source: InputSource, text: &str, options: &InputOptions) -> Result<Vec<GotEmit>, String> {
+pub(crate) fn answer(
+    source: InputSource,
+    text: &str,
+    options: &InputOptions,
+) -> Result<Vec<GotEmit>, String> {
     let mut emits = Vec::new();
     let mut take = |emit| {
         emits.push(got(&emit));
