@@ -32,6 +32,16 @@ pub struct EngineConfig {
     pub query_text_bytes_max: usize,
     /// The longest that a query may stand; 0: no limit.
     pub query_duration_ms_max: u64,
+    /// How long a query stands that does not say so; 0: as long as it may.
+    pub query_duration_ms_default: u64,
+    /// Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit.
+    pub query_emits_max: u64,
+    /// The same for queries by Bullet's rules.
+    pub bullet_emits_max: u64,
+    /// The time over which a query's emits are counted.
+    pub emits_interval_ms: u64,
+    /// Queries by Bullet's rules are run as if they had no WINDOWING.
+    pub bullet_ignores_windows: bool,
     /// Rows of an answer that is given as one (no window, not streaming) where the query states no LIMIT.
     pub answer_rows_default: u64,
     /// The most bytes of records in one emit; a larger result ends its query with an error.
@@ -62,6 +72,11 @@ impl Default for EngineConfig {
             queries_max: 100_000,
             query_text_bytes_max: 64 << 10,
             query_duration_ms_max: 0,
+            query_duration_ms_default: 0,
+            query_emits_max: 0,
+            bullet_emits_max: 50,
+            emits_interval_ms: 100,
+            bullet_ignores_windows: false,
             answer_rows_default: 500,
             emit_bytes_max: 64 << 20,
             query_state_bytes_max: 256 << 20,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use swiftwater_event::Millis;
+use swiftwater_live::ResultSet;
 use tracing::debug;
 
 use crate::{
@@ -76,9 +77,20 @@ impl Shared {
                 });
                 reason = finished.err().unwrap_or(reason);
             }
-            if matches!(reason, EndReason::Failed(_)) {
-                self.totals.failed.fetch_add(1, Ordering::Relaxed);
-                results.clear();
+            match reason {
+                EndReason::Failed(_) => {
+                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
+                    results.clear();
+                }
+                EndReason::RateLimited(_) => {
+                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
+                    // Only the window that it was ended in is told.
+                    let last =
+                        results.pop().map(|last| ResultSet { window: last.window, ..ResultSet::default() });
+                    results.clear();
+                    results.extend(last);
+                }
+                _ => {}
             }
             running.forget(&self.totals);
             if !running.is_finished {

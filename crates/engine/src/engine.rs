@@ -10,7 +10,10 @@ use std::{
 };
 
 use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, plan::Statement};
+use swiftwater_lang::{
+    Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse,
+    plan::{Statement, Window},
+};
 use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
 use tracing::info;
 
@@ -18,6 +21,7 @@ use crate::{
     Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus,
     id::query_id,
     mailbox::Mailbox,
+    rate::EmitRate,
     running::{QueryHandle, Running},
     shared::{Errand, Shared},
     stream::lock,
@@ -188,7 +192,10 @@ impl Engine {
             return Err(EngineError::ShuttingDown);
         }
         let now = shared.clock.now();
-        let statement = self.parse(text, options)?;
+        let mut statement = self.parse(text, options)?;
+        if config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
+            statement.query.window = Window::None;
+        }
         let query = Arc::new(compile(statement)?);
         let stream_name = query
             .plan
@@ -207,7 +214,8 @@ impl Engine {
                 });
             }
         }
-        let duration_ms = match (query.plan.duration_ms, config.query_duration_ms_max) {
+        let default_ms = Some(config.query_duration_ms_default).filter(|&default_ms| default_ms > 0);
+        let duration_ms = match (query.plan.duration_ms.or(default_ms), config.query_duration_ms_max) {
             (stated, 0) => stated,
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };
@@ -253,6 +261,7 @@ impl Engine {
         {
             let mut merge = lock(&stream.merge);
             let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);
+            running.rate = EmitRate::new(config, query.dialect(), now);
             running.due = running.next_due();
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));

@@ -12,6 +12,7 @@ mod gate;
 mod id;
 mod line;
 mod mailbox;
+mod rate;
 mod running;
 
 mod ends;

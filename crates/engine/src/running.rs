@@ -12,6 +12,7 @@ use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
     WindowMeta,
     mailbox::{Delivery, Mailbox},
+    rate::EmitRate,
 };
 
 /// What everybody may know of a query without a lock.
@@ -39,6 +40,7 @@ pub(crate) struct Running {
     pub(crate) counts: Counts,
     pub(crate) cost: QueryCost,
     pub(crate) emits: u64,
+    pub(crate) rate: EmitRate,
     pub(crate) records: u64,
     /// Bytes that its groups hold on the shards.
     pub(crate) shard_bytes: i64,
@@ -91,6 +93,7 @@ impl Running {
             counts: Counts::default(),
             cost: QueryCost::default(),
             emits: 0,
+            rate: EmitRate::default(),
             records: 0,
             shard_bytes: 0,
             accounted_bytes: 0,
@@ -142,9 +145,17 @@ impl Running {
         context: &EmitContext<'_>,
     ) -> Option<EndReason> {
         let mut results = results;
+        if finished.is_none()
+            && !self.is_ending
+            && let Some(too_often) = self.rate.check(context.now)
+        {
+            self.is_ending = true;
+            return Some(EndReason::RateLimited(too_often));
+        }
         if finished.is_some() && results.is_empty() {
             results.push(ResultSet::default());
         }
+        self.rate.add(results.len() as u64);
         self.is_finished |= finished.is_some();
         let count = results.len();
         let mut must_end = None;
@@ -250,7 +261,7 @@ impl Running {
 
     /// When it is next to be looked at: a window closes, or its duration is over.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        [self.collector.due(), self.handle.ends].into_iter().flatten().min()
+        [self.collector.due(), self.handle.ends, self.rate.due()].into_iter().flatten().min()
     }
 
     /// Takes its state out of the engine's total.

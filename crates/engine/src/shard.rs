@@ -111,8 +111,10 @@ impl Shared {
                 continue;
             }
             let context = self.context(stream, merge.position);
+            let mut is_due_changed = false;
             for step in output.steps {
-                let Some(running) = merge.running.get_mut(&step.number) else { continue };
+                let number = step.number;
+                let Some(running) = merge.running.get_mut(&number) else { continue };
                 if running.is_ending {
                     continue;
                 }
@@ -125,7 +127,18 @@ impl Shared {
                 });
                 if let Some(reason) = ending {
                     self.ask_to_end(running.handle.meta.id.clone(), reason);
+                } else if let Some(next) =
+                    running.rate.due().filter(|next| running.due.is_none_or(|due| *next < due))
+                {
+                    if let Some(due) = running.due.replace(next) {
+                        merge.agenda.remove(&(due, number));
+                    }
+                    merge.agenda.insert((next, number));
+                    is_due_changed = true;
                 }
+            }
+            if is_due_changed {
+                stream.set_next_due(merge);
             }
         }
         stream.delivered.notify_all();

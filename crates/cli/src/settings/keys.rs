@@ -394,6 +394,44 @@ pub(crate) static KEYS: &[Key] = &[
         "The longest that a query may stand; 0: no limit."
     ),
     number!(
+        "engine.query_duration_ms_default",
+        Kind::Millis(0, 3_650 * DAY),
+        engine.query_duration_ms_default,
+        "How long a query stands that does not say so; 0: as long as it may."
+    ),
+    number!(
+        "engine.query_emits_max",
+        Kind::Count(0, 1_000_000_000),
+        engine.query_emits_max,
+        "Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit."
+    ),
+    number!(
+        "engine.bullet_emits_max",
+        Kind::Count(0, 1_000_000_000),
+        engine.bullet_emits_max,
+        "The same for queries by Bullet's rules."
+    ),
+    number!(
+        "engine.emits_interval_ms",
+        Kind::Millis(1, DAY),
+        engine.emits_interval_ms,
+        "The time over which a query's emits are counted."
+    ),
+    Key {
+        name: "engine.bullet_windows",
+        doc: "Whether queries by Bullet's rules have windows, or are run as if they had no WINDOWING.",
+        kind: Kind::Choice(&["run", "ignore"]),
+        get: |settings| {
+            let word = if settings.engine.bullet_ignores_windows { "ignore" } else { "run" };
+            Value::Text(word.to_owned())
+        },
+        set: |settings, value| {
+            if let Value::Text(text) = value {
+                settings.engine.bullet_ignores_windows = text == "ignore";
+            }
+        },
+    },
+    number!(
         "engine.answer_rows_default",
         Kind::Count(1, 1_000_000_000),
         engine.answer_rows_default,
