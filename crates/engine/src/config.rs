@@ -1,6 +1,7 @@
 //! The engine's settings, with units in their names. The settings file of the binary has the same names.
 
 use swiftwater_event::StreamName;
+use swiftwater_live::SketchSizes;
 
 /// What becomes of a subscriber that does not read as fast as its query answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +59,28 @@ pub struct EngineConfig {
     pub slow_reader: SlowReader,
     /// Milliseconds that a detached query that ended is kept for pick-up.
     pub detached_kept_ms: u64,
+    /// Distinct values that COUNT(DISTINCT) counts exactly: [`SketchSizes::distinct_entries`].
+    pub distinct_entries: u32,
+    /// Values of which quantiles and distributions are exact: [`SketchSizes::quantile_k`].
+    pub quantile_k: u16,
+    /// Entries of TOP's map, three quarters of which are counted exactly: [`SketchSizes::top_entries`].
+    pub top_entries: u32,
+}
+
+impl EngineConfig {
+    /// How large the sketches of queries may grow.
+    pub fn sketch_sizes(&self) -> SketchSizes {
+        SketchSizes {
+            distinct_entries: self.distinct_entries,
+            quantile_k: self.quantile_k,
+            top_entries: self.top_entries,
+        }
+    }
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
+        let sketches = SketchSizes::default();
         EngineConfig {
             shards: 0,
             default_stream: None,
@@ -85,6 +104,9 @@ impl Default for EngineConfig {
             subscriber_emits_max: 4096,
             slow_reader: SlowReader::Drop,
             detached_kept_ms: 600_000,
+            distinct_entries: sketches.distinct_entries,
+            quantile_k: sketches.quantile_k,
+            top_entries: sketches.top_entries,
         }
     }
 }

@@ -196,7 +196,7 @@ impl Engine {
         if config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
             statement.query.window = Window::None;
         }
-        let query = Arc::new(compile(statement)?);
+        let query = Arc::new(compile(statement, config)?);
         let stream_name = query
             .plan
             .stream
@@ -295,7 +295,7 @@ impl Engine {
         text: &str,
         options: &SubmitOptions,
     ) -> Result<String, EngineError> {
-        Ok(explain(&compile(self.parse(text, options)?)?))
+        Ok(explain(&compile(self.parse(text, options)?, &self.shared.config)?))
     }
 
     /// Whether a text is an `EXPLAIN`; false also where it cannot be read.
@@ -442,8 +442,8 @@ pub(crate) fn with_shards(mut config: EngineConfig) -> EngineConfig {
 }
 
 /// Compiles a plan; what is wrong with a constant in it is an error of the query.
-pub(crate) fn compile(statement: Statement) -> Result<StandingQuery, EngineError> {
-    StandingQuery::compile(statement.query).map_err(|error| {
+pub(crate) fn compile(statement: Statement, config: &EngineConfig) -> Result<StandingQuery, EngineError> {
+    StandingQuery::compile_sized(statement.query, config.sketch_sizes()).map_err(|error| {
         EngineError::Query(QueryErrors(vec![QueryError {
             line: None,
             column: None,

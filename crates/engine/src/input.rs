@@ -127,7 +127,7 @@ pub fn run_input(
     if let Some(types) = &options.types {
         retype(&mut statement.query, types);
     }
-    let query = Arc::new(compile(statement)?);
+    let query = Arc::new(compile(statement, &config)?);
     let index = Index::default().with(QUERY, &query);
     let may_block = matches!(source, InputSource::Reader(_));
     let feed = Arc::new(Feed::new(source, options, config.shards));

@@ -20,3 +20,4 @@ pub use operate::{
 };
 pub use standing::StandingQuery;
 pub use step::{Place, QueryStep, Shard, StepInput, StepNanos};
+pub use swiftwater_sketch::SketchSizes;

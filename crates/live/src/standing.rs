@@ -5,8 +5,12 @@ use std::sync::Arc;
 use swiftwater_event::Want;
 use swiftwater_lang::{
     Dialect,
-    plan::{AggregateFunction, Body, Expr, Function, Query, SortKey, Star, TableFunction, Window},
+    plan::{
+        Aggregate, AggregateFunction, Body, Expr, Function, Group, Literal, Points, Query, SortKey, Star,
+        TableFunction, Window,
+    },
 };
+use swiftwater_sketch::SketchSizes;
 
 use crate::{
     expr::{CompileError, Program, Wants},
@@ -88,6 +92,8 @@ pub struct CompiledGroup {
     pub columns: Vec<CompiledColumn>,
     /// Over slots.
     pub order: Vec<(Program, bool)>,
+    /// Of its sketches.
+    pub sizes: SketchSizes,
 }
 
 /// A compiled aggregate.
@@ -95,10 +101,10 @@ pub struct CompiledGroup {
 pub struct CompiledAggregate {
     /// Which.
     pub function: AggregateFunction,
-    /// Over the event; none for COUNT(*).
+    /// Over the event; none for COUNT(*). They are null where the aggregate's FILTER is not true.
     pub arguments: Vec<Program>,
-    /// Over the event: only rows for which it is true are taken in.
-    pub filter: Option<Program>,
+    /// As the plan prints it.
+    pub text: Box<str>,
 }
 
 /// A compiled aggregate that gives rows.
@@ -108,6 +114,10 @@ pub struct CompiledTable {
     pub function: TableFunction,
     /// Over the event.
     pub arguments: Vec<Program>,
+    /// Points of a distribution at most.
+    pub points_max: usize,
+    /// As the plan prints it.
+    pub text: Box<str>,
 }
 
 /// A compiled output column.
@@ -124,6 +134,11 @@ pub struct CompiledColumn {
 impl StandingQuery {
     /// Compiles a plan. Fails on what only shows when a constant is looked at closely, such as a bad pattern.
     pub fn compile(plan: Query) -> Result<StandingQuery, CompileError> {
+        StandingQuery::compile_sized(plan, SketchSizes::default())
+    }
+
+    /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
+    pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
         let (event_filter, row_filter) = split_filter(&plan);
         let (access, residual) = match &event_filter {
@@ -180,8 +195,8 @@ impl StandingQuery {
                         .map(|aggregate| {
                             Ok(CompiledAggregate {
                                 function: aggregate.function,
-                                arguments: programs(&aggregate.arguments, &mut body_wants)?,
-                                filter: program(aggregate.filter.as_ref(), &mut body_wants)?,
+                                arguments: programs(&filtered(aggregate), &mut body_wants)?,
+                                text: aggregate.to_string().into(),
                             })
                         })
                         .collect::<Result<_, _>>()?,
@@ -190,17 +205,20 @@ impl StandingQuery {
                         Some(table) => Some(CompiledTable {
                             function: table.function.clone(),
                             arguments: programs(&table.arguments, &mut body_wants)?,
+                            points_max: points_max(&plan)?,
+                            text: table.to_string().into(),
                         }),
                     },
                     having: program(group.having.as_ref(), &mut slots)?,
                     columns: columns(&group.columns, dialect, &mut slots)?,
                     order: order(&plan.order_by, dialect, &mut slots)?,
+                    sizes,
                 })
             }
         };
         let outer = match plan.outer.clone() {
             None => None,
-            Some(outer) => Some(Arc::new(StandingQuery::compile(*outer)?)),
+            Some(outer) => Some(Arc::new(StandingQuery::compile_sized(*outer, sizes)?)),
         };
         Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer })
     }
@@ -261,6 +279,50 @@ fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
         _ => Some(Expr::Call { function: Function::And, args: parts }),
     };
     (joined(events), joined(rows))
+}
+
+/// An aggregate's arguments with its FILTER in them: null where it is not true, which every aggregate passes over. So
+/// the arguments are not computed of rows that it leaves out, and no error is counted of those.
+fn filtered(aggregate: &Aggregate) -> Vec<Expr> {
+    let Some(filter) = &aggregate.filter else { return aggregate.arguments.clone() };
+    let all = [Expr::Literal(Literal::Boolean(true))];
+    let arguments = if aggregate.arguments.is_empty() { &all[..] } else { &aggregate.arguments };
+    let only_where = |argument: &Expr| Expr::Call {
+        function: Function::If,
+        args: vec![filter.clone(), argument.clone(), Expr::Literal(Literal::Null)],
+    };
+    arguments.iter().map(only_where).collect()
+}
+
+/// Points that a distribution may have in Bullet.
+const BULLET_POINTS_MAX: u64 = 100;
+
+/// Points that a distribution may have in the native dialect.
+const POINTS_MAX: u64 = 10_000;
+
+/// How many points a distribution has at most: Bullet cuts off what is more, natively it is an error of the query.
+fn points_max(plan: &Query) -> Result<usize, CompileError> {
+    if plan.dialect == Dialect::Bullet {
+        let most = plan.limit.map_or(BULLET_POINTS_MAX, |limit| limit.min(BULLET_POINTS_MAX));
+        return Ok(most as usize);
+    }
+    let Body::Group(Group { table: Some(table), .. }) = &plan.body else { return Ok(POINTS_MAX as usize) };
+    let points = match &table.function {
+        TableFunction::Quantile(points)
+        | TableFunction::Frequency(points)
+        | TableFunction::CumulativeFrequency(points) => points,
+        TableFunction::Top { .. } => return Ok(POINTS_MAX as usize),
+    };
+    let count = match points {
+        Points::Linear(count) => *count,
+        // A cast saturates.
+        Points::Region { start, end, increment } => (((end - start) / increment) as u64).saturating_add(1),
+        Points::Manual(points) => points.len() as u64,
+    };
+    if count > POINTS_MAX {
+        return Err(CompileError::Points { count, most: POINTS_MAX });
+    }
+    Ok(POINTS_MAX as usize)
 }
 
 fn columns(

@@ -10,7 +10,7 @@ use swiftwater_lang::plan::Window;
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
     matching::{Entry, Index, MatchInput, Matched, QueryNumber, mistyped_rows},
-    operate::{Grid, Groups, Matches, OwnedValue, RecordWriter, RowChunk, RowTimes, explode},
+    operate::{Grid, GroupInput, Groups, Matches, OwnedValue, RecordWriter, RowChunk, RowTimes, explode},
     standing::{CompiledBody, CompiledGroup, CompiledViews, StandingQuery},
 };
 
@@ -342,15 +342,23 @@ impl Shard {
                 program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
                 values
             };
-            let keys: Vec<Vec<Value<'_>>> = group.keys.iter().map(&mut evaluate).collect();
-            let arguments: Vec<Option<Vec<Value<'_>>>> = group
-                .aggregates
-                .iter()
-                .map(|aggregate| aggregate.arguments.first().map(&mut evaluate))
-                .collect();
+            let taken = GroupInput {
+                keys: group.keys.iter().map(&mut evaluate).collect(),
+                arguments: group
+                    .aggregates
+                    .iter()
+                    .map(|aggregate| aggregate.arguments.iter().map(&mut evaluate).collect())
+                    .collect(),
+                table_arguments: group
+                    .table
+                    .iter()
+                    .flat_map(|table| &table.arguments)
+                    .map(&mut evaluate)
+                    .collect(),
+            };
             if by_record {
                 let mut groups = new();
-                step.mistyped += groups.update(length, &keys, &arguments);
+                step.mistyped += groups.update(length, &taken);
                 step.single_rows.push((input.arrival(matched[from]), groups));
             } else {
                 let windows = self.groups.entry(entry.number).or_default();
@@ -363,7 +371,7 @@ impl Shard {
                 };
                 // A window's first rows bring what it takes up while empty: all of it is taken off when it is flushed.
                 let before = if held.is_empty() { 0 } else { held.bytes() as i64 };
-                step.mistyped += held.update(length, &keys, &arguments);
+                step.mistyped += held.update(length, &taken);
                 step.grown_bytes += held.bytes() as i64 - before;
             }
             from += length;

@@ -492,6 +492,27 @@ pub(crate) static KEYS: &[Key] = &[
         engine.detached_kept_ms,
         "How long a detached query that ended is kept for pick-up."
     ),
+    number!(
+        "engine.distinct_entries",
+        Kind::Count(32, 67_108_864),
+        engine.distinct_entries,
+        "Distinct values that COUNT(DISTINCT) counts exactly, of each group; the next power of two is taken. Of more it \
+         gives an estimate with its bounds."
+    ),
+    number!(
+        "engine.quantile_k",
+        Kind::Count(8, 65_535),
+        engine.quantile_k,
+        "Values of which quantiles and distributions are exact, of each group. Of more they are estimates with their \
+         bounds."
+    ),
+    number!(
+        "engine.top_entries",
+        Kind::Count(8, 67_108_864),
+        engine.top_entries,
+        "Entries of the map of TOP, of which three quarters are counted exactly; the next power of two is taken. Of more \
+         values it gives estimates with their bounds."
+    ),
 ];
 
 fn log_filter(text: &str) -> Result<(), String> {

@@ -38,6 +38,14 @@ pub enum CompileError {
         /// How many it was given.
         count: usize,
     },
+    /// A distribution with too many points.
+    #[error("a distribution of {count} points is too large: {most} are allowed")]
+    Points {
+        /// How many it has.
+        count: u64,
+        /// How many it may have.
+        most: u64,
+    },
 }
 
 /// The node of an expression.

@@ -4,18 +4,37 @@
 use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_lang::{Dialect, plan::AggregateFunction};
+use swiftwater_sketch::{Distinct, Quantiles, SketchSizes};
 
-use super::{exact_sum::ExactSum, owned::OwnedValue};
+use super::{
+    exact_sum::ExactSum,
+    owned::OwnedValue,
+    sketch_cells::{merge_sketches, update_distinct, update_quantiles},
+    sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
+};
 use crate::expr::{cast_to_double, total_order};
 
+/// In place of a group's number: the row is of no group, and nothing is taken in of it.
+pub(crate) const PASSED_OVER: u32 = u32::MAX;
+
 /// One aggregate's cells, one per group.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Cells {
     Count(Vec<u64>),
     Sum(Vec<SumCell>),
     Average(Vec<SumCell>),
     Least(Vec<OwnedValue>),
     Greatest(Vec<OwnedValue>),
+    Distinct {
+        cells: Vec<Distinct>,
+        entries: u32,
+    },
+    Quantile {
+        cells: Vec<Quantiles>,
+        k: u16,
+        /// Which quantile, in millionths.
+        millionths: u32,
+    },
 }
 
 /// The usable values of a group, added up.
@@ -29,16 +48,32 @@ pub(crate) struct SumCell {
 }
 
 impl Cells {
-    pub(crate) fn new(function: AggregateFunction) -> Cells {
+    pub(crate) fn new(function: AggregateFunction, sizes: &SketchSizes) -> Cells {
         match function {
             AggregateFunction::Count => Cells::Count(Vec::new()),
             AggregateFunction::Sum => Cells::Sum(Vec::new()),
             AggregateFunction::Avg => Cells::Average(Vec::new()),
             AggregateFunction::Min => Cells::Least(Vec::new()),
             AggregateFunction::Max => Cells::Greatest(Vec::new()),
-            AggregateFunction::CountDistinct | AggregateFunction::Percentile { .. } => {
-                unreachable!("the language has no sketches yet")
+            AggregateFunction::CountDistinct => {
+                Cells::Distinct { cells: Vec::new(), entries: sizes.distinct_entries }
             }
+            AggregateFunction::Percentile { millionths } => {
+                Cells::Quantile { cells: Vec::new(), k: sizes.quantile_k, millionths }
+            }
+        }
+    }
+
+    /// The same without groups.
+    pub(crate) fn emptied(&self) -> Cells {
+        match *self {
+            Cells::Count(_) => Cells::Count(Vec::new()),
+            Cells::Sum(_) => Cells::Sum(Vec::new()),
+            Cells::Average(_) => Cells::Average(Vec::new()),
+            Cells::Least(_) => Cells::Least(Vec::new()),
+            Cells::Greatest(_) => Cells::Greatest(Vec::new()),
+            Cells::Distinct { entries, .. } => Cells::Distinct { cells: Vec::new(), entries },
+            Cells::Quantile { k, millionths, .. } => Cells::Quantile { cells: Vec::new(), k, millionths },
         }
     }
 
@@ -48,6 +83,8 @@ impl Cells {
             Cells::Count(cells) => cells.resize(groups, 0),
             Cells::Sum(cells) | Cells::Average(cells) => cells.resize_with(groups, SumCell::default),
             Cells::Least(cells) | Cells::Greatest(cells) => cells.resize_with(groups, || OwnedValue::NULL),
+            Cells::Distinct { cells, entries } => cells.resize_with(groups, || Distinct::new(*entries)),
+            Cells::Quantile { cells, k, .. } => cells.resize_with(groups, || Quantiles::new(*k)),
         }
     }
 
@@ -57,26 +94,30 @@ impl Cells {
             Cells::Count(_) => size_of::<u64>(),
             Cells::Sum(_) | Cells::Average(_) => size_of::<SumCell>(),
             Cells::Least(_) | Cells::Greatest(_) => size_of::<OwnedValue>(),
+            Cells::Distinct { .. } => size_of::<Distinct>(),
+            Cells::Quantile { .. } => size_of::<Quantiles>(),
         }
     }
 
-    /// Counts every row, COUNT(*).
-    pub(crate) fn count_rows(&mut self, group_of_row: &[u32]) {
-        if let Cells::Count(cells) = self {
-            for &group in group_of_row {
-                cells[group as usize] += 1;
-            }
-        }
-    }
-
-    /// Takes in one value per row; answers how many could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows: a value per argument and row; without arguments, COUNT(*), the rows themselves. Answers how many
+    /// values could not be used for their type, and the bytes newly on the heap.
     pub(crate) fn update(
         &mut self,
         group_of_row: &[u32],
-        values: &[Value<'_>],
+        arguments: &[Vec<Value<'_>>],
         dialect: Dialect,
     ) -> (u64, isize) {
-        let rows = group_of_row.iter().map(|&group| group as usize).zip(values);
+        let Some(values) = arguments.first() else {
+            if let Cells::Count(cells) = self {
+                for &group in group_of_row.iter().filter(|&&group| group != PASSED_OVER) {
+                    cells[group as usize] += 1;
+                }
+            }
+            return (0, 0);
+        };
+        let rows = group_of_row.iter().zip(values);
+        let rows =
+            rows.filter(|(group, _)| **group != PASSED_OVER).map(|(group, value)| (*group as usize, value));
         let mut mistyped = 0;
         let mut heap = 0;
         match self {
@@ -104,31 +145,45 @@ impl Cells {
                     }));
                 }
             }
+            Cells::Distinct { cells, .. } => heap = update_distinct(cells, group_of_row, arguments, dialect),
+            Cells::Quantile { cells, .. } => {
+                (mistyped, heap) = update_quantiles(cells, group_of_row, values, dialect);
+            }
         }
         (mistyped, heap)
     }
 
-    /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`.
+    /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`, where it is not passed over.
     pub(crate) fn merge(&mut self, other: &Cells, group_of: &[u32], dialect: Dialect) -> isize {
         let mut heap = 0;
         let arena = Bump::new();
-        let groups = group_of.iter().map(|&group| group as usize);
+        // Each of their cells with the number of ours.
+        fn pairs<'t, T>(group_of: &'t [u32], theirs: &'t [T]) -> impl Iterator<Item = (usize, &'t T)> {
+            let pairs = group_of.iter().zip(theirs).filter(|(group, _)| **group != PASSED_OVER);
+            pairs.map(|(group, cell)| (*group as usize, cell))
+        }
         match (self, other) {
             (Cells::Count(ours), Cells::Count(theirs)) => {
-                groups.zip(theirs).for_each(|(group, count)| ours[group] += count);
+                pairs(group_of, theirs).for_each(|(group, count)| ours[group] += count);
             }
             (Cells::Sum(ours), Cells::Sum(theirs)) | (Cells::Average(ours), Cells::Average(theirs)) => {
-                groups.zip(theirs).for_each(|(group, sum)| ours[group].merge(sum));
+                pairs(group_of, theirs).for_each(|(group, sum)| ours[group].merge(sum));
             }
             (Cells::Least(ours), Cells::Least(theirs)) => {
-                for (group, value) in groups.zip(theirs) {
+                for (group, value) in pairs(group_of, theirs) {
                     keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_lt());
                 }
             }
             (Cells::Greatest(ours), Cells::Greatest(theirs)) => {
-                for (group, value) in groups.zip(theirs) {
+                for (group, value) in pairs(group_of, theirs) {
                     keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_gt());
                 }
+            }
+            (Cells::Distinct { cells: ours, .. }, Cells::Distinct { cells: theirs, .. }) => {
+                heap = merge_sketches(ours, theirs, group_of, Distinct::merge, Distinct::bytes);
+            }
+            (Cells::Quantile { cells: ours, .. }, Cells::Quantile { cells: theirs, .. }) => {
+                heap = merge_sketches(ours, theirs, group_of, Quantiles::merge, Quantiles::bytes);
             }
             _ => unreachable!("partials of one query have the same aggregates in the same order"),
         }
@@ -144,6 +199,22 @@ impl Cells {
             Cells::Least(cells) | Cells::Greatest(cells) => {
                 out.extend(cells.iter().map(|cell| cell.get(arena)))
             }
+            Cells::Distinct { cells, .. } => {
+                out.extend(cells.iter().map(|cell| Value::Long(cell.evaluate().round() as i64)));
+            }
+            Cells::Quantile { cells, millionths, .. } => out.extend(cells.iter().map(|cell| {
+                let value = cell.evaluate().quantile(f64::from(*millionths) / 1e6);
+                value.map_or(Value::Null, Value::Double)
+            })),
+        }
+    }
+
+    /// What is known of the least exact sketch, where these are sketches.
+    pub(crate) fn meta(&self, aggregate: &str) -> Option<SketchMeta> {
+        match self {
+            Cells::Distinct { cells, .. } => distinct_meta(aggregate, cells),
+            Cells::Quantile { cells, .. } => quantiles_meta(aggregate, cells),
+            _ => None,
         }
     }
 }
@@ -251,9 +322,9 @@ mod tests {
     use super::*;
 
     fn least_of(values: [Value<'_>; 2]) -> String {
-        let mut cells = Cells::new(AggregateFunction::Min);
+        let mut cells = Cells::new(AggregateFunction::Min, &SketchSizes::default());
         cells.resize(1);
-        cells.update(&[0, 0], &values, Dialect::Native);
+        cells.update(&[0, 0], &[values.to_vec()], Dialect::Native);
         let (arena, mut out) = (Bump::new(), Vec::new());
         cells.evaluate(Dialect::Native, &arena, &mut out);
         format!("{:?}", out[0])

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
+use swiftwater_lang::Dialect;
 
 use super::{Groups, RecordWriter, ResultSet, groups::GroupRows};
 use crate::{
@@ -38,14 +39,13 @@ pub(crate) enum Bounds<'b> {
 }
 
 /// The groups of a query, with the one group there that an aggregation without keys has even where nothing came;
-/// `None` where there are no groups.
+/// `None` where the query makes no groups.
 pub(crate) fn with_single_group(query: &StandingQuery, groups: Option<Groups>) -> Option<Groups> {
     let CompiledBody::Group(group) = &query.body else { return groups };
-    if !group.keys.is_empty() {
-        return groups;
-    }
     let mut groups = groups.unwrap_or_else(|| Groups::new(group, query.dialect()));
-    groups.ensure_single();
+    if group.keys.is_empty() {
+        groups.ensure_single();
+    }
     Some(groups)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn write_groups(
     let dialect = query.dialect();
     let arena = Bump::new();
     let mut counts = EvalCounts::default();
-    let GroupRows { mut slots, group_of_row } = groups.evaluate(group, &arena);
+    let GroupRows { mut slots, group_of_row, sketches } = groups.evaluate(group, &arena);
     if dialect.errors_become_null() {
         for value in slots.iter_mut().flatten().filter(|value| matches!(value, Value::Error)) {
             *value = Value::Null;
@@ -71,7 +71,7 @@ pub(crate) fn write_groups(
     let (starts, ends): (Vec<Value<'_>>, Vec<Value<'_>>) =
         group_of_row.iter().map(|&group| of.bounds.values(group)).unzip();
     slots.extend([starts, ends]);
-    let rows = chosen_rows(group, &slots, group_of_row.len(), of, &arena, &mut counts);
+    let rows = chosen_rows(group, &slots, group_of_row.len(), of, dialect, &arena, &mut counts);
     let kept: Vec<Vec<Value<'_>>> =
         slots.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect();
     let input = Rows::Slots { columns: &kept, count: rows.len(), now: of.now };
@@ -88,6 +88,7 @@ pub(crate) fn write_groups(
     for row in 0..rows.len() {
         writer.write(&columns, row, &mut result.text);
     }
+    result.sketches = sketches;
     result.count += rows.len() as u64;
     result.expression_errors += counts.expression_errors;
 }
@@ -98,6 +99,7 @@ fn chosen_rows<'a>(
     slots: &'a [Vec<Value<'a>>],
     count: usize,
     of: &GroupResult<'_>,
+    dialect: Dialect,
     arena: &'a Bump,
     counts: &mut EvalCounts,
 ) -> Vec<u32> {
@@ -127,7 +129,9 @@ fn chosen_rows<'a>(
         let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
         by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
-    if let Some(limit) = of.limit {
+    // Of a table, Bullet's LIMIT is of the points or places that it has: they are counted where it is made.
+    let is_table_limit = group.table.is_some() && !dialect.errors_become_null();
+    if let Some(limit) = of.limit.filter(|_| !is_table_limit) {
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     rows

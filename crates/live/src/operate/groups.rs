@@ -1,7 +1,11 @@
 //! A partial: the mergeable state of one aggregation, its groups found by key through one hash table.
 //!
-//! Keys are kept in their encoded form ([`crate::expr::encode_group_value`]): equal keys are equal bytes. Cost of an update:
-//! one hash and one probe a row, then one pass over the rows per aggregate.
+//! Native keys are kept in their encoded form ([`crate::expr::encode_group_value`]): equal keys are equal bytes. Bullet's
+//! are the texts of the values with `|` between them; where texts with a `|` of their own make two keys one, the first
+//! one's values are shown. Cost of an update: one hash and one probe a row, then one pass over the rows per aggregate.
+//!
+//! Bullet keeps a sample of the groups where there are more than [`SAMPLED`]: those whose keys have the least hashes, so
+//! that every shard keeps the same ones and what is counted of them is exact.
 
 use std::hash::BuildHasher;
 
@@ -9,23 +13,42 @@ use bumpalo::Bump;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
+use swiftwater_sketch::{DistinctFigures, hash_of_bytes, sample_figures};
 
-use super::cells::Cells;
+use super::{
+    cells::{Cells, PASSED_OVER},
+    sketch_cells::encode_combination,
+    sketch_meta::{SketchFigures, SketchMeta},
+    table::TableCells,
+};
 use crate::{
     expr::{decode_group_value, encode_group_value},
     standing::CompiledGroup,
 };
+
+/// Groups that Bullet keeps.
+const SAMPLED: usize = 512;
+
+/// Groups that are held before all but [`SAMPLED`] are dropped: so often is seldom.
+const SAMPLED_HELD_MAX: usize = 4 * SAMPLED;
 
 /// The groups of one query (of one of its windows, on one shard, or merged).
 #[derive(Debug)]
 pub struct Groups {
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// All keys' encodings, one after another.
+    /// All keys' bytes, one after another.
     key_bytes: Vec<u8>,
     /// Where each group's key ends in `key_bytes`.
     key_ends: Vec<usize>,
+    /// Of keys that are texts: the length of each value of each key.
+    key_widths: Vec<u32>,
+    /// Values of a key.
+    key_values: usize,
+    /// Groups of keys with such a hash or a greater one are passed over; `None`: there are none such.
+    dropped_from: Option<u64>,
     cells: Vec<Cells>,
+    table_cells: Option<TableCells>,
     heap_bytes: usize,
     dialect: Dialect,
 }
@@ -37,18 +60,46 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) slots: Vec<Vec<Value<'a>>>,
     /// The group that each row is of, ascending.
     pub(crate) group_of_row: Vec<u32>,
+    /// How exact approximate values in them are.
+    pub(crate) sketches: Vec<SketchMeta>,
+}
+
+/// What an aggregation takes in of each row.
+#[derive(Debug, Default)]
+pub(crate) struct GroupInput<'v> {
+    /// By key, then by row.
+    pub(crate) keys: Vec<Vec<Value<'v>>>,
+    /// By aggregate, argument, then row.
+    pub(crate) arguments: Vec<Vec<Vec<Value<'v>>>>,
+    /// By argument of the aggregate that gives rows, then by row.
+    pub(crate) table_arguments: Vec<Vec<Value<'v>>>,
 }
 
 impl Groups {
     /// No groups yet.
     pub(crate) fn new(group: &CompiledGroup, dialect: Dialect) -> Groups {
         let functions = group.aggregates.iter().map(|aggregate| aggregate.function);
+        let cells = functions.map(|function| Cells::new(function, &group.sizes)).collect();
+        let table_cells = group.table.as_ref().map(|table| TableCells::new(&table.function, &group.sizes));
+        Groups::with_cells(cells, table_cells, group.keys.len(), dialect)
+    }
+
+    fn with_cells(
+        cells: Vec<Cells>,
+        table_cells: Option<TableCells>,
+        key_values: usize,
+        dialect: Dialect,
+    ) -> Groups {
         Groups {
             table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             key_bytes: Vec::new(),
             key_ends: Vec::new(),
-            cells: functions.map(Cells::new).collect(),
+            key_widths: Vec::new(),
+            key_values,
+            dropped_from: None,
+            cells,
+            table_cells,
             heap_bytes: 0,
             dialect,
         }
@@ -66,76 +117,209 @@ impl Groups {
 
     /// Bytes held, about: keys, cells, table.
     pub fn bytes(&self) -> usize {
-        let per_group = 8 + 5 + self.cells.iter().map(Cells::cell_bytes).sum::<usize>();
-        size_of::<Groups>() + self.key_bytes.len() + self.len() * per_group + self.heap_bytes
+        let table_cell = self.table_cells.as_ref().map_or(0, TableCells::cell_bytes);
+        let per_group = 8 + 5 + self.cells.iter().map(Cells::cell_bytes).sum::<usize>() + table_cell;
+        let keys = self.key_bytes.len() + size_of_val(&self.key_widths[..]);
+        size_of::<Groups>() + keys + self.len() * per_group + self.heap_bytes
     }
 
-    /// Takes in rows: one value per key and row, one per aggregate and row (none for COUNT(*)). Answers how many
-    /// values could not be used for their type.
-    pub(crate) fn update(
-        &mut self,
-        rows: usize,
-        keys: &[Vec<Value<'_>>],
-        arguments: &[Option<Vec<Value<'_>>>],
-    ) -> u64 {
+    /// Takes in rows. Answers how many values could not be used for their type.
+    pub(crate) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
         let mut key = Vec::new();
+        let mut widths = Vec::new();
         let mut group_of_row = Vec::with_capacity(rows);
         for row in 0..rows {
             key.clear();
-            for column in keys {
-                encode_group_value(&column[row], self.dialect, &mut key);
-            }
-            group_of_row.push(self.group(&key));
+            widths.clear();
+            let is_key = if self.dialect.keys_are_text() {
+                self.encode_text_key(&input.keys, row, &mut key, &mut widths)
+            } else {
+                input.keys.iter().for_each(|column| encode_group_value(&column[row], self.dialect, &mut key));
+                true
+            };
+            group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
         }
         self.resize_cells();
         let mut mistyped = 0;
-        for (cells, argument) in self.cells.iter_mut().zip(arguments) {
-            match argument {
-                None => cells.count_rows(&group_of_row),
-                Some(values) => {
-                    let (unusable, heap) = cells.update(&group_of_row, values, self.dialect);
-                    mistyped += unusable;
-                    self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
-                }
-            }
+        for (cells, arguments) in self.cells.iter_mut().zip(&input.arguments) {
+            let (unusable, heap) = cells.update(&group_of_row, arguments, self.dialect);
+            mistyped += unusable;
+            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
+        if let Some(cells) = &mut self.table_cells {
+            let (unusable, heap) = cells.update(&group_of_row, &input.table_arguments, self.dialect);
+            mistyped += unusable;
+            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
+        }
+        self.drop_most();
         mistyped
+    }
+
+    /// False where a value has no text: its row is of no group.
+    fn encode_text_key(
+        &self,
+        keys: &[Vec<Value<'_>>],
+        row: usize,
+        key: &mut Vec<u8>,
+        widths: &mut Vec<u32>,
+    ) -> bool {
+        for place in 0..keys.len() {
+            if place > 0 {
+                key.push(b'|');
+            }
+            let before = key.len();
+            if !encode_combination(&keys[place..=place], row, self.dialect, true, key) {
+                return false;
+            }
+            widths.push((key.len() - before) as u32);
+        }
+        true
     }
 
     /// Takes in all groups of another partial of the same query.
     pub(crate) fn merge(&mut self, other: &Groups) {
-        let group_of: Vec<u32> = (0..other.len()).map(|group| self.group(other.key(group))).collect();
+        if let Some(theirs) = other.dropped_from {
+            self.dropped_from = Some(self.dropped_from.map_or(theirs, |ours| ours.min(theirs)));
+        }
+        let all: Vec<u32> = (0..other.len() as u32).collect();
+        self.merge_some(other, &all);
+        if self.dropped_from.is_some() {
+            // What of ours the other would have dropped was counted only here.
+            self.retain_below_bound();
+        }
+        self.drop_most();
+    }
+
+    fn merge_some(&mut self, other: &Groups, chosen: &[u32]) {
+        let mut group_of = vec![PASSED_OVER; other.len()];
+        for &group in chosen {
+            group_of[group as usize] = self.group(other.key(group as usize), other.widths(group as usize));
+        }
         self.resize_cells();
         for (ours, theirs) in self.cells.iter_mut().zip(&other.cells) {
             let heap = ours.merge(theirs, &group_of, self.dialect);
+            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
+        }
+        if let (Some(ours), Some(theirs)) = (&mut self.table_cells, &other.table_cells) {
+            let heap = ours.merge(theirs, &group_of);
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
     }
 
     /// Makes sure that there is the one group of an aggregation without keys.
     pub(crate) fn ensure_single(&mut self) {
-        self.group(&[]);
+        self.group(&[], &[]);
         self.resize_cells();
     }
 
     /// The rows of all groups. A group with an aggregate that gives rows has as many as that gives, others one.
     pub(crate) fn evaluate<'a>(&'a self, group: &CompiledGroup, arena: &'a Bump) -> GroupRows<'a> {
-        let keys = group.keys.len();
-        let mut columns: Vec<Vec<Value<'a>>> = (0..keys).map(|_| Vec::with_capacity(self.len())).collect();
-        for group in 0..self.len() {
-            let mut rest = self.key(group);
-            for column in &mut columns {
-                let (value, after) = decode_group_value(rest, arena);
-                column.push(value);
-                rest = after;
-            }
+        let mut sketches = Vec::new();
+        let groups: Vec<u32> = if self.is_sampled() {
+            let (groups, bound) = self.sample();
+            sketches.push(self.sample_meta(&groups, bound));
+            groups
+        } else {
+            (0..self.len() as u32).collect()
+        };
+        let mut columns: Vec<Vec<Value<'a>>> = Vec::new();
+        columns.resize_with(group.keys.len(), || Vec::with_capacity(groups.len()));
+        for &group in &groups {
+            self.decode_key(group as usize, arena, &mut columns);
         }
-        for cells in &self.cells {
+        let is_whole = groups.len() == self.len();
+        for (cells, aggregate) in self.cells.iter().zip(&group.aggregates) {
             let mut column = Vec::with_capacity(self.len());
             cells.evaluate(self.dialect, arena, &mut column);
+            if !is_whole {
+                column = groups.iter().map(|&group| column[group as usize]).collect();
+            }
             columns.push(column);
+            sketches.extend(cells.meta(&aggregate.text));
         }
-        GroupRows { slots: columns, group_of_row: (0..self.len() as u32).collect() }
+        let (Some(cells), Some(table)) = (&self.table_cells, &group.table) else {
+            return GroupRows { slots: columns, group_of_row: groups, sketches };
+        };
+        sketches.extend(cells.meta(table));
+        let (rows, place_of_row) = cells.evaluate(table, &groups, self.dialect, arena);
+        for column in &mut columns {
+            *column = place_of_row.iter().map(|&place| column[place as usize]).collect();
+        }
+        columns.extend(rows);
+        let group_of_row = place_of_row.iter().map(|&place| groups[place as usize]).collect();
+        GroupRows { slots: columns, group_of_row, sketches }
+    }
+
+    fn decode_key<'a>(&self, group: usize, arena: &'a Bump, columns: &mut [Vec<Value<'a>>]) {
+        let mut rest = self.key(group);
+        if self.dialect.keys_are_text() {
+            for (column, &width) in columns.iter_mut().zip(self.widths(group)) {
+                let (text, after) = rest.split_at(rest.len().min(width as usize));
+                column.push(Value::String(arena.alloc_str(&String::from_utf8_lossy(text))));
+                rest = after.get(1..).unwrap_or_default();
+            }
+            return;
+        }
+        for column in columns {
+            let (value, after) = decode_group_value(rest, arena);
+            column.push(value);
+            rest = after;
+        }
+    }
+
+    /// Whether groups are sampled where there are many.
+    fn is_sampled(&self) -> bool {
+        self.dialect.groups_max().is_some() && self.key_values > 0
+    }
+
+    /// The groups with the least hashes, in the order of the groups, and the hash that all others have or exceed.
+    fn sample(&self) -> (Vec<u32>, Option<u64>) {
+        let all: Vec<u32> = (0..self.len() as u32).collect();
+        if self.len() <= SAMPLED {
+            return (all, self.dropped_from);
+        }
+        let mut by_hash: Vec<(u64, u32)> =
+            all.into_iter().map(|group| (hash_of_bytes(self.key(group as usize)), group)).collect();
+        let (least, (bound, _), _) = by_hash.select_nth_unstable(SAMPLED);
+        let mut groups: Vec<u32> = least.iter().map(|(_, group)| *group).collect();
+        groups.sort_unstable();
+        (groups, Some(*bound))
+    }
+
+    fn sample_meta(&self, groups: &[u32], bound: Option<u64>) -> SketchMeta {
+        let hashes: Vec<u64> = groups.iter().map(|&group| hash_of_bytes(self.key(group as usize))).collect();
+        let figures: DistinctFigures = sample_figures(&hashes, bound, self.bytes() as u64);
+        SketchMeta {
+            aggregate: "GROUP BY".into(),
+            is_estimated: bound.is_some(),
+            figures: SketchFigures::Groups(figures),
+        }
+    }
+
+    /// Keeps memory bounded where groups are sampled.
+    fn drop_most(&mut self) {
+        if self.is_sampled() && self.len() > SAMPLED_HELD_MAX {
+            let (groups, bound) = self.sample();
+            self.keep(&groups, bound);
+        }
+    }
+
+    fn retain_below_bound(&mut self) {
+        let Some(bound) = self.dropped_from else { return };
+        let below = |&group: &u32| hash_of_bytes(self.key(group as usize)) < bound;
+        let groups: Vec<u32> = (0..self.len() as u32).filter(below).collect();
+        if groups.len() < self.len() {
+            self.keep(&groups, Some(bound));
+        }
+    }
+
+    fn keep(&mut self, groups: &[u32], dropped_from: Option<u64>) {
+        let cells = self.cells.iter().map(Cells::emptied).collect();
+        let table_cells = self.table_cells.as_ref().map(TableCells::emptied);
+        let mut kept = Groups::with_cells(cells, table_cells, self.key_values, self.dialect);
+        kept.dropped_from = dropped_from;
+        kept.merge_some(self, groups);
+        *self = kept;
     }
 
     fn key(&self, group: usize) -> &[u8] {
@@ -143,7 +327,16 @@ impl Groups {
         &self.key_bytes[start..self.key_ends[group]]
     }
 
-    fn group(&mut self, key: &[u8]) -> u32 {
+    fn widths(&self, group: usize) -> &[u32] {
+        if self.dialect.keys_are_text() {
+            &self.key_widths[group * self.key_values..(group + 1) * self.key_values]
+        } else {
+            &[]
+        }
+    }
+
+    /// The group of a key, a new one where there is none; [`PASSED_OVER`] where it would be one that was dropped.
+    fn group(&mut self, key: &[u8], widths: &[u32]) -> u32 {
         let hash = self.hasher.hash_one(key);
         let (key_bytes, key_ends) = (&self.key_bytes, &self.key_ends);
         let key_of = |group: u32| {
@@ -156,10 +349,14 @@ impl Groups {
         match entry {
             hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
             hashbrown::hash_table::Entry::Vacant(vacant) => {
+                if self.dropped_from.is_some_and(|bound| hash_of_bytes(key) >= bound) {
+                    return PASSED_OVER;
+                }
                 let group = self.key_ends.len() as u32;
                 vacant.insert(group);
                 self.key_bytes.extend_from_slice(key);
                 self.key_ends.push(self.key_bytes.len());
+                self.key_widths.extend_from_slice(widths);
                 group
             }
         }
@@ -168,6 +365,9 @@ impl Groups {
     fn resize_cells(&mut self) {
         let groups = self.key_ends.len();
         for cells in &mut self.cells {
+            cells.resize(groups);
+        }
+        if let Some(cells) = &mut self.table_cells {
             cells.resize(groups);
         }
     }

@@ -7,15 +7,19 @@ mod group_result;
 mod groups;
 mod outer;
 mod owned;
+mod points;
 mod record;
 mod rows;
+mod sketch_cells;
 mod sketch_meta;
+mod table;
 
 mod collector;
 mod window;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
+pub(crate) use groups::GroupInput;
 pub use groups::Groups;
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;

@@ -1,5 +1,8 @@
 //! What an approximate answer says of how exact it is.
 
+pub use swiftwater_sketch::DistinctFigures;
+use swiftwater_sketch::{Distinct, Frequent, Quantiles};
+
 /// One sketch of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SketchMeta {
@@ -28,7 +31,7 @@ pub enum SketchFigures {
         least: Option<f64>,
         /// The greatest value.
         greatest: Option<f64>,
-        /// How far the rank of an answer may be off, as a share of all values, at 99 % confidence.
+        /// How far the rank of an answer may be off, as a share of all values, at 99 % confidence; 0 while exact.
         rank_error: f64,
     },
     /// TOP.
@@ -42,15 +45,34 @@ pub enum SketchFigures {
     },
 }
 
-/// What is known of a sketch of distinct things.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DistinctFigures {
-    /// Bytes of the sketch, about.
-    pub bytes: u64,
-    /// The share of all hashes that is kept: 1 while exact.
-    pub theta: f64,
-    /// How many there are, about.
-    pub estimate: f64,
-    /// Least and greatest of how many there may be, at 1, 2 and 3 standard deviations.
-    pub bounds: [(f64, f64); 3],
+/// Of the sketch with the most values: all being of one size, it is the least exact. `None`: there is no sketch.
+pub(crate) fn distinct_meta(aggregate: &str, cells: &[Distinct]) -> Option<SketchMeta> {
+    let counted = cells.iter().map(|cell| (cell, cell.evaluate()));
+    let (cell, _) = counted.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let figures = SketchFigures::Distinct(cell.figures());
+    Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })
+}
+
+/// Of the sketch with the most values.
+pub(crate) fn quantiles_meta(aggregate: &str, cells: &[Quantiles]) -> Option<SketchMeta> {
+    let cell = cells.iter().max_by_key(|cell| cell.count())?;
+    let figures = SketchFigures::Quantiles {
+        bytes: (size_of::<Quantiles>() + cell.bytes()) as u64,
+        items_seen: cell.count(),
+        least: cell.least(),
+        greatest: cell.greatest(),
+        rank_error: cell.rank_error(),
+    };
+    Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })
+}
+
+/// Of the sketch whose counts may be off the most.
+pub(crate) fn frequent_meta(aggregate: &str, cells: &[Frequent]) -> Option<SketchMeta> {
+    let cell = cells.iter().max_by_key(|cell| (cell.error(), cell.seen()))?;
+    let figures = SketchFigures::Frequent {
+        items_seen: cell.seen(),
+        active_items: cell.known(),
+        count_error: cell.error(),
+    };
+    Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })
 }

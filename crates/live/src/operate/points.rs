@@ -1,0 +1,217 @@
+//! Where a distribution is looked at, and the rows that it gives there.
+//!
+//! Points that are made (LINEAR, REGION) are rounded to 6 places, so that 0.1 added up three times is 0.3. Ranges hold
+//! their lower end and not their upper one.
+
+use bumpalo::Bump;
+use swiftwater_event::Value;
+use swiftwater_lang::plan::{Points, TableFunction};
+use swiftwater_sketch::Quantiles;
+
+use crate::expr::push_java_double;
+
+/// 10 to the power of the places that made points are rounded to.
+const PLACES: f64 = 1e6;
+
+/// The rows of one group's distribution, as columns; appended to `columns`. Answers how many.
+pub(crate) fn distribution_rows<'a>(
+    function: &TableFunction,
+    sketch: &Quantiles,
+    points_max: usize,
+    arena: &'a Bump,
+    columns: &mut [Vec<Value<'a>>],
+) -> usize {
+    match function {
+        TableFunction::Quantile(points) => {
+            let points = made(points, (0.0, 1.0), points_max);
+            let view = sketch.evaluate();
+            for &point in &points {
+                // Of no values, the least is above all and the greatest below all.
+                let value = view.quantile(point).unwrap_or(match point {
+                    0.0 => f64::INFINITY,
+                    1.0 => f64::NEG_INFINITY,
+                    _ => f64::NAN,
+                });
+                columns[0].push(Value::Double(point));
+                columns[1].push(Value::Double(value));
+            }
+            points.len()
+        }
+        TableFunction::Frequency(points) => ranges(points, false, sketch, points_max, arena, columns),
+        TableFunction::CumulativeFrequency(points) => {
+            ranges(points, true, sketch, points_max, arena, columns)
+        }
+        TableFunction::Top { .. } => 0,
+    }
+}
+
+fn ranges<'a>(
+    points: &Points,
+    cumulative: bool,
+    sketch: &Quantiles,
+    points_max: usize,
+    arena: &'a Bump,
+    columns: &mut [Vec<Value<'a>>],
+) -> usize {
+    let least = sketch.least().unwrap_or(f64::INFINITY);
+    let greatest = sketch.greatest().unwrap_or(f64::NEG_INFINITY);
+    let points = made(points, (least, greatest), points_max);
+    let view = sketch.evaluate();
+    let count = view.count();
+    let mut before = 0;
+    for place in 0..=points.len() {
+        let below = points.get(place).map_or(count, |&point| view.below(point));
+        let counted = if cumulative { below } else { below.saturating_sub(before) };
+        before = below;
+        // 0 / 0 where there are no values: not a number.
+        let probability = counted as f64 / count as f64;
+        let from = place.checked_sub(1).map(|place| points[place]).filter(|_| !cumulative);
+        columns[0].push(Value::String(arena.alloc_str(&range_text(from, points.get(place).copied()))));
+        columns[1].push(Value::Double(probability));
+        columns[2].push(Value::Double(probability * count as f64));
+    }
+    points.len() + 1
+}
+
+fn range_text(from: Option<f64>, to: Option<f64>) -> String {
+    let mut text = String::new();
+    match from {
+        Some(from) => {
+            text.push('[');
+            push_java_double(from, &mut text);
+        }
+        None => text.push_str("(-∞"),
+    }
+    text.push_str(" to ");
+    match to {
+        Some(to) => push_java_double(to, &mut text),
+        None => text.push_str("+∞"),
+    }
+    text.push(')');
+    text
+}
+
+/// The points, ascending, each once. LINEAR ones lie evenly over `range`; of an empty range, or of only one point, that
+/// is its beginning.
+fn made(points: &Points, range: (f64, f64), most: usize) -> Vec<f64> {
+    let most = most.max(1);
+    let from_steps = |start: f64, step: f64, count: usize, end: Option<f64>| {
+        let mut points = Vec::with_capacity(count);
+        let mut point = start;
+        for place in 0..count {
+            let last = end.filter(|_| place + 1 == count);
+            points.push(rounded(last.unwrap_or(point)));
+            point += step;
+        }
+        points
+    };
+    let mut made = match *points {
+        Points::Linear(count) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, most);
+            let (start, end) = range;
+            if count == 1 || start >= end {
+                vec![rounded(start)]
+            } else {
+                from_steps(start, (end - start) / (count - 1) as f64, count, Some(end))
+            }
+        }
+        Points::Region { start, end, increment } => {
+            let steps = ((end - start) / increment).floor();
+            // A cast saturates, and is 0 of what is no number.
+            let count = (steps as usize).saturating_add(1).min(most);
+            from_steps(start, increment, count, None)
+        }
+        Points::Manual(ref points) => {
+            let mut points = points.clone();
+            points.sort_by(f64::total_cmp);
+            points.dedup();
+            points.truncate(most);
+            return points;
+        }
+    };
+    // Rounding may make points of a narrow range one.
+    made.dedup();
+    made
+}
+
+fn rounded(point: f64) -> f64 {
+    let scaled = point * PLACES;
+    if scaled.is_finite() && scaled.abs() < 1e15 { (scaled + 0.5).floor() / PLACES } else { point }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch(numbers: &[f64]) -> Quantiles {
+        let mut sketch = Quantiles::new(64);
+        sketch.update_many(numbers.iter().copied());
+        sketch
+    }
+
+    fn rows(function: TableFunction, numbers: &[f64]) -> Vec<String> {
+        let arena = Bump::new();
+        let mut columns = vec![Vec::new(); function.columns(1)];
+        let count = distribution_rows(&function, &sketch(numbers), 100, &arena, &mut columns);
+        assert!(columns.iter().all(|column| column.len() == count));
+        let mut text = |row: usize| {
+            let mut out = Vec::new();
+            columns.iter().for_each(|column| {
+                swiftwater_event::write_json(&column[row], &mut out);
+                out.push(b' ');
+            });
+            String::from_utf8(out).expect("JSON").trim_end().to_owned()
+        };
+        (0..count).map(&mut text).collect()
+    }
+
+    const TENTHS: [f64; 10] = [7.0, 1.0, 2.0, 3.0, 4.0, 10.0, 5.0, 6.0, 8.0, 9.0];
+
+    #[test]
+    fn quantiles_are_values_at_their_places() {
+        let at = |points| rows(TableFunction::Quantile(points), &TENTHS);
+        assert_eq!(at(Points::Linear(3)), ["0.0 1.0", "0.5 6.0", "1.0 10.0"]);
+        assert_eq!(at(Points::Linear(1)), ["0.0 1.0"]);
+        assert_eq!(at(Points::Manual(vec![0.9, 0.1, 0.9])), ["0.1 2.0", "0.9 10.0"]);
+        let region = Points::Region { start: 0.1, end: 0.35, increment: 0.1 };
+        assert_eq!(at(region), ["0.1 2.0", "0.2 3.0", "0.3 4.0"]);
+        let none = rows(TableFunction::Quantile(Points::Linear(3)), &[]);
+        assert_eq!(none, [r#"0.0 "Infinity""#, r#"0.5 "NaN""#, r#"1.0 "-Infinity""#]);
+    }
+
+    #[test]
+    fn frequencies_are_of_ranges() {
+        let points = Points::Region { start: 2.0, end: 8.0, increment: 3.0 };
+        assert_eq!(
+            rows(TableFunction::Frequency(points.clone()), &TENTHS),
+            [
+                r#""(-∞ to 2.0)" 0.1 1.0"#,
+                r#""[2.0 to 5.0)" 0.3 3.0"#,
+                r#""[5.0 to 8.0)" 0.3 3.0"#,
+                r#""[8.0 to +∞)" 0.3 3.0"#
+            ]
+        );
+        assert_eq!(
+            rows(TableFunction::CumulativeFrequency(points), &TENTHS)[2..],
+            [r#""(-∞ to 8.0)" 0.7 7.0"#, r#""(-∞ to +∞)" 1.0 10.0"#]
+        );
+        assert_eq!(
+            rows(TableFunction::Frequency(Points::Manual(vec![1.0])), &[]),
+            [r#""(-∞ to 1.0)" "NaN" "NaN""#, r#""[1.0 to +∞)" "NaN" "NaN""#]
+        );
+        let same = rows(TableFunction::Frequency(Points::Linear(5)), &[3.0, 3.0]);
+        assert_eq!(same, [r#""(-∞ to 3.0)" 0.0 0.0"#, r#""[3.0 to +∞)" 1.0 2.0"#]);
+    }
+
+    #[test]
+    fn points_are_bounded() {
+        assert_eq!(made(&Points::Linear(u64::MAX), (0.0, 1.0), 100).len(), 100);
+        let region = Points::Region { start: 0.0, end: f64::MAX, increment: 1e-300 };
+        assert!(made(&region, (0.0, 1.0), 100).len() <= 100);
+        assert_eq!(
+            made(&Points::Region { start: 0.0, end: 200.0, increment: 1.0 }, (0.0, 1.0), 100)[99],
+            99.0
+        );
+        assert_eq!(made(&Points::Linear(11), (0.0, 1.0), 100)[3], 0.3);
+    }
+}

@@ -1,0 +1,175 @@
+//! The state of an aggregate that gives rows, for many groups: distributions and TOP. Update, merge, evaluate.
+
+use bumpalo::Bump;
+use swiftwater_event::Value;
+use swiftwater_lang::{Dialect, plan::TableFunction};
+use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
+
+use super::{
+    cells::PASSED_OVER,
+    points::distribution_rows,
+    sketch_cells::{SEPARATOR, encode_combination, merge_sketches, update_quantiles},
+    sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
+};
+use crate::{expr::decode_group_value, standing::CompiledTable};
+
+/// Rows of TOP where it states none.
+const TOP_ROWS_DEFAULT: u64 = 500;
+
+/// One sketch per group.
+#[derive(Debug)]
+pub(crate) enum TableCells {
+    Distribution { cells: Vec<Quantiles>, k: u16 },
+    Top { cells: Vec<Frequent>, entries: u32 },
+}
+
+impl TableCells {
+    pub(crate) fn new(function: &TableFunction, sizes: &SketchSizes) -> TableCells {
+        match function {
+            TableFunction::Top { .. } => TableCells::Top { cells: Vec::new(), entries: sizes.top_entries },
+            _ => TableCells::Distribution { cells: Vec::new(), k: sizes.quantile_k },
+        }
+    }
+
+    /// The same without groups.
+    pub(crate) fn emptied(&self) -> TableCells {
+        match *self {
+            TableCells::Distribution { k, .. } => TableCells::Distribution { cells: Vec::new(), k },
+            TableCells::Top { entries, .. } => TableCells::Top { cells: Vec::new(), entries },
+        }
+    }
+
+    /// Gives every group below `groups` a cell.
+    pub(crate) fn resize(&mut self, groups: usize) {
+        match self {
+            TableCells::Distribution { cells, k } => cells.resize_with(groups, || Quantiles::new(*k)),
+            TableCells::Top { cells, entries } => cells.resize_with(groups, || Frequent::new(*entries)),
+        }
+    }
+
+    /// Bytes of one cell, without what it keeps on the heap.
+    pub(crate) fn cell_bytes(&self) -> usize {
+        match self {
+            TableCells::Distribution { .. } => size_of::<Quantiles>(),
+            TableCells::Top { .. } => size_of::<Frequent>(),
+        }
+    }
+
+    /// Takes in rows; answers how many values could not be used for their type, and the bytes newly on the heap.
+    pub(crate) fn update(
+        &mut self,
+        group_of_row: &[u32],
+        arguments: &[Vec<Value<'_>>],
+        dialect: Dialect,
+    ) -> (u64, isize) {
+        match self {
+            TableCells::Distribution { cells, .. } => match arguments.first() {
+                Some(values) => update_quantiles(cells, group_of_row, values, dialect),
+                None => (0, 0),
+            },
+            TableCells::Top { cells, .. } => {
+                let mut heap = 0;
+                let mut bytes = Vec::new();
+                for (row, &group) in group_of_row.iter().enumerate() {
+                    bytes.clear();
+                    if group == PASSED_OVER || !encode_combination(arguments, row, dialect, true, &mut bytes)
+                    {
+                        continue;
+                    }
+                    let cell = &mut cells[group as usize];
+                    let (before, known) = (cell.bytes() as isize, cell.known());
+                    cell.update(&bytes);
+                    heap += cell.bytes() as isize - before;
+                    // The map's own bytes are those of its entries; a new value's lie beside it.
+                    if cell.known() > known {
+                        heap += bytes.len() as isize;
+                    }
+                }
+                (0, heap)
+            }
+        }
+    }
+
+    /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`.
+    pub(crate) fn merge(&mut self, other: &TableCells, group_of: &[u32]) -> isize {
+        match (self, other) {
+            (
+                TableCells::Distribution { cells: ours, .. },
+                TableCells::Distribution { cells: theirs, .. },
+            ) => merge_sketches(ours, theirs, group_of, Quantiles::merge, Quantiles::bytes),
+            (TableCells::Top { cells: ours, .. }, TableCells::Top { cells: theirs, .. }) => {
+                merge_sketches(ours, theirs, group_of, Frequent::merge, Frequent::bytes)
+            }
+            _ => unreachable!("partials of one query have the same aggregates"),
+        }
+    }
+
+    /// The rows of these groups, as columns; answers to which of them each row belongs, by place.
+    pub(crate) fn evaluate<'a>(
+        &self,
+        table: &CompiledTable,
+        groups: &[u32],
+        dialect: Dialect,
+        arena: &'a Bump,
+    ) -> (Vec<Vec<Value<'a>>>, Vec<u32>) {
+        let mut columns = vec![Vec::new(); table.function.columns(table.arguments.len())];
+        let mut place_of_row = Vec::new();
+        for (place, &group) in groups.iter().enumerate() {
+            let rows = match self {
+                TableCells::Distribution { cells, .. } => distribution_rows(
+                    &table.function,
+                    &cells[group as usize],
+                    table.points_max,
+                    arena,
+                    &mut columns,
+                ),
+                TableCells::Top { cells, .. } => {
+                    top_rows(table, &cells[group as usize], dialect, arena, &mut columns)
+                }
+            };
+            place_of_row.extend(std::iter::repeat_n(place as u32, rows));
+        }
+        (columns, place_of_row)
+    }
+
+    /// What is known of the least exact sketch.
+    pub(crate) fn meta(&self, table: &CompiledTable) -> Option<SketchMeta> {
+        match self {
+            TableCells::Distribution { cells, .. } => quantiles_meta(&table.text, cells),
+            TableCells::Top { cells, .. } => frequent_meta(&table.text, cells),
+        }
+    }
+}
+
+fn top_rows<'a>(
+    table: &CompiledTable,
+    sketch: &Frequent,
+    dialect: Dialect,
+    arena: &'a Bump,
+    columns: &mut [Vec<Value<'a>>],
+) -> usize {
+    let TableFunction::Top { count, threshold } = table.function else { return 0 };
+    let count = if count == 0 { TOP_ROWS_DEFAULT } else { count };
+    let count = dialect.groups_max().map_or(count, |most| count.min(most));
+    let items = sketch.evaluate(usize::try_from(count).unwrap_or(usize::MAX), threshold.unwrap_or(0));
+    let arguments = table.arguments.len();
+    for item in &items {
+        if dialect.keys_are_text() {
+            // A separator within a value shifts the values after it, as it does in Bullet.
+            let text: &'a str = arena.alloc_str(&String::from_utf8_lossy(&item.value));
+            let mut parts = text.split(SEPARATOR);
+            for column in &mut columns[..arguments] {
+                column.push(Value::String(parts.next().unwrap_or_default()));
+            }
+        } else {
+            let mut rest = &item.value[..];
+            for column in &mut columns[..arguments] {
+                let (value, after) = decode_group_value(rest, arena);
+                column.push(value);
+                rest = after;
+            }
+        }
+        columns[arguments].push(Value::Long(i64::try_from(item.count).unwrap_or(i64::MAX)));
+    }
+    items.len()
+}
