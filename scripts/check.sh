@@ -42,6 +42,15 @@ skip() { # skip NAME WHY
 check format "$CARGO" fmt --all --check
 # shellcheck disable=SC2086 # `locked` may be no word at all
 check lints "$CARGO" clippy --workspace --all-targets $locked -- -D warnings
+# Clients from npm, for crates/server/tests/stomp.rs: a test run that cannot fetch them goes without.
+if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+    skip "STOMP clients from npm" "there is no node"
+elif npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
+    check "STOMP clients from npm" "$CARGO" test -p swiftwater-server --test stomp -- --nocapture
+else
+    skip "STOMP clients from npm" "npm ci --prefix tests/stomp failed: the registry cannot be reached"
+fi
+
 # Unit, integration and documentation tests; among them the dependency arrows (crates/testkit/tests/rooms.rs) and the
 # examples of README.md (crates/testkit/tests/readme.rs).
 # shellcheck disable=SC2086

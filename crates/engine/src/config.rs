@@ -55,6 +55,8 @@ pub struct EngineConfig {
     pub subscriber_bytes_max: usize,
     /// Emits that wait for one subscriber.
     pub subscriber_emits_max: usize,
+    /// Bytes of emits that wait for all subscribers together; beyond, each one's oldest give way to its newest.
+    pub subscribers_bytes_max: usize,
     /// What happens when either is passed.
     pub slow_reader: SlowReader,
     /// Milliseconds that a detached query that ended is kept for pick-up.
@@ -102,6 +104,7 @@ impl Default for EngineConfig {
             state_bytes_max: 4 << 30,
             subscriber_bytes_max: 8 << 20,
             subscriber_emits_max: 4096,
+            subscribers_bytes_max: 1 << 30,
             slow_reader: SlowReader::Drop,
             detached_kept_ms: 600_000,
             distinct_entries: sketches.distinct_entries,

@@ -39,6 +39,8 @@ pub struct Emit {
 pub struct EmitMeta {
     /// The query; the same for all its emits.
     pub query: Arc<QueryMeta>,
+    /// Counts the query's emits, from 1, whether they were read or lost.
+    pub number: u64,
     /// When the query ended; only in its last emit, which always comes.
     pub finished: Option<Finished>,
     /// The window that the records are of; none where the query has none.

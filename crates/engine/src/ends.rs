@@ -112,10 +112,6 @@ impl Shared {
             status.finished = Some(context.now);
             let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
             lock(&self.kept).insert(handle.meta.id.clone(), (until, status));
-            // Its reader may have taken the last emit and gone before it was kept.
-            if handle.mailbox.is_finished() && !handle.mailbox.is_attached() {
-                self.forget(&handle.meta.id);
-            }
         } else {
             self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
         }
@@ -130,6 +126,14 @@ impl Shared {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
         }
         true
+    }
+
+    /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
+    pub(crate) fn forget_oldest_kept(&self) -> bool {
+        let kept = lock(&self.kept);
+        let oldest = kept.iter().min_by_key(|(_, (until, _))| *until).map(|(id, _)| id.clone());
+        drop(kept);
+        oldest.is_some_and(|id| self.forget(&id))
     }
 
     /// A stream that was only asked about, and no longer is, leaves no trace.

@@ -11,7 +11,7 @@ use std::{
 
 use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
 use swiftwater_lang::{
-    Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse,
+    Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
     plan::{Statement, Window},
 };
 use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
@@ -70,6 +70,18 @@ pub struct SubmitOptions {
     pub times: bool,
     /// Declared types of the stream's fields.
     pub schema: Option<Arc<Schema>>,
+    /// How the query is written.
+    pub form: QueryForm,
+}
+
+/// How a query is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueryForm {
+    /// As BQL.
+    #[default]
+    Bql,
+    /// As a JSON object, Bullet's older form.
+    Json,
 }
 
 /// A running engine. Clones are the same engine; it stops with [`Engine::shutdown`], or with the process.
@@ -203,16 +215,15 @@ impl Engine {
             .clone()
             .or_else(|| config.default_stream.clone())
             .ok_or(EngineError::NoDefaultStream)?;
-        {
-            let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
-            if queries.len() >= config.queries_max {
-                return Err(EngineError::Limit {
-                    what: "number of queries",
-                    setting: "engine.queries_max",
-                    wanted: queries.len() as u64 + 1,
-                    limit: config.queries_max as u64,
-                });
-            }
+        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len();
+        // What is only kept for pick-up gives way to what is to stand.
+        if queries >= config.queries_max && !shared.forget_oldest_kept() {
+            return Err(EngineError::Limit {
+                what: "number of queries",
+                setting: "engine.queries_max",
+                wanted: queries as u64 + 1,
+                limit: config.queries_max as u64,
+            });
         }
         let default_ms = Some(config.query_duration_ms_default).filter(|&default_ms| default_ms > 0);
         let duration_ms = match (query.plan.duration_ms.or(default_ms), config.query_duration_ms_max) {
@@ -236,7 +247,10 @@ impl Engine {
             is_detached: AtomicBool::new(options.detach),
             mailbox: Mailbox::default(),
         });
-        handle.mailbox.attach();
+        if options.detach {
+            handle.mailbox.keep();
+        }
+        handle.mailbox.attach(None);
         let limits = CollectorLimits {
             one_answer: options.one_answer,
             answer_rows_default: config.answer_rows_default,
@@ -278,14 +292,18 @@ impl Engine {
         Ok(Subscription { shared: Arc::clone(shared), handle })
     }
 
-    fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
+    pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
         let parse_options = ParseOptions {
             dialect: options.dialect,
             schema: options.schema.as_deref(),
             now: self.shared.clock.now(),
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };
-        parse(text, &parse_options).map_err(EngineError::Query)
+        match options.form {
+            QueryForm::Bql => parse(text, &parse_options),
+            QueryForm::Json => parse_json(text, &parse_options),
+        }
+        .map_err(EngineError::Query)
     }
 
     /// The plan of a query as text, for `EXPLAIN` (with or without that word before it).
@@ -305,9 +323,29 @@ impl Engine {
     }
 
     /// Takes up the results of a detached query where the last reader left off.
-    pub fn attach(&self, _principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
+    pub fn attach(&self, principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
+        self.attach_at(principal, id, None)
+    }
+
+    /// Takes up the results of a detached query after the emit of this number (0: from the first on), as far as they
+    /// are still there, whether somebody read them or not.
+    pub fn attach_after(
+        &self,
+        principal: &Principal,
+        id: &QueryId,
+        number: u64,
+    ) -> Result<Subscription, EngineError> {
+        self.attach_at(principal, id, Some(number))
+    }
+
+    fn attach_at(
+        &self,
+        _principal: &Principal,
+        id: &QueryId,
+        after: Option<u64>,
+    ) -> Result<Subscription, EngineError> {
         let handle = self.handle(id)?;
-        if !handle.mailbox.attach() {
+        if !handle.mailbox.attach(after) {
             return Err(EngineError::Attached(id.to_string()));
         }
         Ok(Subscription { shared: Arc::clone(&self.shared), handle })
@@ -484,6 +522,7 @@ impl Subscription {
 
     /// Lets the query stand without this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
+        self.handle.mailbox.keep();
         self.handle.is_detached.store(true, Ordering::Release);
         self.handle.meta.id.clone()
     }
@@ -493,12 +532,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.handle.mailbox.release();
         let id = &self.handle.meta.id;
-        if self.handle.is_detached.load(Ordering::Acquire) {
-            // Once the last emit is taken there is nothing left to pick up.
-            if self.handle.mailbox.is_finished() {
-                self.shared.forget(id);
-            }
-        } else {
+        if !self.handle.is_detached.load(Ordering::Acquire) {
             self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
             self.shared.ask_to_end(id.clone(), EndReason::Client);
         }

@@ -1,6 +1,7 @@
 //! The running engine: streams with their queues, shards that look at every event, standing queries and their limits,
 //! the ticker, shutdown. Joins the rooms below; knows nothing of HTTP.
 
+mod check;
 mod config;
 mod emit;
 mod engine;
@@ -22,11 +23,12 @@ mod shared;
 mod stream;
 mod ticker;
 
+pub use check::QueryFacts;
 pub use config::{EngineConfig, SlowReader};
 pub use emit::{
     Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta,
 };
-pub use engine::{AppendOptions, Engine, Principal, SubmitOptions, Subscription};
+pub use engine::{AppendOptions, Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};

@@ -23,6 +23,11 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct MailboxState {
     emits: VecDeque<Emit>,
+    /// Emits that were read and may be asked for again, because the connection that carried them broke.
+    taken: VecDeque<Emit>,
+    /// Whether there may be any such.
+    keeps: bool,
+    /// Of both.
     bytes: usize,
     /// Records lost so far.
     dropped: u64,
@@ -55,10 +60,19 @@ impl Mailbox {
         }
         let is_last = emit.meta.finished.is_some();
         let mut dropped = 0;
-        while !state.emits.is_empty()
-            && (state.bytes + emit.bytes() > config.subscriber_bytes_max
-                || state.emits.len() >= config.subscriber_emits_max)
+        let bytes_max = match total_bytes.load(Ordering::Relaxed) > config.subscribers_bytes_max as u64 {
+            true => 0,
+            false => config.subscriber_bytes_max,
+        };
+        while !(state.emits.is_empty() && state.taken.is_empty())
+            && (state.bytes + emit.bytes() > bytes_max
+                || state.emits.len() + state.taken.len() >= config.subscriber_emits_max)
         {
+            if let Some(oldest) = state.taken.pop_front() {
+                state.bytes -= oldest.bytes();
+                total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
+                continue;
+            }
             if config.slow_reader == SlowReader::CutOff && state.is_attached && !is_last {
                 return Delivery::CutOff;
             }
@@ -87,8 +101,12 @@ impl Mailbox {
     fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
         match state.emits.pop_front() {
             Some(mut emit) => {
-                state.bytes -= emit.bytes();
-                total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
+                if state.keeps {
+                    state.taken.push_back(emit.clone());
+                } else {
+                    state.bytes -= emit.bytes();
+                    total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
+                }
                 emit.meta.counts.dropped = state.dropped;
                 if state.emits.is_empty() && state.emits.capacity() > 64 {
                     state.emits.shrink_to(8);
@@ -123,9 +141,29 @@ impl Mailbox {
         }
     }
 
-    /// Makes the caller the one reader; false where there is one.
-    pub(crate) fn attach(&self) -> bool {
-        !std::mem::replace(&mut self.lock().is_attached, true)
+    /// Makes the caller the one reader; false where there is one. It reads what was not read, or what comes after the
+    /// emit of a number.
+    pub(crate) fn attach(&self, after: Option<u64>) -> bool {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.is_attached, true) {
+            return false;
+        }
+        let Some(after) = after else { return true };
+        let state: &mut MailboxState = &mut state;
+        while let Some(emit) = state.taken.pop_back_if(|emit| emit.meta.number > after) {
+            state.emits.push_front(emit);
+        }
+        while state.keeps
+            && let Some(emit) = state.emits.pop_front_if(|emit| emit.meta.number <= after)
+        {
+            state.taken.push_back(emit);
+        }
+        true
+    }
+
+    /// From now on keeps what is read, until it is pushed out.
+    pub(crate) fn keep(&self) {
+        self.lock().keeps = true;
     }
 
     pub(crate) fn release(&self) {
@@ -140,12 +178,6 @@ impl Mailbox {
         self.lock().dropped
     }
 
-    /// Whether the last emit was taken.
-    pub(crate) fn is_finished(&self) -> bool {
-        let state = self.lock();
-        state.is_closed && state.emits.is_empty()
-    }
-
     fn lock(&self) -> MutexGuard<'_, MailboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,6 +188,7 @@ impl Mailbox {
         total_bytes.fetch_sub(state.bytes as u64, Ordering::Relaxed);
         state.bytes = 0;
         state.emits = VecDeque::new();
+        state.taken = VecDeque::new();
         state.is_closed = true;
     }
 }

@@ -207,6 +207,7 @@ impl Running {
             records: Records { text: result.text.into(), count: result.count },
             meta: EmitMeta {
                 query: Arc::clone(&self.handle.meta),
+                number: self.emits,
                 finished: finished.map(|reason| Finished { at: context.now, reason }),
                 window: result.window.map(|window| WindowMeta {
                     kind: window.kind,

@@ -238,7 +238,18 @@ fn detached_queries_wait_for_pick_up() {
     assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
     assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Duration));
     drop(query);
+    // A reader whose connection broke asks again for what it may not have got.
+    let mut again = bench.engine.attach_after(&Principal::local(), &id, 1).unwrap();
+    let emit = again.next_blocking().unwrap();
+    assert_eq!((emit.meta.number, reason(&emit)), (2, Some(&EndReason::Duration)));
+    assert!(again.next_blocking().is_none());
+    drop(again);
+    let mut all = bench.engine.attach_after(&Principal::local(), &id, 0).unwrap();
+    assert_eq!(text(&all.next_blocking().unwrap()), "{\"a\":1}\n");
+    drop(all);
+    bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
     assert!(bench.engine.queries(&Principal::local()).is_empty());
+    assert_eq!(bench.engine.metrics().subscriber_bytes, 0);
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! The listeners' settings, with units in their names. The settings file of the binary has the same names.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use swiftwater_lang::Schema;
 
 /// How a server is to listen, and what it accepts.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +43,48 @@ pub struct ServerConfig {
     pub metrics_streams_max: usize,
     /// Where to push the metrics, if anywhere. Default: nowhere.
     pub otlp: Option<OtlpConfig>,
+    /// Bullet's web API.
+    pub bullet: BulletConfig,
+}
+
+/// How Bullet's web API is to serve its clients. The defaults are Bullet's, where it has such a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BulletConfig {
+    /// The fields of events that are declared: what `columns` tells and queries are checked against. Default: none.
+    pub schema: Option<Arc<Schema>>,
+    /// Queries of `http-query`, `sse-query` and `ws-query` at once. Default: 500.
+    pub queries_max: usize,
+    /// The longest message that a client of `ws-query` may send, in bytes. Default: 64 KiB.
+    pub message_bytes_max: usize,
+    /// Bytes that wait for one client of `ws-query`; one message may be larger. Default: 1 MiB.
+    pub session_buffer_bytes_max: usize,
+    /// Milliseconds that a message may wait to be sent before the client is given up. Default: 10 000.
+    pub send_timeout_ms: u64,
+    /// Sessions of `ws-query` by plain requests at once. (Those over WebSockets are connections.) Default: 10 000.
+    pub sessions_max: usize,
+    /// Milliseconds after which such a session ends when nobody receives. Default: 5000.
+    pub disconnect_delay_ms: u64,
+    /// Milliseconds between SockJS's heart-beats. Default: 25 000.
+    pub sockjs_heart_beat_ms: u64,
+    /// Milliseconds between STOMP's heart-beats, in either direction, where a client wants them; 0: none. Default:
+    /// 10 000.
+    pub stomp_heart_beat_ms: u64,
+}
+
+impl Default for BulletConfig {
+    fn default() -> Self {
+        BulletConfig {
+            schema: None,
+            queries_max: 500,
+            message_bytes_max: 64 << 10,
+            session_buffer_bytes_max: 1 << 20,
+            send_timeout_ms: 10_000,
+            sessions_max: 10_000,
+            disconnect_delay_ms: 5_000,
+            sockjs_heart_beat_ms: 25_000,
+            stomp_heart_beat_ms: 10_000,
+        }
+    }
 }
 
 /// Where and how often metrics are pushed, as OTLP over HTTP in JSON.
@@ -68,6 +115,7 @@ impl Default for ServerConfig {
             shutdown_grace_ms: 10_000,
             metrics_streams_max: 100,
             otlp: None,
+            bullet: BulletConfig::default(),
         }
     }
 }

@@ -25,10 +25,12 @@ pub(crate) struct Guard {
 }
 
 /// A request that may pass, and what its answer must say to a browser.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Pass {
     /// The origin of another site that may read the answer.
     cross_origin: Option<HeaderValue>,
+    /// That origin is allowed by its name, not because all are.
+    by_name: bool,
 }
 
 impl Guard {
@@ -56,16 +58,17 @@ impl Guard {
         let Some(origin) = single(headers, &header::ORIGIN)? else {
             return match across_sites(headers) {
                 true => Err(forbidden("a page of another site asked for this")),
-                false => Ok(Pass { cross_origin: None }),
+                false => Ok(Pass::default()),
             };
         };
         let lower = origin.to_ascii_lowercase();
         let own = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
         if own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
-            return Ok(Pass { cross_origin: None });
+            return Ok(Pass::default());
         }
-        if self.origins.iter().any(|allowed| *allowed == lower || allowed == "*") {
-            return Ok(Pass { cross_origin: headers.get(header::ORIGIN).cloned() });
+        let by_name = self.origins.contains(&lower);
+        if by_name || self.origins.iter().any(|allowed| allowed == "*") {
+            return Ok(Pass { cross_origin: headers.get(header::ORIGIN).cloned(), by_name });
         }
         Err(forbidden(format!("pages of `{}` may not use this server", cut(origin)))
             .hint("Add the origin to the setting `server.origins_allowed`."))
@@ -95,6 +98,7 @@ impl Pass {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         let answer = response.headers_mut();
+        self.allow_credentials(answer);
         answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
         if let Some(fields) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
             answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields.clone());
@@ -113,8 +117,19 @@ impl Pass {
         headers.append(header::VARY, HeaderValue::from_static("origin"));
         if let Some(origin) = &self.cross_origin {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            self.allow_credentials(headers);
             let exposed = HeaderValue::from_static("swiftwater-query, location");
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
+
+impl Pass {
+    /// This server asks for no credentials, but SockJS's client has the browser send what there is, and then the answer
+    /// has to allow it. Not where all origins are: those of a proxy in front would be at every page's service.
+    fn allow_credentials(&self, headers: &mut HeaderMap) {
+        if self.by_name {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         }
     }
 }

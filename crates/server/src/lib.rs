@@ -12,6 +12,7 @@ mod guard;
 mod routes;
 
 mod body;
+mod bullet;
 mod ingest;
 mod queries;
 mod results;
@@ -28,5 +29,5 @@ mod otlp;
 mod process;
 mod prometheus;
 
-pub use config::{OtlpConfig, ServerConfig};
+pub use config::{BulletConfig, OtlpConfig, ServerConfig};
 pub use server::{Server, ServerError};

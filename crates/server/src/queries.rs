@@ -62,7 +62,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
         let detail = format!("the query is {} bytes long, limit is {text_bytes_max}", text.len());
         return Err(Problem::too_large(detail, TEXT_SETTING, text_bytes_max as u64));
     }
-    let heaviness = if text.len() > PLAIN_TEXT_BYTES { usize::MAX } else { 0 };
+    let heaviness = heaviness(&text);
 
     let principal = Principal::anonymous();
     let mut options = SubmitOptions { dialect, detach, times, ..SubmitOptions::default() };
@@ -127,6 +127,11 @@ pub(crate) async fn results(
     let form = accept::form(&headers)?;
     let subscription = shared.engine.attach(&Principal::anonymous(), &id(path)?)?;
     results::response(subscription, form, shared.config.keep_alive_ms).await
+}
+
+/// What [`heavy`] is to take a query's text for.
+pub(crate) fn heaviness(text: &str) -> usize {
+    if text.len() > PLAIN_TEXT_BYTES { usize::MAX } else { 0 }
 }
 
 fn id(path: Name) -> Result<QueryId, Problem> {

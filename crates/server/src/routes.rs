@@ -11,7 +11,7 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::{ingest, problem::Problem, queries, server::Shared, status};
+use crate::{bullet, ingest, problem::Problem, queries, server::Shared, status};
 
 /// The routes, as they are named in metrics.
 const ROUTES: [&str; 10] = [
@@ -41,6 +41,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/queries", post(queries::submit).get(queries::list))
         .route("/v1/queries/{id}", get(queries::query).delete(queries::end))
         .route("/v1/queries/{id}/results", get(queries::results))
+        .merge(bullet::routes())
         .method_not_allowed_fallback(wrong_method)
         .fallback(no_route)
         .layer(from_fn_with_state(Arc::clone(shared), every_request))
@@ -62,7 +63,8 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let matched = request.extensions().get::<MatchedPath>();
-    let route = matched.and_then(|matched| ROUTES.into_iter().find(|route| *route == matched.as_str()));
+    let routes = || ROUTES.into_iter().chain(bullet::ROUTES);
+    let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
         Err(problem) => problem.closing().into_response(),
         Ok(pass) => {

@@ -28,6 +28,7 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
+    bullet,
     config::ServerConfig,
     guard::Guard,
     http_stats::HttpStats,
@@ -98,13 +99,13 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) guard: Guard,
     pub(crate) stats: HttpStats,
+    pub(crate) bullet: bullet::State,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
 }
 
-/// What the requests of one connection share.
-#[derive(Debug)]
+/// What the requests of one connection share; it counts as open as long as any of them, or what became of it, goes on.
 pub(crate) struct Connection {
     /// Counts connections, from 0.
     pub(crate) number: u64,
@@ -112,9 +113,16 @@ pub(crate) struct Connection {
     refused: bool,
     /// Events that came over it so far.
     pub(crate) events: AtomicU64,
+    _open: OpenConnection,
 }
 
 impl Shared {
+    /// Ready once the server is so far.
+    pub(crate) async fn reached(&self, wanted: Phase) {
+        // The sender is this one's own, so there is no error.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
+    }
+
     /// Whether requests are welcome.
     pub(crate) fn is_ready(&self) -> bool {
         *self.phase.borrow() == Phase::Running
@@ -145,6 +153,7 @@ impl Server {
         let shared = Shared {
             guard: Guard::new(&config, &addresses),
             stats: HttpStats::default(),
+            bullet: bullet::State::new(&config.bullet),
             start_micros: engine.clock().now_micros(),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),
@@ -221,10 +230,10 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
                     continue;
                 }
                 let number = shared.stats.connections_taken.fetch_add(1, Ordering::Relaxed);
-                let connection = Connection { number, refused, events: AtomicU64::new(0) };
                 let open = OpenConnection { shared: Arc::clone(&shared), _alive: alive.clone() };
+                let connection = Connection { number, refused, events: AtomicU64::new(0), _open: open };
                 tracing::debug!(%peer, number, "connection");
-                tokio::spawn(serve(stream, connection, router.clone(), open));
+                tokio::spawn(serve(stream, connection, router.clone(), Arc::clone(&shared)));
             }
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
@@ -256,11 +265,11 @@ impl Drop for OpenConnection {
     }
 }
 
-async fn serve(stream: TcpStream, connection: Connection, router: Router, open: OpenConnection) {
+async fn serve(stream: TcpStream, connection: Connection, router: Router, shared: Arc<Shared>) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "socket options were not set");
     }
-    let config = &open.shared.config;
+    let config = &shared.config;
     let connection = Arc::new(connection);
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
@@ -279,9 +288,10 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, open: 
         .header_read_timeout(Duration::from_millis(config.head_read_timeout_ms.max(1)))
         .max_buf_size(config.connection_buffer_bytes.max(8 << 10))
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut serving = pin!(serving);
-    let mut phase = open.shared.phase.subscribe();
+    let mut phase = shared.phase.subscribe();
     loop {
         tokio::select! {
             ended = serving.as_mut() => {

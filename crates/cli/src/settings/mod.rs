@@ -29,6 +29,8 @@ pub(crate) use value::{parse_bytes, parse_millis};
 pub(crate) struct Settings {
     /// The listeners; its `otlp` is left out, see [`Settings::server`].
     pub(crate) server: ServerConfig,
+    /// The file that `server.bullet.schema` was read from; empty: none.
+    pub(crate) bullet_schema: String,
     /// Where metrics are pushed; nowhere if its endpoint is empty.
     pub(crate) otlp: OtlpConfig,
     /// What is logged, as `tracing` directives.
@@ -43,6 +45,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             server: ServerConfig::default(),
+            bullet_schema: String::new(),
             otlp: OtlpConfig::new(""),
             log_filter: "info".to_owned(),
             log_format: "text".to_owned(),

@@ -279,6 +279,7 @@ mod tests {
             records: Records { text: "{\"a\":\"NaN\"}\n{\"a\":2.0}\n".into(), count: 2 },
             meta: EmitMeta {
                 query: Arc::new(query),
+                number: 1,
                 finished: Some(Finished { at: 3000, reason: EndReason::EndOfInput }),
                 window: None,
                 stream: StreamMeta {

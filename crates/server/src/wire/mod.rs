@@ -201,6 +201,7 @@ mod tests {
             records: Records { text: "{\"a\":\"x\\n\"}\n{\"a\":2}\n".into(), count: 2 },
             meta: EmitMeta {
                 query: Arc::new(query),
+                number: 1,
                 finished: None,
                 window: None,
                 stream: StreamMeta {

@@ -4,6 +4,7 @@
 
 mod client;
 
+mod bullet;
 mod forms;
 mod guard;
 mod ingest;

@@ -1,0 +1,65 @@
+//! Looks at a query without letting it stand.
+
+use std::sync::Arc;
+
+use swiftwater_event::StreamName;
+use swiftwater_lang::plan::Window;
+
+use crate::{Engine, EngineError, Principal, SubmitOptions, engine::compile};
+
+/// What is known of a query that could be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryFacts {
+    /// The stream that it would look at.
+    pub stream: StreamName,
+    /// Names of its columns in order, where they are known before the events are (not for `*`).
+    pub columns: Option<Arc<[Box<str>]>>,
+    /// Whether it answers by windows.
+    pub has_window: bool,
+    /// Whether its plan is asked for rather than its answer.
+    pub is_explain: bool,
+    /// How long it would stand at most, in milliseconds; `None`: as long as it may.
+    pub duration_ms: Option<u64>,
+    /// What an asker should know before running it.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// What a query would be, or why it cannot be run.
+    pub fn check(
+        &self,
+        principal: &Principal,
+        text: &str,
+        options: &SubmitOptions,
+    ) -> Result<QueryFacts, EngineError> {
+        let statement = self.parse(text, options)?;
+        let is_explain = statement.explain;
+        let query = compile(statement)?;
+        let config = self.config();
+        let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
+        let stream = stream.ok_or(EngineError::NoDefaultStream)?;
+        let mut warnings = Vec::new();
+        if self.stream(principal, &stream).is_err() {
+            warnings.push(format!("stream `{stream}` has had no event yet"));
+        }
+        if let Some(wanted) = query.plan.duration_ms
+            && (1..wanted).contains(&config.query_duration_ms_max)
+        {
+            let most = config.query_duration_ms_max;
+            warnings.push(format!(
+                "the query would stand {most} ms rather than {wanted} (`engine.query_duration_ms_max`)"
+            ));
+        }
+        let set = |ms: u64| Some(ms).filter(|&ms| ms > 0);
+        let most = set(config.query_duration_ms_max);
+        let stated = query.plan.duration_ms.or(set(config.query_duration_ms_default));
+        Ok(QueryFacts {
+            stream,
+            columns: query.column_names().map(Into::into),
+            has_window: query.plan.window != Window::None,
+            is_explain,
+            duration_ms: [stated, most].into_iter().flatten().min(),
+            warnings,
+        })
+    }
+}

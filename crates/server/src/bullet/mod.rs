@@ -1,0 +1,176 @@
+//! Bullet's web API under `/api/bullet`, for clients that were written for it. A thin adapter: queries run by Bullet's
+//! rules in the same engine, and are listed and ended at `/v1/queries` like all others.
+//!
+//! | call | |
+//! | --- | --- |
+//! | `POST queries/http-query` | one result; the connection is held until then |
+//! | `POST queries/sse-query` | a server-sent event for each result; who goes away ends the query |
+//! | `POST queries/validate-query` | 204, or 422 with what is wrong |
+//! | `POST queries/async-query`, `GET`, `DELETE queries/async-query/{id}` | asked now, picked up later |
+//! | `queries/ws-query` | STOMP over SockJS; over a plain WebSocket at `queries/ws-query/websocket` |
+//! | `GET columns` | the declared fields, as a JSON API document |
+//!
+//! A query is BQL, or Bullet's JSON form where it begins with `{`. As in Bullet, a query that cannot be run is answered
+//! like one that was: status 200, and a result whose `meta` has `errors`. Who may ask is decided before any of this by
+//! [`crate::guard`]: where Bullet lets pages of every origin in, here an origin has to be named in
+//! `server.origins_allowed`.
+
+mod async_query;
+mod columns;
+mod conversation;
+mod http_query;
+mod outgoing;
+mod polling;
+mod sockjs;
+mod stomp;
+mod websocket;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use swiftwater_engine::{Emit, EndReason, EngineError, Principal, QueryForm, SubmitOptions, Subscription};
+use swiftwater_lang::Dialect;
+use tokio::sync::Semaphore;
+
+use crate::{
+    body::heavy,
+    config::BulletConfig,
+    queries::heaviness,
+    server::Shared,
+    wire::{BulletError, write_bullet_emit, write_bullet_errors},
+};
+
+/// What all requests to this API share.
+pub(crate) struct State {
+    /// One for each query that may stand at once.
+    places: Arc<Semaphore>,
+    sessions: polling::Sessions,
+}
+
+impl State {
+    pub(crate) fn new(config: &BulletConfig) -> State {
+        let places = config.queries_max.min(Semaphore::MAX_PERMITS);
+        State { places: Arc::new(Semaphore::new(places)), sessions: polling::Sessions::default() }
+    }
+}
+
+/// The routes, as they are named in metrics.
+pub(crate) const ROUTES: [&str; 11] = [
+    "/api/bullet/columns",
+    "/api/bullet/queries/http-query",
+    "/api/bullet/queries/sse-query",
+    "/api/bullet/queries/validate-query",
+    "/api/bullet/queries/async-query",
+    "/api/bullet/queries/async-query/{id}",
+    "/api/bullet/queries/ws-query",
+    "/api/bullet/queries/ws-query/",
+    "/api/bullet/queries/ws-query/info",
+    "/api/bullet/queries/ws-query/websocket",
+    "/api/bullet/queries/ws-query/{server}/{session}/{transport}",
+];
+
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/api/bullet/columns", get(columns::columns))
+        .route("/api/bullet/queries/http-query", post(http_query::http_query))
+        .route("/api/bullet/queries/sse-query", post(http_query::sse_query))
+        .route("/api/bullet/queries/validate-query", post(http_query::validate_query))
+        .route("/api/bullet/queries/async-query", post(async_query::submit_query))
+        .route("/api/bullet/queries/async-query/{id}", get(async_query::results).delete(async_query::end))
+        .route("/api/bullet/queries/ws-query", get(sockjs::greeting))
+        .route("/api/bullet/queries/ws-query/", get(sockjs::greeting))
+        .route("/api/bullet/queries/ws-query/info", get(sockjs::info))
+        .route("/api/bullet/queries/ws-query/websocket", get(sockjs::plain_websocket))
+        .route("/api/bullet/queries/ws-query/{server}/{session}/{transport}", any(sockjs::transport))
+}
+
+/// How Bullet's queries are submitted.
+fn options(shared: &Shared, text: &str) -> SubmitOptions {
+    let form = match text.trim_start().starts_with('{') {
+        true => QueryForm::Json,
+        false => QueryForm::Bql,
+    };
+    SubmitOptions {
+        dialect: Dialect::Bullet,
+        schema: shared.config.bullet.schema.clone(),
+        form,
+        ..SubmitOptions::default()
+    }
+}
+
+/// Lets a query stand, or says in a result why it cannot.
+fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
+    let options = SubmitOptions { detach, ..options(shared, text) };
+    heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
+        .map_err(|error| refusal(&error))
+}
+
+/// A result that says why a query was refused.
+fn refusal(error: &EngineError) -> String {
+    match error {
+        EngineError::ShuttingDown => unavailable(),
+        _ => written(&BulletError::of(error)),
+    }
+}
+
+fn unavailable() -> String {
+    error_result("Service temporarily unavailable", &["Please try again later"])
+}
+
+fn too_many_queries() -> String {
+    error_result("Too many concurrent queries in the system", &["Please try again later"])
+}
+
+fn invalid_query() -> String {
+    error_result("Failed to parse query", &["Please provide a valid query"])
+}
+
+/// A result that is an error.
+fn error_result(error: &str, resolutions: &[&str]) -> String {
+    let resolutions = resolutions.iter().map(|&text| text.to_owned()).collect();
+    written(&[BulletError { error: error.to_owned(), resolutions }])
+}
+
+fn written(errors: &[BulletError]) -> String {
+    let mut out = Vec::new();
+    write_bullet_errors(errors, &mut out);
+    text_of(out)
+}
+
+fn text_of(out: Vec<u8>) -> String {
+    String::from_utf8(out).expect("records and errors are written as UTF-8")
+}
+
+/// A result's JSON. Of a query that somebody killed it says so: its client did not ask for that.
+fn result_text(emit: &Emit) -> String {
+    if is_killed(emit) {
+        return error_result("The query was killed", &["Submit it again."]);
+    }
+    let mut out = Vec::new();
+    write_bullet_emit(emit, &mut out);
+    text_of(out)
+}
+
+fn is_killed(emit: &Emit) -> bool {
+    emit.meta.finished.as_ref().is_some_and(|finished| finished.reason == EndReason::Killed)
+}
+
+/// What made the query fail, in its last emit.
+fn failure_of(emit: &Emit) -> Option<&str> {
+    crate::wire::failure(&emit.meta)
+}
+
+/// A result as an answer. Bullet answers errors of queries with 200 too.
+fn result_response(status: StatusCode, result: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], result).into_response()
+}
+
+/// How long a message may wait to be sent.
+fn patience(shared: &Shared) -> Duration {
+    Duration::from_millis(shared.config.bullet.send_timeout_ms.max(1))
+}

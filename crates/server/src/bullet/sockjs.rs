@@ -1,0 +1,153 @@
+//! SockJS 0.3 (sockjs-protocol): the transports by which Bullet's browser client reaches `ws-query`.
+//!
+//! ```text
+//! frame   = "o" | "h" | "a" [ texts ] | "c" [ code, reason ]        open, heart-beat, messages, closed
+//! message = [ texts ] | text                                         JSON; from the client
+//! ```
+//!
+//! `websocket` carries a frame a message; `xhr` answers one and is asked again, with `xhr_send` for the other way;
+//! `xhr_streaming` and `eventsource` answer many. There are no `jsonp`, `htmlfile` and iframes: they exist for browsers
+//! that cannot ask other sites otherwise, by ways on which those sites' pages cannot be told apart.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, Path, Request, State, WebSocketUpgrade, rejection::PathRejection},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+
+use super::{polling, stomp::Version, websocket::talk};
+use crate::{
+    parameters::cut,
+    problem::Problem,
+    server::{Connection, Shared},
+};
+
+pub(super) const OPEN: &str = "o";
+pub(super) const HEART_BEAT: &str = "h";
+/// The session is over.
+pub(super) const CLOSED: &str = "c[3000,\"Go away!\"]";
+/// Somebody else receives what comes.
+pub(super) const ANOTHER_CONNECTION: &str = "c[2010,\"Another connection still open\"]";
+
+/// Ids of sessions are made up by clients; no known one makes longer ones.
+const SESSION_ID_BYTES_MAX: usize = 128;
+/// What is read at once from a WebSocket.
+const READ_BUFFER_BYTES: usize = 8 << 10;
+
+/// A frame with messages.
+pub(super) fn messages_frame<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    let texts: Vec<&str> = texts.into_iter().collect();
+    format!("a{}", serde_json::to_string(&texts).expect("texts are written to memory"))
+}
+
+/// The messages in what a client sent; none where it is not JSON of that form.
+pub(super) fn messages_of(text: &str) -> Option<Vec<String>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    match serde_json::from_str(text).ok()? {
+        Value::String(text) => Some(vec![text]),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::String(text) => Some(text),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    }
+}
+
+/// Whether the endpoint is there.
+pub(crate) async fn greeting() -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], "Welcome to SockJS!\n").into_response()
+}
+
+/// What a client asks first.
+pub(crate) async fn info() -> Response {
+    // Clients with poor chance of their own mix this into theirs.
+    let entropy = RandomState::new().hash_one(0) as u32;
+    let info = json!({"websocket": true, "cookie_needed": false, "origins": ["*:*"], "entropy": entropy});
+    ([(header::CONTENT_TYPE, "application/json; charset=UTF-8")], info.to_string()).into_response()
+}
+
+/// STOMP without SockJS.
+pub(crate) async fn plain_websocket(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    upgrade(shared, request, false).await
+}
+
+/// Everything below a session.
+pub(crate) async fn transport(
+    State(shared): State<Arc<Shared>>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Path((server, session, transport))) = path else { return nothing() };
+    let is_name = |name: &str| !name.is_empty() && !name.contains('.') && name.len() <= SESSION_ID_BYTES_MAX;
+    if !is_name(&server) || !is_name(&session) {
+        return nothing();
+    }
+    match (request.method(), transport.as_str()) {
+        (&Method::GET, "websocket") => upgrade(shared, request, true).await,
+        (&Method::POST, "xhr") => polling::xhr(shared, session).await,
+        (&Method::POST, "xhr_streaming") => polling::xhr_streaming(shared, session),
+        (&Method::GET, "eventsource") => polling::event_source(shared, session),
+        (&Method::POST, "xhr_send") => polling::xhr_send(shared, session, request).await,
+        (method, "websocket" | "xhr" | "xhr_streaming" | "eventsource" | "xhr_send") => {
+            let detail = format!("`{}` cannot be done here", cut(method.as_str()));
+            let title = "This cannot be done here";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail).into_response()
+        }
+        _ => nothing(),
+    }
+}
+
+pub(super) fn nothing() -> Response {
+    (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], Body::empty())
+        .into_response()
+}
+
+async fn upgrade(shared: Arc<Shared>, request: Request, is_framed: bool) -> Response {
+    let (mut parts, _) = request.into_parts();
+    let Some(connection) = parts.extensions.get::<Arc<Connection>>().cloned() else {
+        return Problem::internal("the connection is not known").into_response();
+    };
+    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => return rejection.into_response(),
+    };
+    // SockJS puts a frame's text into JSON, where one character may become six.
+    let factor = if is_framed { 6 } else { 1 };
+    let bytes_max = shared.config.bullet.message_bytes_max.saturating_mul(factor).saturating_add(64);
+    upgrade
+        .protocols(Version::PROTOCOLS)
+        .max_message_size(bytes_max)
+        .max_frame_size(bytes_max)
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .on_upgrade(move |socket| talk(shared, connection, socket, is_framed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_and_written() {
+        assert_eq!(messages_frame(["a\"b", "\n\0"]), "a[\"a\\\"b\",\"\\n\\u0000\"]");
+        let texts = |texts: &[&str]| Some(texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+        assert_eq!(messages_of("[\"a\",\"b\"]"), texts(&["a", "b"]));
+        assert_eq!(messages_of("\"a\""), texts(&["a"]));
+        assert_eq!(messages_of(""), texts(&[]));
+        assert_eq!(messages_of("[\"a\",1]"), None);
+        assert_eq!(messages_of("[\"a\""), None);
+        assert_eq!(messages_of("{}"), None);
+    }
+}
