@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<QueryFacts, EngineError> {
         let statement = self.parse(text, options)?;
         let is_explain = statement.explain;
-        let query = compile(statement)?;
+        let query = compile(statement, self.config())?;
         let config = self.config();
         let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
         let stream = stream.ok_or(EngineError::NoDefaultStream)?;
