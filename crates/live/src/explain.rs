@@ -56,12 +56,22 @@ pub fn explain(query: &StandingQuery) -> String {
         (Some(residual), Some(_)) => residual.display.clone(),
     };
     line("residual", residual);
+    for view in &plan.views {
+        let kind = if view.is_outer { "outer explode" } else { "explode" };
+        line("view", format!("{kind} {} as {}", view.expr, view.columns.join(", ")));
+    }
+    if let Some(views) = &query.views
+        && views.filter.is_some()
+    {
+        line("", "rows are tested by what of the filter reads the views' columns".to_owned());
+    }
     match (&query.body, &plan.body) {
         (CompiledBody::Raw { star, columns, order }, _) => {
             let star = star.iter().map(|_| "*".to_owned());
             let names: Vec<String> =
                 star.chain(columns.iter().map(|column| column.name.to_string())).collect();
-            line("operator", "raw: one record per event".to_owned());
+            let of = if plan.views.is_empty() { "event" } else { "row of the views" };
+            line("operator", format!("raw: one record per {of}"));
             line("columns", names.join(", "));
             if !order.is_empty() {
                 let how = if plan.dialect.sorts_first_n() {
@@ -91,6 +101,14 @@ pub fn explain(query: &StandingQuery) -> String {
     line("window", plan.window.to_string());
     if let Some(limit) = plan.limit {
         line("limit", limit.to_string());
+    }
+    if let Some(outer) = &query.outer {
+        let _ = writeln!(out, "over the records of each result:");
+        // These are the inner query's.
+        let is_inner = |text: &str| ["stream ", "duration ", "window "].iter().any(|own| text.starts_with(own));
+        for text in explain(outer).lines().filter(|text| !is_inner(text)) {
+            let _ = writeln!(out, "  {text}");
+        }
     }
     out
 }

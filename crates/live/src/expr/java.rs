@@ -388,6 +388,27 @@ mod tests {
     }
 
     #[test]
+    fn entries_come_in_the_order_of_a_hash_map() {
+        let order = |keys: &str| {
+            let entries: Vec<(&str, Value<'_>)> = keys.split(' ').map(|key| (key, Value::Null)).collect();
+            let names = hash_map_order(&entries).into_iter().map(|place| entries[place as usize].0);
+            names.collect::<Vec<_>>().join(" ")
+        };
+        for (text, java) in [
+            ("def abc", "abc def"),
+            ("jane bob", "bob jane"),
+            // Two of a bucket stay in the order of their coming.
+            ("q a", "q a"),
+            ("a q", "a q"),
+            ("l k j i h g f e d c b a", "a b c d e f g h i j k l"),
+            // One more than three quarters of 16 buckets makes them 32: then p and 0 share one, and q is behind a.
+            ("q p 0 l k j i h g f e d c b a", "a b c d e f g h i j k l p 0 q"),
+        ] {
+            assert_eq!(order(text), java, "{text}");
+        }
+    }
+
+    #[test]
     fn containers_print_as_java_does() {
         let inner = [("k", Value::String("v")), ("n", Value::Null)];
         let items = [Value::Double(1.0), Value::Map(&inner)];
