@@ -105,7 +105,8 @@ pub fn explain(query: &StandingQuery) -> String {
     if let Some(outer) = &query.outer {
         let _ = writeln!(out, "over the records of each result:");
         // These are the inner query's.
-        let is_inner = |text: &str| ["stream ", "duration ", "window "].iter().any(|own| text.starts_with(own));
+        let is_inner =
+            |text: &str| ["stream ", "duration ", "window "].iter().any(|own| text.starts_with(own));
         for text in explain(outer).lines().filter(|text| !is_inner(text)) {
             let _ = writeln!(out, "  {text}");
         }

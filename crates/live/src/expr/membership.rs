@@ -123,6 +123,7 @@ pub(super) fn between(value: &Value<'_>, low: &Value<'_>, high: &Value<'_>, dial
     if [value, low, high].iter().any(|operand| matches!(operand, Value::Error)) {
         return Truth::Error;
     }
+    let has_null_bound = matches!(low, Value::Null) || matches!(high, Value::Null);
     let is_within = |bound: &Value<'_>, comparison: Comparison| match (bound, dialect) {
         (Value::Null, _) => Truth::Null,
         (_, Dialect::Native) => match compare(value, bound, dialect) {
@@ -134,7 +135,9 @@ pub(super) fn between(value: &Value<'_>, low: &Value<'_>, high: &Value<'_>, dial
                 Truth::of(holds(comparison, compare::compare_text(value, bound, dialect)))
             }
             _ => match (compare::as_double(value), compare::as_double(bound)) {
-                // Java's own operators here: NaN is within nothing.
+                // Java's own operators here: NaN is within nothing, but outside nothing either, which is what is asked
+                // where the other bound is null.
+                (Some(value), Some(bound)) if value.is_nan() || bound.is_nan() => Truth::of(has_null_bound),
                 (Some(value), Some(bound)) if comparison == Comparison::Ge => Truth::of(value >= bound),
                 (Some(value), Some(bound)) => Truth::of(value <= bound),
                 _ => Truth::Error,
