@@ -145,6 +145,24 @@ fn distinct_combinations_are_typed_or_text() {
 }
 
 #[test]
+fn empty_text_is_no_key_and_no_value_of_its_own_in_bullet() {
+    let events = [json!({"x": "", "y": ""}), json!({"x": "", "y": "a"}), json!({"x": "a"})];
+    let of_one: &[_] = &[(CountDistinct, &["x"][..], None)];
+    check(&Asked { dialect: Bullet, aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 1}]));
+    check(&Asked { aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 2}]));
+    let count: &[_] = &[(Count, &[][..], None)];
+    let grouped = |dialect, keys| Asked { dialect, keys, aggregates: count, ..NOTHING };
+    check(&grouped(Bullet, &["x"]), &events, json!([{"#0": "a", "#1": 1}]));
+    check(&grouped(Native, &["x"]), &events, json!([{"#0": "", "#1": 2}, {"#0": "a", "#1": 1}]));
+    let both = [
+        json!({"#0": "", "#1": "", "#2": 1}),
+        json!({"#0": "", "#1": "a", "#2": 1}),
+        json!({"#0": "a", "#1": "null", "#2": 1}),
+    ];
+    check(&grouped(Bullet, &["x", "y"]), &events, Json::from(both.to_vec()));
+}
+
+#[test]
 fn filters_choose_what_an_aggregate_takes_in() {
     let events: Vec<Json> =
         (0..10).map(|n| json!({"n": n, "t": if n == 3 { json!("x") } else { json!(n) }})).collect();

@@ -288,8 +288,14 @@ fn keep_if(
         Value::List(_) | Value::Map(_) => return false,
         other => other,
     };
+    let is_nan = |value: &Value<'_>| matches!(value, Value::Double(x) if x.is_nan());
     let replace = match kept {
         OwnedValue::Plain(Value::Null) => true,
+        // In Java no number is less or greater than NaN: there NaN stays only where it came first, here where it is all
+        // there is, so that no order matters.
+        OwnedValue::Plain(old) if dialect.aggregates_are_double() && (is_nan(old) || is_nan(&value)) => {
+            !is_nan(&value)
+        }
         OwnedValue::Plain(old) => better(tie_broken(&value, old)),
         OwnedValue::String(old) => better(tie_broken(&value, &Value::String(old))),
         OwnedValue::List(_) | OwnedValue::Map(_) => false,
@@ -322,11 +328,15 @@ mod tests {
     use super::*;
 
     fn least_of(values: [Value<'_>; 2]) -> String {
-        let mut cells = Cells::new(AggregateFunction::Min, &SketchSizes::default());
+        best_of(AggregateFunction::Min, Dialect::Native, values)
+    }
+
+    fn best_of(function: AggregateFunction, dialect: Dialect, values: [Value<'_>; 2]) -> String {
+        let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
-        cells.update(&[0, 0], &[values.to_vec()], Dialect::Native);
+        cells.update(&[0, 0], &[values.to_vec()], dialect);
         let (arena, mut out) = (Bump::new(), Vec::new());
-        cells.evaluate(Dialect::Native, &arena, &mut out);
+        cells.evaluate(dialect, &arena, &mut out);
         format!("{:?}", out[0])
     }
 
@@ -334,5 +344,17 @@ mod tests {
     fn least_of_two_zeros_does_not_depend_on_their_order() {
         let (zero, negative) = (Value::Double(0.0), Value::Double(-0.0));
         assert_eq!(least_of([zero, negative]), least_of([negative, zero]));
+    }
+
+    #[test]
+    fn nan_is_passed_over_in_bullet_where_there_is_a_number() {
+        let (nan, one) = (Value::Double(f64::NAN), Value::Double(1.0));
+        for function in [AggregateFunction::Min, AggregateFunction::Max] {
+            for values in [[nan, one], [one, nan]] {
+                assert_eq!(best_of(function, Dialect::Bullet, values), "Double(1.0)");
+            }
+            assert_eq!(best_of(function, Dialect::Bullet, [nan, nan]), "Double(NaN)");
+        }
+        assert_eq!(best_of(AggregateFunction::Max, Dialect::Native, [nan, one]), "Double(NaN)");
     }
 }

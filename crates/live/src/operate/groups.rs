@@ -155,7 +155,8 @@ impl Groups {
         mistyped
     }
 
-    /// False where a value has no text: its row is of no group.
+    /// False where a value has no text, or where all of the key has none (Bullet's sketches take in no empty text): its
+    /// row is of no group.
     fn encode_text_key(
         &self,
         keys: &[Vec<Value<'_>>],
@@ -173,7 +174,7 @@ impl Groups {
             }
             widths.push((key.len() - before) as u32);
         }
-        true
+        keys.is_empty() || !key.is_empty()
     }
 
     /// Takes in all groups of another partial of the same query.

@@ -63,7 +63,9 @@ pub(crate) fn update_distinct(
             continue;
         }
         bytes.clear();
-        if encode_combination(arguments, row, dialect, false, &mut bytes) {
+        let is_value = encode_combination(arguments, row, dialect, false, &mut bytes);
+        // Bullet's sketch takes in no empty text.
+        if is_value && !(bytes.is_empty() && dialect.keys_are_text()) {
             let cell = &mut cells[group as usize];
             let before = cell.bytes() as isize;
             cell.update(&bytes);
