@@ -3,7 +3,7 @@
 use swiftwater_event::Type;
 
 use crate::{
-    plan::{AggregateFunction, Comparison, Literal, Quantifier},
+    plan::{AggregateFunction, Comparison, Literal, Quantifier, TableFunction},
     source::Span,
 };
 
@@ -11,10 +11,17 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) explain: bool,
+    pub(crate) query: Query,
+}
+
+/// A query, or the inner one of two.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Query {
     pub(crate) distinct: Option<Span>,
     pub(crate) items: Vec<Item>,
-    pub(crate) stream: Stream,
+    pub(crate) source: Source,
     pub(crate) sample: Option<f64>,
+    pub(crate) views: Vec<View>,
     pub(crate) filter: Option<Node>,
     pub(crate) group_by: Option<GroupBy>,
     pub(crate) having: Option<Having>,
@@ -28,13 +35,46 @@ pub(crate) struct Statement {
 pub(crate) enum Item {
     Star(Span),
     Expr { node: Node, alias: Option<Name> },
+    /// `[OUTER] EXPLODE(…) AS …`.
+    Explode(View),
+}
+
+/// What a query is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Source {
+    Stream(Stream),
+    /// `(SELECT …)`.
+    Query(Box<Query>),
+}
+
+impl Default for Source {
+    fn default() -> Source {
+        Source::Stream(Stream::default())
+    }
 }
 
 /// `STREAM(…)`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Stream {
     pub(crate) name: Option<swiftwater_event::StreamName>,
-    pub(crate) duration_ms: Option<u64>,
+    pub(crate) duration: Option<Duration>,
+}
+
+/// How long a query stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Duration {
+    Max,
+    Ms(u64),
+}
+
+/// `[OUTER] EXPLODE(argument) AS x`, or `AS (k, v)`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct View {
+    pub(crate) span: Span,
+    pub(crate) is_outer: bool,
+    pub(crate) argument: Node,
+    /// One or two.
+    pub(crate) columns: Vec<Name>,
 }
 
 /// `GROUP BY …`.
@@ -58,11 +98,51 @@ pub(crate) struct Order {
     pub(crate) descending: bool,
 }
 
-/// `WINDOWING …`, its numbers not yet checked against the query's kind.
+/// `WINDOWING …`, its numbers not yet checked against each other and the query's kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Windowing {
     pub(crate) span: Span,
-    pub(crate) window: crate::plan::Window,
+    pub(crate) shape: WindowShape,
+}
+
+/// The kinds of windows, as they are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WindowShape {
+    Tumbling(Extent),
+    Every(Extent, Include),
+    Session(Extent),
+}
+
+/// What a window that is emitted every so often holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Include {
+    All,
+    First(Extent),
+    Last(Extent),
+}
+
+/// `n, unit`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) span: Span,
+    pub(crate) size: u64,
+    pub(crate) unit: Unit,
+}
+
+/// What windows are counted in.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Unit {
+    Time,
+    Record,
+    /// `EVENT(time[, lateness])`; `None` where it stands alone, for the same as before.
+    Event(Option<Box<EventTime>>),
+}
+
+/// The time of an event, as a window goes by it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EventTime {
+    pub(crate) time: Node,
+    pub(crate) lateness_ms: u64,
 }
 
 /// A name, with or without quotes.
@@ -127,10 +207,16 @@ pub(crate) enum NodeKind {
         arms: Vec<(Node, Node)>,
         otherwise: Option<Box<Node>>,
     },
-    /// `argument` is `None` for COUNT(*).
+    /// No arguments: COUNT(*).
     Aggregate {
         function: AggregateFunction,
-        argument: Option<Box<Node>>,
+        arguments: Vec<Node>,
+        filter: Option<Box<Node>>,
+    },
+    /// An aggregate whose result is rows; points are as they are written.
+    Table {
+        function: TableFunction,
+        arguments: Vec<Node>,
     },
 }
 
@@ -139,6 +225,8 @@ pub(crate) enum NodeKind {
 pub(crate) enum Unary {
     Not,
     Minus,
+    /// SIZEOF without parentheses.
+    SizeOf,
 }
 
 /// Operators between two operands.
@@ -267,13 +355,22 @@ impl Node {
                 }
                 otherwise.iter().for_each(|node| visit(node));
             }
-            NodeKind::Aggregate { argument, .. } => argument.iter().for_each(|node| visit(node)),
+            NodeKind::Aggregate { arguments, filter, .. } => {
+                arguments.iter().for_each(&mut *visit);
+                filter.iter().for_each(|node| visit(node));
+            }
+            NodeKind::Table { arguments, .. } => arguments.iter().for_each(visit),
         }
+    }
+
+    /// Whether this is an aggregate of one value or of rows.
+    pub(crate) fn is_aggregate(&self) -> bool {
+        matches!(self.kind, NodeKind::Aggregate { .. } | NodeKind::Table { .. })
     }
 
     /// The first aggregate in this tree, in the order of the text.
     pub(crate) fn aggregate(&self) -> Option<&Node> {
-        if matches!(self.kind, NodeKind::Aggregate { .. }) {
+        if self.is_aggregate() {
             return Some(self);
         }
         let mut found = None;
@@ -283,5 +380,31 @@ impl Node {
             }
         });
         found
+    }
+}
+
+impl Query {
+    /// The nodes of the select list.
+    pub(crate) fn item_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Expr { node, .. } => Some(node),
+            Item::Star(_) | Item::Explode(_) => None,
+        })
+    }
+
+    /// `*` of the select list.
+    pub(crate) fn star(&self) -> Option<Span> {
+        self.items.iter().find_map(|item| match item {
+            Item::Star(span) => Some(*span),
+            _ => None,
+        })
+    }
+
+    /// The EXPLODEs of the select list.
+    pub(crate) fn explodes(&self) -> impl Iterator<Item = &View> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Explode(view) => Some(view),
+            _ => None,
+        })
     }
 }

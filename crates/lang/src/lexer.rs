@@ -7,11 +7,13 @@
 //! string  = "'" (any | "''")* "'"
 //! number  = digits ["L"]                            INTEGER; LONG with L, or where it fits no INTEGER
 //!         | (digits "." digits? | digits) [("e"|"E") ["+"|"-"] digits] ["f"]      DOUBLE; FLOAT with f
+//! parameter = "$" digits                            from $1 on
 //! ```
 
 use crate::{
     Dialect,
     keyword::Keyword,
+    plan::Literal,
     source::{Fault, Span},
 };
 
@@ -37,6 +39,8 @@ pub(crate) enum TokenKind {
     Double(f64),
     /// The same, ending in `f`.
     Float(f32),
+    /// `$1`, as what it stands for.
+    Parameter(Literal),
     /// An operator or a mark.
     Symbol(Symbol),
     /// The end of the text; always the last token, and only there.
@@ -65,20 +69,42 @@ impl Symbol {
     }
 }
 
-/// Cuts the text into tokens, the last of them [`TokenKind::End`]. Linear in the text.
-pub(crate) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<Token>, Vec<Fault>> {
-    let mut lexer = Lexer { text, dialect, at: 0, tokens: Vec::new(), faults: Vec::new() };
+/// Tokens, the last of them [`TokenKind::End`], and what could not be made into any.
+pub(crate) struct Tokens {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Cuts the text into tokens. In Bullet's dialect it stops at the first fault, as if the text ended there: what Bullet
+/// says of a text is the first thing wrong in it. Linear in the text.
+pub(crate) fn tokenize(text: &str, dialect: Dialect, parameters: &[Literal]) -> Tokens {
+    let used = vec![false; parameters.len()];
+    let mut lexer = Lexer { text, dialect, parameters, used, at: 0, tokens: Vec::new(), faults: Vec::new() };
+    let mut end = Span::new(text.len(), text.len());
     while lexer.at < text.len() {
+        let at = lexer.at;
         lexer.next();
+        if dialect == Dialect::Bullet && !lexer.faults.is_empty() {
+            end = Span::new(at, at);
+            break;
+        }
     }
-    let end = Span::new(text.len(), text.len());
     lexer.tokens.push(Token { kind: TokenKind::End, span: end });
-    if lexer.faults.is_empty() { Ok(lexer.tokens) } else { Err(lexer.faults) }
+    if lexer.faults.is_empty() {
+        let unused = lexer.used.iter().position(|used| !used);
+        lexer.faults.extend(unused.map(|place| {
+            Fault::whole(format!("parameter ${} is given, but the query does not use it", place + 1))
+        }));
+    }
+    Tokens { tokens: lexer.tokens, faults: lexer.faults }
 }
 
 struct Lexer<'a> {
     text: &'a str,
     dialect: Dialect,
+    parameters: &'a [Literal],
+    /// Which of them the text names.
+    used: Vec<bool>,
     at: usize,
     tokens: Vec<Token>,
     faults: Vec<Fault>,
@@ -128,8 +154,30 @@ impl Lexer<'_> {
             self.number();
         } else if c == '\'' || c == '"' {
             self.quoted(c);
+        } else if c == '$' && self.byte(1).is_ascii_digit() {
+            self.parameter();
         } else {
             self.symbol(c);
+        }
+    }
+
+    fn parameter(&mut self) {
+        let bytes = 1 + self.rest()[1..].find(|c| !is_name_part(c)).unwrap_or(self.rest().len() - 1);
+        let name = short(&self.rest()[..bytes]);
+        let count = self.parameters.len();
+        let given = match count {
+            0 => "no parameter is given".to_owned(),
+            1 => "one is given, $1".to_owned(),
+            _ => format!("{count} are given, $1 to ${count}"),
+        };
+        match self.rest()[1..bytes].parse::<usize>() {
+            Ok(0) => self.fault(bytes, "there is no parameter $0", Some("Parameters are counted from $1.")),
+            Ok(number) if number <= count => {
+                self.used[number - 1] = true;
+                self.push(TokenKind::Parameter(self.parameters[number - 1].clone()), bytes);
+            }
+            Ok(_) => self.fault(bytes, format!("there is no parameter {name}: {given}"), None),
+            Err(_) => self.fault(bytes, format!("`{name}` is no parameter: they are $1, $2, …"), None),
         }
     }
 
@@ -203,12 +251,16 @@ impl Lexer<'_> {
             return self.fault(total, "a number cannot begin with a point", Some("Write a `0` before it."));
         }
         let text = &self.rest()[..length];
+        // As Java has it, a number with a point is infinite in Bullet where it is too large; a whole one is a fault of
+        // another kind, which the parser finds.
+        let bullet = self.dialect == Dialect::Bullet;
         let kind = if whole {
-            text.parse().map(|value| TokenKind::Whole { value, long: has_suffix }).ok()
+            let value = text.parse().ok().or(bullet.then_some(u128::MAX));
+            value.map(|value| TokenKind::Whole { value, long: has_suffix })
         } else if has_suffix {
-            text.parse().ok().filter(|value: &f32| value.is_finite()).map(TokenKind::Float)
+            text.parse().ok().filter(|value: &f32| bullet || value.is_finite()).map(TokenKind::Float)
         } else {
-            text.parse().ok().filter(|value: &f64| value.is_finite()).map(TokenKind::Double)
+            text.parse().ok().filter(|value: &f64| bullet || value.is_finite()).map(TokenKind::Double)
         };
         match kind {
             Some(kind) => self.push(kind, total),
@@ -258,7 +310,8 @@ impl Lexer<'_> {
                 Some("Text goes into straight single quotes, names into straight double quotes.")
             }
             '{' | '}' => Some("Lists are written `[1, 2]`; there are no literal maps."),
-            '?' | '$' | '@' => Some("A name that holds this character goes into double quotes."),
+            '?' | '$' => Some("Parameters are written $1, $2, …; a name that holds this goes into double quotes."),
+            '@' => Some("A name that holds this character goes into double quotes."),
             _ => None,
         };
         let width = c.len_utf8() + usize::from(matches!(c, '&' | '|') && self.byte(1) == c as u8);
@@ -293,8 +346,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let shown = match tokenize(text, Dialect::Native) {
-            Ok(tokens) => {
+        let Tokens { tokens, faults } = tokenize(text, Dialect::Native, &[Literal::Integer(-5)]);
+        // A parameter that is not used is no concern of these.
+        let faults: Vec<_> = faults.into_iter().filter(|fault| fault.span.is_some()).collect();
+        let shown = match faults.is_empty() {
+            true => {
                 let show = |token: &Token| match &token.kind {
                     TokenKind::Word(Some(keyword)) => keyword.text().to_owned(),
                     TokenKind::Word(None) => {
@@ -305,12 +361,13 @@ mod tests {
                     TokenKind::Whole { value, long } => format!("{value}{}", if *long { "L" } else { "" }),
                     TokenKind::Double(value) => format!("{value:?}"),
                     TokenKind::Float(value) => format!("{value:?}f"),
+                    TokenKind::Parameter(literal) => format!("${literal}"),
                     TokenKind::Symbol(symbol) => symbol.text().to_owned(),
                     TokenKind::End => ".".to_owned(),
                 };
                 tokens.iter().map(show).collect::<Vec<_>>().join(" ")
             }
-            Err(faults) => faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "),
+            false => faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "),
         };
         assert_eq!(shown, expected, "{text}");
     }
@@ -324,6 +381,7 @@ mod tests {
         check("a==b a<>b a!=b <= >= < > ||", "a = b a != b a != b <= >= < > || .");
         check("a -- b\n - /* c\n */ d", "a - d .");
         check("'名前'", "'名前' .");
+        check("$1+$01", "$-5 + $-5 .");
     }
 
     #[test]
@@ -338,6 +396,8 @@ mod tests {
         );
         check("9999999999999999999999999999999999999999999", "this number is too large");
         check("a && b", "`&` means nothing here");
+        check("$0", "there is no parameter $0");
+        check("$2 $x $1x", "there is no parameter $2: one is given, $1; `$` means nothing here; `$1x` is no parameter: they are $1, $2, …");
         check("a | b", "`|` means nothing here");
     }
 }

@@ -31,6 +31,7 @@ mod numbers;
 mod parser;
 mod planner;
 mod print;
+mod query_text;
 mod source;
 
 use swiftwater_event::Millis;
@@ -46,8 +47,13 @@ use source::{Fault, locate};
 pub struct ParseOptions<'a> {
     /// Whose rules hold.
     pub dialect: Dialect,
-    /// Declared types of the stream's fields, where it has any.
+    /// Declared types of the stream's fields, where it has any: what the query is checked against.
     pub schema: Option<&'a Schema>,
+    /// What the events hold, where that is known: values are wanted as these types, and a field that is not among them
+    /// as whatever it is. Nothing is checked against them. Without them, values are wanted as the schema says.
+    pub types: Option<&'a Schema>,
+    /// What `$1`, `$2`, … stand for. The text must use each of them.
+    pub parameters: &'a [plan::Literal],
     /// The time that NOW stands for.
     pub now: Millis,
     /// The longest text taken, in bytes.
@@ -60,7 +66,14 @@ impl ParseOptions<'_> {
 
     /// No schema, and texts of up to [`ParseOptions::TEXT_BYTES_MAX`].
     pub fn new(dialect: Dialect, now: Millis) -> Self {
-        ParseOptions { dialect, schema: None, now, text_bytes_max: ParseOptions::TEXT_BYTES_MAX }
+        ParseOptions {
+            dialect,
+            schema: None,
+            types: None,
+            parameters: &[],
+            now,
+            text_bytes_max: ParseOptions::TEXT_BYTES_MAX,
+        }
     }
 }
 
@@ -70,7 +83,7 @@ impl ParseOptions<'_> {
 /// Errors come all at once for each phase: spelling, then grammar, then the query's structure, then names and types.
 pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
     check_length(text, options)?;
-    parser::parse(text, options.dialect)
+    parser::parse(text, options.dialect, options.parameters)
         .and_then(|ast| planner::plan(text, &ast, options))
         .map_err(|faults| locate(text, faults))
 }

@@ -1,27 +1,46 @@
 //! The text of an expression in its normal form, which names its column. Names follow Bullet in every dialect:
 //! single spaces round operators, function names in capitals, quotes inside strings not doubled, type hints left out,
 //! and no parentheses round the whole or round AND, OR and XOR. So a name is a name: it need not parse.
+//!
+//! As part of a whole query's text ([`crate::query_text`]), the same, with quotes kept and doubled.
 
 use std::fmt::{self, Display, Write};
 
 use crate::{
-    ast::{Binary, Node, NodeKind, Unary},
+    ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
     numbers,
-    plan::{AggregateFunction, Comparison, Literal, Quantifier},
+    plan::{AggregateFunction, Comparison, Literal, Points, Quantifier, TableFunction},
 };
 
 /// The name of the column that holds this expression, if it has no alias. `now` is put in for NOW in Bullet's dialect.
 pub(crate) fn column_name(node: &Node, now: Option<i64>) -> String {
     let mut text = String::new();
-    let name = Named { node: node.bare(), now };
+    let name = Named { node: node.bare(), now, quotes: false };
     // Writing to a string does not fail.
     let _ = write!(text, "{name}");
     text
 }
 
-struct Named<'a> {
-    node: &'a Node,
-    now: Option<i64>,
+/// The name of a list in parentheses, as IN has it.
+pub(crate) fn list_name(list: &[Node], now: Option<i64>) -> String {
+    let names: Vec<String> = list.iter().map(|node| column_name(node, now)).collect();
+    format!("({})", names.join(", "))
+}
+
+/// An expression in its normal form.
+pub(crate) struct Named<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) now: Option<i64>,
+    /// Names that were written in quotes are so again, and quotes inside texts are doubled.
+    pub(crate) quotes: bool,
+}
+
+/// A name, in quotes if it was written so and `quotes` are kept.
+pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &Name, quotes: bool) -> fmt::Result {
+    match name.quoted && quotes {
+        true => write!(f, "\"{}\"", name.text.replace('"', "\"\"")),
+        false => f.write_str(&name.text),
+    }
 }
 
 pub(crate) fn comparison_text(comparison: Comparison) -> &'static str {
@@ -73,15 +92,21 @@ fn binary_text(binary: Binary) -> String {
 
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |node| Named { node, now: self.now };
+        let of = |node| self.with(node);
         match &self.node.kind {
+            NodeKind::Literal(Literal::String(text)) if self.quotes => {
+                write!(f, "'{}'", text.replace('\'', "''"))
+            }
             NodeKind::Literal(literal) => write_literal(f, literal),
             NodeKind::Now => match self.now {
                 Some(now) => write!(f, "{now}L"),
                 None => f.write_str("NOW"),
             },
-            NodeKind::Name(name) => f.write_str(&name.text),
-            NodeKind::Member(base, name) => write!(f, "{}.{}", of(base), name.text),
+            NodeKind::Name(name) => write_name(f, name, self.quotes),
+            NodeKind::Member(base, name) => {
+                write!(f, "{}.", of(base))?;
+                write_name(f, name, self.quotes)
+            }
             NodeKind::Index(base, index) => write!(f, "{}[{}]", of(base), of(index.bare())),
             NodeKind::Hint(base, _) => of(base).fmt(f),
             NodeKind::Parens(inner) => match inner.bare().kind {
@@ -95,7 +120,12 @@ impl fmt::Display for Named<'_> {
                 | NodeKind::Unary(..) => write!(f, "({})", of(inner.bare())),
                 _ => of(inner.bare()).fmt(f),
             },
+            // NOT before a parenthesis is written as a function.
+            NodeKind::Unary(Unary::Not, operand) if matches!(operand.kind, NodeKind::Parens(_)) => {
+                write!(f, "NOT({})", of(operand.bare()))
+            }
             NodeKind::Unary(Unary::Not, operand) => write!(f, "NOT {}", of(operand)),
+            NodeKind::Unary(Unary::SizeOf, operand) => write!(f, "{} {}", Builtin::SizeOf.text(), of(operand)),
             NodeKind::Unary(Unary::Minus, operand) => write!(f, "-{}", of(operand)),
             NodeKind::Binary(operator, left, right) => {
                 write!(f, "{} {} {}", of(left), binary_text(*operator), of(right))
@@ -139,21 +169,69 @@ impl fmt::Display for Named<'_> {
                 }
                 f.write_str(" END")
             }
-            NodeKind::Aggregate { function, argument } => match argument {
-                Some(argument) => write!(f, "{}({})", aggregate_text(*function), of(argument.bare())),
-                None => write!(f, "{}(*)", aggregate_text(*function)),
-            },
+            NodeKind::Aggregate { function, arguments, filter } => {
+                write!(f, "{}(", aggregate_text(*function))?;
+                match function {
+                    AggregateFunction::CountDistinct => f.write_str("DISTINCT ")?,
+                    AggregateFunction::Count if arguments.is_empty() => f.write_str("*")?,
+                    _ => {}
+                }
+                self.arguments(f, arguments)?;
+                if let AggregateFunction::Percentile { millionths } = function {
+                    write!(f, ", {}", f64::from(*millionths) / 1e6)?;
+                }
+                f.write_str(")")?;
+                match filter {
+                    Some(filter) => write!(f, " FILTER (WHERE {})", of(filter.bare())),
+                    None => Ok(()),
+                }
+            }
+            NodeKind::Table { function, arguments } => self.table(f, function, arguments),
         }
     }
 }
 
 impl Named<'_> {
+    fn with<'n>(&self, node: &'n Node) -> Named<'n> {
+        Named { node, now: self.now, quotes: self.quotes }
+    }
+
+    fn table(&self, f: &mut fmt::Formatter<'_>, function: &TableFunction, arguments: &[Node]) -> fmt::Result {
+        let (name, points) = match function {
+            TableFunction::Quantile(points) => ("QUANTILE", points),
+            TableFunction::Frequency(points) => ("FREQ", points),
+            TableFunction::CumulativeFrequency(points) => ("CUMFREQ", points),
+            TableFunction::Top { count, threshold } => {
+                write!(f, "TOP({count}, ")?;
+                if let Some(threshold) = threshold {
+                    write!(f, "{threshold}, ")?;
+                }
+                self.arguments(f, arguments)?;
+                return f.write_str(")");
+            }
+        };
+        write!(f, "{name}(")?;
+        self.arguments(f, arguments)?;
+        match points {
+            Points::Linear(count) => write!(f, ", LINEAR, {count})"),
+            Points::Region { start, end, increment } => {
+                let [start, end, increment] = [start, end, increment].map(|point| numbers::double(*point));
+                write!(f, ", REGION, {start}, {end}, {increment})")
+            }
+            Points::Manual(points) => {
+                f.write_str(", MANUAL")?;
+                points.iter().try_for_each(|point| write!(f, ", {}", numbers::double(*point)))?;
+                f.write_str(")")
+            }
+        }
+    }
+
     fn list(&self, f: &mut fmt::Formatter<'_>, nodes: &[Node], between: &str) -> fmt::Result {
         for (at, node) in nodes.iter().enumerate() {
             if at > 0 {
                 f.write_str(between)?;
             }
-            Named { node, now: self.now }.fmt(f)?;
+            self.with(node).fmt(f)?;
         }
         Ok(())
     }
@@ -164,7 +242,7 @@ impl Named<'_> {
             if at > 0 {
                 f.write_str(", ")?;
             }
-            Named { node: node.bare(), now: self.now }.fmt(f)?;
+            self.with(node.bare()).fmt(f)?;
         }
         Ok(())
     }

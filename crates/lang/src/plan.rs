@@ -23,6 +23,8 @@ pub struct Statement {
 pub struct Query {
     /// The text it came from, as received.
     pub text: Arc<str>,
+    /// The text as it is shown: in Bullet's dialect its normal form, with the outer query where there is one.
+    pub printed: Arc<str>,
     /// Whose rules hold.
     pub dialect: Dialect,
     /// The stream; `None`: the server's default stream.

@@ -88,6 +88,7 @@ impl Reader<'_> {
         let duration_ms = root.get("duration").and_then(|duration| self.positive(duration, "a duration"));
         Some(Query {
             text: Arc::from(text),
+            printed: Arc::from(text),
             dialect: self.options.dialect,
             stream: None,
             duration_ms,

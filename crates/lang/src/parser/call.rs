@@ -2,13 +2,12 @@
 
 use swiftwater_event::Type;
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, aggregate::AGGREGATES};
 use crate::{
     Dialect,
     ast::{Builtin, Node, NodeKind},
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, TokenKind, short},
-    plan::AggregateFunction,
     source::{Fault, Span},
 };
 
@@ -32,14 +31,6 @@ pub(super) const BUILTINS: [(Keyword, Builtin); 16] = [
     (Keyword::Between, Builtin::Between),
 ];
 
-const AGGREGATES: [(Keyword, AggregateFunction); 5] = [
-    (Keyword::Count, AggregateFunction::Count),
-    (Keyword::Sum, AggregateFunction::Sum),
-    (Keyword::Avg, AggregateFunction::Avg),
-    (Keyword::Min, AggregateFunction::Min),
-    (Keyword::Max, AggregateFunction::Max),
-];
-
 impl Parser<'_> {
     pub(super) fn is_call(&self) -> bool {
         if self.symbol_at(1) != Some(Symbol::LeftParen) {
@@ -61,11 +52,6 @@ impl Parser<'_> {
     pub(super) fn call(&mut self, start: Span) -> Parsed<Node> {
         let word = self.word(start).to_owned();
         let keyword = self.keyword_at(0);
-        if let Some(Keyword::CumFreq | Keyword::Explode | Keyword::Freq | Keyword::Quantile | Keyword::Top) =
-            keyword
-        {
-            return Err(Fault::not_yet(start, &word.to_uppercase()));
-        }
         self.advance();
         self.advance();
         if keyword == Some(Keyword::Cast) {
@@ -88,6 +74,15 @@ impl Parser<'_> {
         if let Some((_, function)) = AGGREGATES.iter().find(|(name, _)| Some(*name) == keyword) {
             return self.aggregate(*function, start);
         }
+        if let Some(keyword @ (Keyword::CumFreq | Keyword::Freq | Keyword::Quantile)) = keyword {
+            return self.distribution(keyword, start);
+        }
+        if keyword == Some(Keyword::Top) {
+            return self.top(start);
+        }
+        if let Some(node) = self.approximate(&word, start)? {
+            return Ok(node);
+        }
         let native = self.dialect == Dialect::Native;
         let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
         let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
@@ -99,49 +94,22 @@ impl Parser<'_> {
                 None => fault,
             });
         };
-        let args = if self.take_symbol(Symbol::RightParen) {
+        let (fewest, most) = builtin.arity();
+        let args = if !native && fewest == most && !matches!(builtin, Builtin::If | Builtin::Between) {
+            // Bullet's grammar has so many; the others are counted by the planner.
+            let mut args = vec![self.expression()?];
+            while args.len() < fewest {
+                self.expect_symbol(Symbol::Comma)?;
+                args.push(self.expression()?);
+            }
+            self.expect_symbol(Symbol::RightParen)?;
+            args
+        } else if self.take_symbol(Symbol::RightParen) {
             Vec::new()
         } else {
             self.operands(Symbol::RightParen)?
         };
-        let span = start.to(self.last_span());
-        let (fewest, most) = builtin.arity();
-        if args.len() < fewest || args.len() > most {
-            let takes = match (fewest, most) {
-                (1, 1) => "1 argument".to_owned(),
-                (1, usize::MAX) => "at least 1 argument".to_owned(),
-                (fewest, most) if fewest == most => format!("{fewest} arguments"),
-                (fewest, most) => format!("{fewest} to {most} arguments"),
-            };
-            let message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
-            // Not fatal: the arguments may have faults of their own, and other clauses too.
-            self.faults.push(Fault::at(span, message));
-        }
-        self.node(NodeKind::Call(*builtin, args), span)
-    }
-
-    fn aggregate(&mut self, function: AggregateFunction, start: Span) -> Parsed<Node> {
-        if self.is_keyword(Keyword::Distinct) {
-            let what = format!("{}(DISTINCT …)", self.word(start).to_uppercase());
-            return Err(Fault::not_yet(start.to(self.span()), &what));
-        }
-        let argument = if function == AggregateFunction::Count && self.take_symbol(Symbol::Star) {
-            None
-        } else if function == AggregateFunction::Count && self.dialect == Dialect::Bullet {
-            return Err(self.expected("`*` or DISTINCT"));
-        } else if self.is_symbol(Symbol::RightParen) {
-            let what =
-                if function == AggregateFunction::Count { "`*` or an expression" } else { "an expression" };
-            return Err(self.expected(what));
-        } else {
-            Some(Box::new(self.expression()?))
-        };
-        self.expect_symbol(Symbol::RightParen)?;
-        if self.is_keyword(Keyword::Filter) && self.symbol_at(1) == Some(Symbol::LeftParen) {
-            return Err(Fault::not_yet(self.span(), "FILTER (WHERE …) behind an aggregate")
-                .hint("Aggregate over `CASE WHEN condition THEN value END` instead."));
-        }
-        self.node(NodeKind::Aggregate { function, argument }, start.to(self.last_span()))
+        self.node(NodeKind::Call(*builtin, args), start.to(self.last_span()))
     }
 
     pub(super) fn case(&mut self, start: Span) -> Parsed<Node> {

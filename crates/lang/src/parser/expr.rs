@@ -7,7 +7,7 @@
 use super::{DEPTH_MAX, Parsed, Parser, call::BUILTINS};
 use crate::{
     Dialect,
-    ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
+    ast::{Binary, Name, Node, NodeKind, Unary},
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     plan::{Comparison, Literal, Quantifier},
@@ -281,7 +281,7 @@ impl Parser<'_> {
                 self.advance();
                 let operand = self.expression_at(level::UNARY)?;
                 let end = operand.span;
-                self.node(NodeKind::Call(Builtin::SizeOf, vec![operand]), start.to(end))
+                self.node(NodeKind::Unary(Unary::SizeOf, Box::new(operand)), start.to(end))
             }
             _ => {
                 let primary = self.primary()?;
@@ -319,6 +319,10 @@ impl Parser<'_> {
                         Literal::Integer(if negative { -magnitude } else { magnitude })
                     }
                     (_, Ok(value)) => Literal::Long(value),
+                    _ if self.dialect == Dialect::Bullet => {
+                        self.number_too_large("a number fits no LONG".to_owned());
+                        Literal::Long(0)
+                    }
                     _ => {
                         return Err(Fault::at(span, "this number fits no LONG")
                             .hint("Write it with a point for a DOUBLE."));
@@ -342,6 +346,7 @@ impl Parser<'_> {
         match self.kind().clone() {
             TokenKind::Whole { .. } | TokenKind::Double(_) | TokenKind::Float(_) => self.number(false, start),
             TokenKind::String(text) => self.literal(Literal::String(text)),
+            TokenKind::Parameter(literal) => self.literal(literal),
             TokenKind::Symbol(Symbol::LeftParen) => {
                 self.advance();
                 if self.is_keyword(Keyword::Select) {
@@ -354,7 +359,7 @@ impl Parser<'_> {
             TokenKind::Symbol(Symbol::LeftBracket) => {
                 self.advance();
                 if self.take_symbol(Symbol::RightBracket) {
-                    return Err(Fault::at(start.to(self.last_span()), "a list cannot be empty"));
+                    return self.node(NodeKind::List(Vec::new()), start.to(self.last_span()));
                 }
                 let elements = self.operands(Symbol::RightBracket)?;
                 self.node(NodeKind::List(elements), start.to(self.last_span()))
@@ -370,10 +375,9 @@ impl Parser<'_> {
                 self.node(NodeKind::Now, start)
             }
             TokenKind::Word(Some(Keyword::Case)) if self.dialect == Dialect::Native => self.case(start),
-            TokenKind::Word(Some(Keyword::Explode | Keyword::Outer))
-                if self.dialect == Dialect::Bullet || self.keyword_at(1) == Some(Keyword::Explode) =>
-            {
-                Err(Fault::not_yet(start, "EXPLODE"))
+            TokenKind::Word(Some(Keyword::Explode | Keyword::Outer)) if self.at_explode() => {
+                Err(Fault::at(start, "EXPLODE gives rows, and cannot be part of an expression")
+                    .hint("Write `LATERAL VIEW EXPLODE(…) AS x`, and use x."))
             }
             TokenKind::Quoted(_) | TokenKind::Word(_) => {
                 let name = self.name("an expression")?;
@@ -398,6 +402,12 @@ impl Parser<'_> {
         let start = base.span;
         let mut steps = 0;
         loop {
+            if self.dialect == Dialect::Bullet
+                && steps == 2
+                && (self.is_symbol(Symbol::Dot) || self.is_symbol(Symbol::LeftBracket))
+            {
+                return Err(Fault::at(self.span(), "a path has at most three parts in Bullet's dialect"));
+            }
             let kind = if self.take_symbol(Symbol::Dot) {
                 let name = self.member_name()?;
                 NodeKind::Member(Box::new(base), name)
@@ -410,9 +420,6 @@ impl Parser<'_> {
             };
             steps += 1;
             let span = start.to(self.last_span());
-            if self.dialect == Dialect::Bullet && steps > 2 {
-                return Err(Fault::at(span, "a path has at most three parts in Bullet's dialect"));
-            }
             base = self.node(kind, span)?;
         }
         if (is_field || steps > 0) && self.take_symbol(Symbol::Colon) {

@@ -2,28 +2,31 @@
 //! types in [`types`], windows in [`window`].
 //!
 //! Recursive descent. A fault in one clause is noted and parsing goes on with the next clause, so faults of several
-//! clauses are reported together.
+//! clauses are reported together; in Bullet's dialect, which says only the first thing that is wrong, only that.
 //!
 //! ```text
-//! [EXPLAIN] SELECT [DISTINCT] item, … FROM STREAM(…) [SAMPLE p] [WHERE e] [GROUP BY e, …] [HAVING e]
-//!           [ORDER BY e [ASC|DESC], …] [WINDOWING w] [LIMIT n] [;]
-//! item = * | expression [[AS] name]
+//! [EXPLAIN] SELECT [DISTINCT] item, … FROM source [SAMPLE p] [LATERAL VIEW explode]… [WHERE e] [GROUP BY e, …]
+//!           [HAVING e] [ORDER BY e [ASC|DESC], …] [WINDOWING w] [LIMIT n] [;]
+//! source  = STREAM(…) | (SELECT … FROM STREAM(…) …)      (over a query: no SAMPLE, no WINDOWING)
+//! item    = * | expression [[AS] name] | explode
+//! explode = [OUTER] EXPLODE(expression) AS name | [OUTER] EXPLODE(expression) AS (name, name)
 //! ```
 
+mod aggregate;
 mod call;
 mod expr;
+mod stream;
 mod types;
 mod window;
 
 pub(crate) use expr::level;
 
-use swiftwater_event::StreamName;
-
 use crate::{
     Dialect,
-    ast::{GroupBy, Having, Item, Name, Order, Statement, Stream, Windowing},
+    ast::{GroupBy, Having, Item, Name, Order, Query, Source, Statement, View, Windowing},
     keyword::{Keyword, did_you_mean},
-    lexer::{Symbol, Token, TokenKind, short, tokenize},
+    lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize},
+    plan::Literal,
     source::{Fault, Span},
 };
 
@@ -36,28 +39,57 @@ pub(crate) const ITEMS_MAX: usize = 4096;
 
 type Parsed<T> = Result<T, Fault>;
 
+/// The most lateral views of a query.
+const VIEWS_MAX: usize = 32;
+
 /// Parses one statement.
-pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Statement, Vec<Fault>> {
-    let tokens = tokenize(text, dialect)?;
-    if tokens.len() == 1 {
+pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Result<Statement, Vec<Fault>> {
+    let Tokens { tokens, faults: misspelt } = tokenize(text, dialect, parameters);
+    let bullet = dialect == Dialect::Bullet;
+    if tokens.len() == 1 && misspelt.is_empty() {
         return Err(vec![
             Fault::whole("the query is empty").hint("A query begins like `SELECT * FROM STREAM()`."),
         ]);
     }
-    let mut parser = Parser { text, dialect, tokens, at: 0, clause_start: 0, nesting: 0, faults: Vec::new() };
-    match parser.statement() {
-        Ok(statement) if parser.faults.is_empty() => Ok(statement),
-        Ok(_) => Err(parser.faults),
+    if !bullet && !misspelt.is_empty() {
+        return Err(misspelt);
+    }
+    let mut parser = Parser {
+        text,
+        dialect,
+        tokens,
+        at: 0,
+        clause_start: 0,
+        nesting: 0,
+        faults: Vec::new(),
+        too_large: None,
+    };
+    let parsed = parser.statement();
+    let mut faults = parser.faults;
+    let statement = match parsed {
+        Ok(statement) => Some(statement),
         Err(fault) => {
-            parser.faults.push(fault);
-            Err(parser.faults)
+            faults.push(fault);
+            None
         }
+    };
+    if bullet {
+        // What cannot be a token ends the text for the parser: its own fault there is only that the text ends.
+        let misspelt_at = misspelt.first().and_then(|fault| fault.span);
+        faults.retain(|fault| misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start)));
+        let first = faults.into_iter().min_by_key(|fault| fault.span.map_or(0, |span| span.start));
+        faults = first.or(misspelt.into_iter().next()).or(parser.too_large).into_iter().collect();
+    }
+    match statement {
+        Some(statement) if faults.is_empty() => Ok(statement),
+        _ => Err(faults),
     }
 }
 
 /// Clauses after FROM, in the order they must stand in.
-const CLAUSES: [Keyword; 7] = [
+const CLAUSES: [Keyword; 8] = [
     Keyword::Sample,
+    Keyword::Lateral,
     Keyword::Where,
     Keyword::Group,
     Keyword::Having,
@@ -76,6 +108,8 @@ struct Parser<'a> {
     /// Calls of `expression` within each other, at most `DEPTH_MAX`.
     nesting: usize,
     faults: Vec<Fault>,
+    /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
+    too_large: Option<Fault>,
 }
 
 impl Parser<'_> {
@@ -221,14 +255,27 @@ impl Parser<'_> {
     // ---- the statement
 
     fn statement(&mut self) -> Parsed<Statement> {
-        let explain = self.take_keyword(Keyword::Explain);
+        let explain = self.dialect == Dialect::Native && self.take_keyword(Keyword::Explain);
+        let query = self.query(0)?;
+        self.take_symbol(Symbol::Semicolon);
+        if *self.kind() != TokenKind::End {
+            let fault = self.expected("the end of the query");
+            return Err(if self.faults.is_empty() { self.suggesting(fault, &CLAUSES) } else { fault });
+        }
+        Ok(Statement { explain, query })
+    }
+
+    /// A query; `outer` queries are around it.
+    fn query(&mut self, outer: usize) -> Parsed<Query> {
         self.expect_keyword(Keyword::Select)?;
-        let distinct = self.is_keyword(Keyword::Distinct).then(|| self.span());
-        if distinct.is_some() {
+        self.clause_start = self.at;
+        let mut query = Query::default();
+        query.distinct = self.is_keyword(Keyword::Distinct).then(|| self.span());
+        if query.distinct.is_some() {
             self.advance();
         }
         let items = self.items();
-        let items = self.recover(items).unwrap_or_default();
+        query.items = self.recover(items).unwrap_or_default();
         if !self.is_keyword(Keyword::From) && !self.faults.is_empty() {
             return Err(self.faults.remove(self.faults.len() - 1));
         }
@@ -236,33 +283,28 @@ impl Parser<'_> {
             let fault = if self.is_keyword(Keyword::As) {
                 self.expected("FROM")
             } else {
-                self.expected(if items.is_empty() { "FROM" } else { "`,` or FROM" })
+                self.expected(if query.items.is_empty() { "FROM" } else { "`,` or FROM" })
             };
             return Err(self.suggesting(fault, &[Keyword::From]));
         }
         self.advance();
-        let stream = self.stream();
-        let stream = self.recover(stream).unwrap_or_default();
-        let mut statement = Statement {
-            explain,
-            distinct,
-            items,
-            stream,
-            sample: None,
-            filter: None,
-            group_by: None,
-            having: None,
-            order_by: Vec::new(),
-            window: None,
-            limit: None,
+        self.clause_start = self.at;
+        query.source = if self.is_symbol(Symbol::LeftParen) && self.keyword_at(1) == Some(Keyword::Select) {
+            if outer > 0 {
+                return Err(Fault::at(self.span(), "a query over a query over a query is one too many")
+                    .hint("One query may stand within another, over STREAM(…)."));
+            }
+            self.advance();
+            let inner = self.query(outer + 1)?;
+            self.expect_symbol(Symbol::RightParen)?;
+            self.clause_start = self.at;
+            Source::Query(Box::new(inner))
+        } else {
+            let stream = self.stream();
+            Source::Stream(self.recover(stream).unwrap_or_default())
         };
-        self.clauses(&mut statement);
-        self.take_symbol(Symbol::Semicolon);
-        if *self.kind() != TokenKind::End {
-            let fault = self.expected("the end of the query");
-            return Err(if self.faults.is_empty() { self.suggesting(fault, &CLAUSES) } else { fault });
-        }
-        Ok(statement)
+        self.clauses(&mut query);
+        Ok(query)
     }
 
     fn items(&mut self) -> Parsed<Vec<Item>> {
@@ -274,6 +316,9 @@ impl Parser<'_> {
             }
             if parser.is_keyword(Keyword::From) {
                 return Err(parser.expected("what to select").hint("Write `*` for the whole event."));
+            }
+            if parser.at_explode() {
+                return parser.explode().map(Item::Explode);
             }
             let node = parser.expression()?;
             let alias = parser.alias()?;
@@ -293,6 +338,36 @@ impl Parser<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether EXPLODE is called here, with or without OUTER.
+    fn at_explode(&self) -> bool {
+        let outer = usize::from(self.is_keyword(Keyword::Outer));
+        self.keyword_at(outer) == Some(Keyword::Explode) && self.symbol_at(outer + 1) == Some(Symbol::LeftParen)
+    }
+
+    /// `[OUTER] EXPLODE(expression) AS name`, or `AS (name, name)`.
+    fn explode(&mut self) -> Parsed<View> {
+        let start = self.span();
+        let is_outer = self.take_keyword(Keyword::Outer);
+        self.expect_keyword(Keyword::Explode)?;
+        self.expect_symbol(Symbol::LeftParen)?;
+        let argument = self.expression()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        if !self.take_keyword(Keyword::As) {
+            let hint = "Write `EXPLODE(list) AS x`, or `EXPLODE(map) AS (k, v)`.";
+            return Err(self.expected_word(&[Keyword::As]).hint(hint));
+        }
+        let mut columns = Vec::new();
+        if self.take_symbol(Symbol::LeftParen) {
+            columns.push(self.name("a name for the map's keys")?);
+            self.expect_symbol(Symbol::Comma)?;
+            columns.push(self.name("a name for the map's values")?);
+            self.expect_symbol(Symbol::RightParen)?;
+        } else {
+            columns.push(self.name("a name, or two in parentheses")?);
+        }
+        Ok(View { span: start.to(self.last_span()), is_outer, argument, columns })
     }
 
     /// A name, quoted or not; reserved words must be quoted.
@@ -339,33 +414,34 @@ impl Parser<'_> {
             Some(Keyword::Limit) => !next_is_name || self.symbol_at(1) == Some(Symbol::Minus),
             Some(Keyword::Windowing) => !next_is_name,
             Some(Keyword::Sample) => self.dialect == Dialect::Native && !next_is_name,
+            Some(Keyword::Lateral) => self.keyword_at(1) == Some(Keyword::View),
             Some(keyword) => CLAUSES.contains(&keyword),
             None => false,
         }
     }
 
-    fn clauses(&mut self, statement: &mut Statement) {
+    fn clauses(&mut self, query: &mut Query) {
         let mut seen: Vec<Keyword> = Vec::new();
+        let over_query = matches!(query.source, Source::Query(_));
         loop {
             let start = self.span();
-            if self.is_keyword(Keyword::Lateral) {
-                let fault = Fault::not_yet(start, "LATERAL VIEW");
-                self.advance();
-                self.recover::<()>(Err(fault));
-                continue;
-            }
             let Some(keyword) = self.keyword_at(0).filter(|keyword| CLAUSES.contains(keyword)) else {
                 return;
             };
             if keyword == Keyword::Sample && self.dialect == Dialect::Bullet {
                 return;
             }
+            if over_query && matches!(keyword, Keyword::Sample | Keyword::Windowing) {
+                let message = format!("{} belongs to the inner query", keyword.text());
+                let hint = "An outer query is run over each result of the inner one.";
+                self.faults.push(Fault::at(start, message).hint(hint));
+            }
             if let Some(fault) = self.misplaced(keyword, &seen) {
                 self.faults.push(fault);
             }
             seen.push(keyword);
             self.advance();
-            let parsed = self.clause(keyword, start, statement);
+            let parsed = self.clause(keyword, start, query);
             self.recover(parsed);
         }
     }
@@ -373,7 +449,7 @@ impl Parser<'_> {
     /// Whether a clause stands twice, or behind one that it must stand before.
     fn misplaced(&self, keyword: Keyword, seen: &[Keyword]) -> Option<Fault> {
         let place = |keyword: &Keyword| CLAUSES.iter().position(|clause| clause == keyword);
-        if seen.contains(&keyword) {
+        if seen.contains(&keyword) && keyword != Keyword::Lateral {
             return Some(Fault::at(
                 self.span(),
                 format!("{} stands here a second time", clause_name(keyword)),
@@ -387,10 +463,21 @@ impl Parser<'_> {
         Some(Fault::at(self.span(), message))
     }
 
-    fn clause(&mut self, keyword: Keyword, start: Span, statement: &mut Statement) -> Parsed<()> {
+    fn clause(&mut self, keyword: Keyword, start: Span, query: &mut Query) -> Parsed<()> {
         match keyword {
-            Keyword::Sample => statement.sample = Some(self.sample()?),
-            Keyword::Where => statement.filter = Some(self.expression()?),
+            Keyword::Sample => query.sample = Some(self.sample()?),
+            Keyword::Lateral => {
+                self.expect_keyword(Keyword::View)?;
+                if !self.at_explode() {
+                    return Err(self.expected_word(&[Keyword::Explode]));
+                }
+                let view = self.explode()?;
+                if query.views.len() == VIEWS_MAX {
+                    return Err(Fault::at(view.span, format!("a query has at most {VIEWS_MAX} lateral views")));
+                }
+                query.views.push(view);
+            }
+            Keyword::Where => query.filter = Some(self.expression()?),
             Keyword::Group => {
                 self.expect_keyword(Keyword::By)?;
                 let keys = self.list(|parser| {
@@ -403,12 +490,12 @@ impl Parser<'_> {
                     }
                     parser.expression()
                 })?;
-                statement.group_by = Some(GroupBy { span: start, keys });
+                query.group_by = Some(GroupBy { span: start, keys });
             }
-            Keyword::Having => statement.having = Some(Having { span: start, node: self.expression()? }),
+            Keyword::Having => query.having = Some(Having { span: start, node: self.expression()? }),
             Keyword::Order => {
                 self.expect_keyword(Keyword::By)?;
-                statement.order_by = self.list(|parser| {
+                query.order_by = self.list(|parser| {
                     let node = parser.expression()?;
                     let descending = parser.take_keyword(Keyword::Desc);
                     if !descending {
@@ -418,20 +505,19 @@ impl Parser<'_> {
                 })?;
             }
             Keyword::Windowing => {
-                let window = self.windowing()?;
-                statement.window = Some(Windowing { span: start.to(self.last_span()), window });
+                let shape = self.windowing()?;
+                query.window = Some(Windowing { span: start.to(self.last_span()), shape });
             }
-            _ => statement.limit = Some(self.limit()?),
+            _ => query.limit = Some(self.limit()?),
         }
         Ok(())
     }
 
     fn limit(&mut self) -> Parsed<u64> {
-        let n = self.positive_number("LIMIT")?;
-        if self.dialect == Dialect::Bullet && n > i32::MAX as u64 {
-            return Err(Fault::at(self.last_span(), format!("LIMIT can be at most {}", i32::MAX)));
+        match self.dialect {
+            Dialect::Native => self.positive_number("LIMIT"),
+            Dialect::Bullet => self.bullet_number(i32::MAX as u64, "LIMIT"),
         }
-        Ok(n)
     }
 
     fn sample(&mut self) -> Parsed<f64> {
@@ -439,6 +525,8 @@ impl Parser<'_> {
         let share = match *self.kind() {
             TokenKind::Double(value) => value,
             TokenKind::Whole { value, long: false } => value as f64,
+            TokenKind::Parameter(Literal::Double(value)) => value,
+            TokenKind::Parameter(Literal::Integer(value)) => f64::from(value),
             _ => {
                 return Err(self
                     .expected("a share of the events")
@@ -452,65 +540,6 @@ impl Parser<'_> {
         }
         let message = "the share of SAMPLE must be above 0 and at most 1, or 100%";
         Err(Fault::at(span.to(self.last_span()), message))
-    }
-
-    // ---- the stream
-
-    fn stream(&mut self) -> Parsed<Stream> {
-        if self.is_symbol(Symbol::LeftParen) && self.keyword_at(1) == Some(Keyword::Select) {
-            return Err(Fault::not_yet(self.span(), "a query over a query"));
-        }
-        let start = self.span();
-        if !(self.is_keyword(Keyword::Stream) && self.symbol_at(1) == Some(Symbol::LeftParen)) {
-            let fault = self.expected("STREAM(…)");
-            return Err(match self.kind() {
-                TokenKind::Word(_) | TokenKind::Quoted(_) if self.dialect == Dialect::Native => {
-                    fault.hint(format!("A stream is named like this: `STREAM({})`.", self.word(start)))
-                }
-                _ => fault.hint("Write `FROM STREAM()`."),
-            });
-        }
-        self.advance();
-        self.advance();
-        let mut stream = Stream::default();
-        if self.take_symbol(Symbol::RightParen) {
-            return Ok(stream);
-        }
-        let is_word = matches!(self.kind(), TokenKind::Word(_));
-        let duration_first = self.is_keyword(Keyword::Max)
-            || (self.is_keyword(Keyword::Interval) && self.symbol_at(1).is_none())
-            || !(is_word || matches!(self.kind(), TokenKind::Quoted(_) | TokenKind::String(_)));
-        if !duration_first {
-            stream.name = Some(self.stream_name()?);
-            if self.take_symbol(Symbol::RightParen) {
-                return Ok(stream);
-            }
-            if !self.is_symbol(Symbol::Comma) {
-                let fault = self.expected("`,` or `)`");
-                return Err(fault.hint("A stream's name with `-` or `.` in it goes into double quotes."));
-            }
-            self.advance();
-        }
-        if !self.take_keyword(Keyword::Max) {
-            stream.duration_ms = Some(self.duration("how long the query stands")?);
-        }
-        self.expect_symbol(Symbol::Comma)?;
-        if self.is_keyword(Keyword::Record) {
-            return Err(Fault::at(self.span(), "a query's duration is a time, not a number of records")
-                .hint("Write `TIME`; use LIMIT or WINDOWING to count records."));
-        }
-        self.expect_keyword(Keyword::Time)?;
-        self.expect_symbol(Symbol::RightParen)?;
-        Ok(stream)
-    }
-
-    fn stream_name(&mut self) -> Parsed<StreamName> {
-        let name = self.name("a stream's name, a duration in milliseconds, or MAX")?;
-        if self.dialect == Dialect::Bullet {
-            return Err(Fault::at(name.span, "a stream cannot be named in Bullet's dialect")
-                .hint("Write `STREAM()` for the server's default stream."));
-        }
-        StreamName::new(&name.text).map_err(|error| Fault::at(name.span, error.to_string()))
     }
 }
 

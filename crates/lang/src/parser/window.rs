@@ -1,112 +1,131 @@
 //! `WINDOWING …`, durations and counts.
 //!
 //! ```text
-//! w    = TUMBLING(n, unit) | EVERY(n, unit, FIRST, n, unit) | EVERY(n, TIME, ALL)
-//! unit = TIME | RECORD
-//! n    = digits | INTERVAL 'digits name' | INTERVAL digits name        (intervals: native)
+//! w    = TUMBLING(n, unit) | EVERY(n, unit, FIRST|LAST, n, unit) | EVERY(n, unit, ALL) | SESSION(n, unit)
+//! unit = TIME | RECORD | EVENT(time[, lateness])
+//! n    = digits | INTERVAL 'digits name' | INTERVAL digits name
 //! ```
+//!
+//! LAST, SESSION, EVENT and intervals are native. In the second unit of EVERY, a bare EVENT is the first one's.
 
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
+    ast::{EventTime, Extent, Include, Unit, WindowShape},
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, TokenKind, short},
-    plan::{Take, Window, WindowClock},
+    plan::Literal,
     source::{Fault, Span},
 };
 
-/// A size as it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    Time(u64),
-    Records(u64),
-}
-
-fn tumbling(size: Extent) -> Window {
-    match size {
-        Extent::Time(every_ms) => Window::tumbling_ms(every_ms),
-        Extent::Records(every) => Window::tumbling_records(every),
-    }
-}
-
 impl Parser<'_> {
-    pub(super) fn windowing(&mut self) -> Parsed<Window> {
-        let span = self.span();
-        if self.is_keyword(Keyword::Session) && self.symbol_at(1) == Some(Symbol::LeftParen) {
-            return Err(Fault::not_yet(span, "SESSION"));
+    pub(super) fn windowing(&mut self) -> Parsed<WindowShape> {
+        let native = self.dialect == Dialect::Native;
+        if native && self.take_keyword(Keyword::Session) {
+            self.expect_symbol(Symbol::LeftParen)?;
+            let gap = self.extent(false)?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok(WindowShape::Session(gap));
         }
         if self.take_keyword(Keyword::Tumbling) {
             self.expect_symbol(Symbol::LeftParen)?;
-            let size = self.extent()?;
+            let size = self.extent(false)?;
             self.expect_symbol(Symbol::RightParen)?;
-            return Ok(tumbling(size));
+            return Ok(WindowShape::Tumbling(size));
         }
         if !self.take_keyword(Keyword::Every) {
-            return Err(self.expected_word(&[Keyword::Tumbling, Keyword::Every]));
+            return Err(match native {
+                true => self.expected_word(&[Keyword::Tumbling, Keyword::Every, Keyword::Session]),
+                false => self.expected_word(&[Keyword::Tumbling, Keyword::Every]),
+            });
         }
         self.expect_symbol(Symbol::LeftParen)?;
-        let emit_start = self.span();
-        let emit = self.extent()?;
-        let emit_span = emit_start.to(self.last_span());
+        let emit = self.extent(false)?;
         self.expect_symbol(Symbol::Comma)?;
-        let window = match self.keyword_at(0) {
+        let include = match self.keyword_at(0) {
             Some(Keyword::All) => {
                 self.advance();
-                match emit {
-                    Extent::Time(every_ms) => {
-                        Window::Time { every_ms, take: Take::All, clock: WindowClock::Arrival }
-                    }
-                    Extent::Records(_) => {
-                        return Err(Fault::at(emit_span, "a window over ALL cannot be counted in records")
-                            .hint("Write `EVERY(n, TIME, ALL)`, with n in milliseconds."));
-                    }
-                }
+                Include::All
             }
             Some(Keyword::First) => {
                 self.advance();
                 self.expect_symbol(Symbol::Comma)?;
-                let include_start = self.span();
-                let include = self.extent()?;
-                if include != emit {
-                    let span = include_start.to(self.last_span());
-                    return Err(Fault::at(span, "a window must hold exactly what comes between two emits")
-                        .hint("Write the same number and unit before and after FIRST."));
-                }
-                tumbling(emit)
+                Include::First(self.extent(true)?)
             }
-            Some(Keyword::Last) if self.dialect == Dialect::Native => {
-                return Err(Fault::not_yet(self.span(), "LAST"));
+            Some(Keyword::Last) if native => {
+                self.advance();
+                self.expect_symbol(Symbol::Comma)?;
+                Include::Last(self.extent(true)?)
             }
+            _ if native => return Err(self.expected_word(&[Keyword::First, Keyword::Last, Keyword::All])),
             _ => return Err(self.expected_word(&[Keyword::All, Keyword::First])),
         };
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(window)
+        Ok(WindowShape::Every(emit, include))
     }
 
-    /// `n, unit`.
-    fn extent(&mut self) -> Parsed<Extent> {
-        let span = self.span();
+    /// `n, unit`; `second`: what the window holds, after how often it is emitted.
+    fn extent(&mut self, second: bool) -> Parsed<Extent> {
+        let start = self.span();
         let is_interval = self.is_keyword(Keyword::Interval);
-        let size = self.duration("a window's size")?;
-        let size_span = span.to(self.last_span());
+        let size = match self.dialect {
+            Dialect::Native => self.duration("a window's size")?,
+            Dialect::Bullet => self.bullet_number(i32::MAX as u64, "a window's size")?,
+        };
+        let size_span = start.to(self.last_span());
         self.expect_symbol(Symbol::Comma)?;
-        match self.keyword_at(0) {
+        let unit = match self.keyword_at(0) {
             Some(Keyword::Time) => {
                 self.advance();
-                Ok(Extent::Time(size))
+                Unit::Time
             }
             Some(Keyword::Record) if is_interval => {
-                Err(Fault::at(size_span, "a number of records cannot be an INTERVAL"))
+                return Err(Fault::at(size_span, "a number of records cannot be an INTERVAL"));
             }
             Some(Keyword::Record) => {
                 self.advance();
-                Ok(Extent::Records(size))
+                Unit::Record
             }
-            Some(Keyword::Event) if self.dialect == Dialect::Native => {
-                Err(Fault::not_yet(self.span(), "a window by EVENT time"))
+            Some(Keyword::Event) if self.dialect == Dialect::Native => Unit::Event(self.event_time(second)?),
+            _ if self.dialect == Dialect::Native => {
+                return Err(self.expected_word(&[Keyword::Time, Keyword::Record, Keyword::Event]));
             }
-            _ => Err(self.expected_word(&[Keyword::Time, Keyword::Record])),
+            _ => return Err(self.expected_word(&[Keyword::Time, Keyword::Record])),
+        };
+        Ok(Extent { span: start.to(self.last_span()), size, unit })
+    }
+
+    /// `EVENT(time[, lateness])`; `may_be_bare`: or only EVENT.
+    fn event_time(&mut self, may_be_bare: bool) -> Parsed<Option<Box<EventTime>>> {
+        let span = self.span();
+        self.advance();
+        if !self.is_symbol(Symbol::LeftParen) {
+            if may_be_bare {
+                return Ok(None);
+            }
+            return Err(Fault::at(span, "EVENT needs the path of an event's time")
+                .hint("Write `EVENT(ts)`, or `EVENT(ts, INTERVAL '5 seconds')` to wait for late events."));
         }
+        self.advance();
+        let time = self.expression()?;
+        let lateness_ms = match self.take_symbol(Symbol::Comma) {
+            true if self.is_zero() => {
+                self.advance();
+                0
+            }
+            true => self.duration("the lateness")?,
+            false => 0,
+        };
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(Some(Box::new(EventTime { time, lateness_ms })))
+    }
+
+    fn is_zero(&self) -> bool {
+        matches!(
+            self.kind(),
+            TokenKind::Whole { value: 0, long: false }
+                | TokenKind::Parameter(Literal::Integer(0) | Literal::Long(0))
+        )
     }
 
     /// A number above 0 (milliseconds, where it is a time), or an INTERVAL.
@@ -118,15 +137,25 @@ impl Parser<'_> {
         self.positive_number(what)
     }
 
+    /// The whole number here; `None` where there is none. A minus before it is looked at by the caller.
+    fn whole_number(&self) -> Option<i128> {
+        match self.kind() {
+            TokenKind::Whole { value, long: false } => Some(i128::try_from(*value).unwrap_or(i128::MAX)),
+            TokenKind::Parameter(Literal::Integer(value)) => Some(i128::from(*value)),
+            TokenKind::Parameter(Literal::Long(value)) => Some(i128::from(*value)),
+            _ => None,
+        }
+    }
+
     pub(super) fn positive_number(&mut self, what: &str) -> Parsed<u64> {
         let span = self.span();
         let negative = self.take_symbol(Symbol::Minus);
-        let TokenKind::Whole { value, long: false } = *self.kind() else {
+        let Some(value) = self.whole_number() else {
             return Err(self.expected("a whole number"));
         };
         let span = span.to(self.span());
         self.advance();
-        if negative || value == 0 {
+        if negative || value <= 0 {
             return Err(Fault::at(span, format!("{what} must be above 0")));
         }
         // All numbers of a plan fit a signed 64-bit integer, so sums of times and counts are easy to check.
@@ -135,19 +164,46 @@ impl Parser<'_> {
             .map_err(|_| Fault::at(span, format!("{what} can be at most {}", i64::MAX)))
     }
 
+    /// A whole number as Bullet takes it: 0 is for the planner to refuse, and one that is too large is a fault of the
+    /// query as a whole.
+    pub(super) fn bullet_number(&mut self, max: u64, what: &str) -> Parsed<u64> {
+        let Some(value) = self.whole_number() else {
+            return Err(self.expected("a whole number"));
+        };
+        let span = self.span();
+        self.advance();
+        match u64::try_from(value) {
+            Ok(value) if value <= max => Ok(value),
+            Ok(_) => {
+                self.number_too_large(format!("{what} can be at most {max}"));
+                Ok(1)
+            }
+            Err(_) if value < 0 => Err(Fault::at(span, format!("{what} cannot be negative"))),
+            Err(_) => {
+                self.number_too_large(format!("{what} can be at most {max}"));
+                Ok(1)
+            }
+        }
+    }
+
+    /// Notes, in Bullet's dialect, that a number is too large.
+    pub(super) fn number_too_large(&mut self, message: String) {
+        self.too_large.get_or_insert(Fault::whole(message));
+    }
+
     /// After INTERVAL: `'10 seconds'` or `10 SECONDS`; in milliseconds.
     fn interval(&mut self) -> Parsed<u64> {
         let span = self.span();
         let hint = "Write `INTERVAL '10 seconds'` or `INTERVAL 10 SECONDS`.";
         let (number, unit, span) = match self.kind() {
-            TokenKind::String(text) => {
+            TokenKind::String(text) | TokenKind::Parameter(Literal::String(text)) => {
                 let text = text.trim();
                 let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let number = text[..digits].parse::<u64>().ok();
                 (number, text[digits..].trim().to_owned(), span)
             }
-            TokenKind::Whole { value, long: false } => {
-                let number = u64::try_from(*value).ok();
+            TokenKind::Whole { .. } | TokenKind::Parameter(Literal::Integer(_) | Literal::Long(_)) => {
+                let number = self.whole_number().and_then(|value| u64::try_from(value).ok());
                 self.advance();
                 let TokenKind::Word(_) = self.kind() else {
                     return Err(self.expected("a unit of time").hint(hint));

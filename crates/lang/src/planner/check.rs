@@ -68,6 +68,22 @@ impl Ty {
         *self == Ty::Null || self.may(is_primitive)
     }
 
+    /// What a list of this type holds; `None`: it is none.
+    pub(super) fn element_of_list(&self) -> Option<Ty> {
+        match self {
+            Ty::Unknown | Ty::Known(Type::List(_)) => Some(self.inner()),
+            _ => None,
+        }
+    }
+
+    /// What the values of a map of this type are; `None`: it is none.
+    pub(super) fn value_of_map(&self) -> Option<Ty> {
+        match self {
+            Ty::Unknown | Ty::Known(Type::Map(_)) => Some(self.inner()),
+            _ => None,
+        }
+    }
+
     fn may_be_numeric(&self) -> bool {
         self.may(is_numeric)
     }
@@ -159,7 +175,9 @@ impl Broken {
 pub(super) fn result(function: &Function, args: &[Ty]) -> (Ty, Vec<String>) {
     let mut broken = Broken(Vec::new());
     let ty = check(function, args, &mut broken);
-    (ty, broken.0)
+    // Where one operand is unknown, Bullet looks at none.
+    let is_known = !args.contains(&Ty::Unknown);
+    (ty, if is_known { broken.0 } else { Vec::new() })
 }
 
 fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {

@@ -1,20 +1,21 @@
 //! Syntax to plan, one expression at a time: names become paths or slots, operators become calls, types are worked
 //! out along the way.
 
-use swiftwater_event::{Path, Step, Type};
+use swiftwater_event::Type;
 
 use super::{
-    ColumnValue, Planner,
+    Planner,
     check::{self, Ty},
+    columns::ColumnValue,
 };
 use crate::{
     Dialect,
-    ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
-    keyword::did_you_mean,
+    ast::{Binary, Builtin, Node, NodeKind, Unary},
     lexer::short,
+    names::list_name,
     parser::DEPTH_MAX,
     plan::{Aggregate, AggregateFunction, Comparison, Expr, Function, Literal, Quantifier},
-    source::Fault,
+    source::{Fault, Span},
 };
 
 /// What names mean where an expression stands.
@@ -26,13 +27,13 @@ pub(super) enum Scope {
     RawOrder,
     /// A select item over groups: keys, else other columns.
     GroupItem,
-    /// HAVING and ORDER BY over groups: output columns, else keys.
-    GroupResult,
+    /// HAVING and ORDER BY over groups: output columns, else keys. (HAVING in Bullet: as an item.)
+    GroupOrder,
 }
 
 impl Scope {
-    fn is_group(self) -> bool {
-        matches!(self, Scope::GroupItem | Scope::GroupResult)
+    pub(super) fn is_group(self) -> bool {
+        matches!(self, Scope::GroupItem | Scope::GroupOrder)
     }
 }
 
@@ -41,6 +42,26 @@ impl Scope {
 pub(super) struct Typed {
     pub(super) expr: Expr,
     pub(super) ty: Ty,
+}
+
+/// What a fault is about: an expression, or the list behind IN.
+#[derive(Clone, Copy)]
+enum Place<'n> {
+    Node(&'n Node),
+    List(&'n [Node]),
+}
+
+impl Place<'_> {
+    fn span(self) -> Span {
+        match self {
+            Place::Node(node) => node.span,
+            Place::List(list) => match list {
+                [first, .., last] => first.span.to(last.span),
+                [only] => only.span,
+                [] => Span::new(0, 0),
+            },
+        }
+    }
 }
 
 /// The most parts of expressions that are copied to where a column's name, or the operand of CASE, stands for them.
@@ -58,11 +79,12 @@ impl Planner<'_> {
         match &node.kind {
             NodeKind::Parens(inner) => self.lower(inner, scope),
             NodeKind::Literal(literal) => Some(self.literal(literal.clone())),
-            NodeKind::Now => Some(self.literal(Literal::Long(self.options.now))),
+            NodeKind::Now => Some(self.literal(Literal::Long(self.now))),
             NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..) | NodeKind::Hint(..) => {
                 self.path(node, None, scope)
             }
             NodeKind::Unary(Unary::Not, operand) => self.call(node, Function::Not, [&**operand], scope),
+            NodeKind::Unary(Unary::SizeOf, operand) => self.call(node, Function::SizeOf, [&**operand], scope),
             NodeKind::Unary(Unary::Minus, operand) => {
                 // -1 * x rather than 0 - x, which is not -0.0 for 0.0.
                 let operand = self.lower(operand, scope)?;
@@ -80,7 +102,10 @@ impl Planner<'_> {
             }
             NodeKind::InList { value, list, negated } => {
                 let value = self.lower(value, scope);
-                let list = self.call(node, Function::List, list, scope);
+                let place = Place::List(list);
+                let list: Vec<_> = list.iter().map(|element| self.lower(element, scope)).collect();
+                let list: Option<Vec<_>> = list.into_iter().collect();
+                let list = list.map(|list| self.typed_call_at(place, Function::List, list));
                 let args = vec![value?, list?];
                 Some(self.typed_call(node, Function::In { negated: *negated }, args))
             }
@@ -88,19 +113,25 @@ impl Planner<'_> {
                 let operands = [&**value, &bounds[0], &bounds[1]];
                 self.call(node, Function::Between { negated: *negated }, operands, scope)
             }
+            NodeKind::List(elements) if elements.is_empty() => {
+                self.unknown_for(Fault::at(node.span, "a list cannot be empty"))
+            }
             NodeKind::List(elements) => self.call(node, Function::List, elements, scope),
             NodeKind::Call(Builtin::UnixTimestamp, args)
                 if args.is_empty() && self.dialect == Dialect::Native =>
             {
-                Some(self.literal(Literal::Long(self.options.now.div_euclid(1000))))
+                Some(self.literal(Literal::Long(self.now.div_euclid(1000))))
             }
-            NodeKind::Call(builtin, args) => self.call(node, builtin_function(*builtin), args, scope),
+            NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args, scope),
             NodeKind::Cast(operand, ty) => self.call(node, Function::Cast(ty.clone()), [&**operand], scope),
             NodeKind::Case { operand, arms, otherwise } => {
                 self.case(node, operand.as_deref(), arms, otherwise.as_deref(), scope)
             }
-            NodeKind::Aggregate { function, argument } => {
-                self.aggregate(node, *function, argument.as_deref(), scope)
+            NodeKind::Aggregate { function, arguments, filter } => {
+                self.aggregate(node, *function, arguments, filter.as_deref(), scope)
+            }
+            NodeKind::Table { .. } => {
+                self.unknown_for(Fault::at(node.span, "what gives rows stands in the select list only"))
             }
         }
     }
@@ -122,14 +153,43 @@ impl Planner<'_> {
         Some(self.typed_call(node, function, operands?))
     }
 
-    fn typed_call(&mut self, node: &Node, function: Function, operands: Vec<Typed>) -> Typed {
+    /// A function by name: first, that it has as many arguments as it takes. (The faults of those are noted too.)
+    fn builtin(&mut self, node: &Node, builtin: Builtin, args: &[Node], scope: Scope) -> Option<Typed> {
+        let (fewest, most) = builtin.arity();
+        if args.len() >= fewest && args.len() <= most {
+            return self.call(node, builtin_function(builtin), args, scope);
+        }
+        let takes = match (fewest, most) {
+            (1, 1) => "1 argument".to_owned(),
+            (1, usize::MAX) => "at least 1 argument".to_owned(),
+            (fewest, most) if fewest == most => format!("{fewest} arguments"),
+            (fewest, most) => format!("{fewest} to {most} arguments"),
+        };
+        for arg in args {
+            self.lower(arg, scope);
+        }
+        let mut message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
+        if self.dialect == Dialect::Bullet {
+            message = format!("{message}: `{}`", short(&self.text_of(node)));
+        }
+        self.unknown_for(Fault::at(node.span, message))
+    }
+
+    pub(super) fn typed_call(&mut self, node: &Node, function: Function, operands: Vec<Typed>) -> Typed {
+        self.typed_call_at(Place::Node(node), function, operands)
+    }
+
+    fn typed_call_at(&mut self, place: Place<'_>, function: Function, operands: Vec<Typed>) -> Typed {
         let (exprs, types): (Vec<_>, Vec<_>) =
             operands.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
         let (ty, broken) = check::result(&function, &types);
         if self.dialect == Dialect::Bullet {
             for rule in broken {
-                let text = short(&self.text_of(node));
-                self.faults.push(Fault::at(node.span, format!("`{text}` {rule}")));
+                let text = match place {
+                    Place::Node(node) => self.text_of(node),
+                    Place::List(list) => list_name(list, Some(self.now)),
+                };
+                self.note(Fault::at(place.span(), format!("`{}` {rule}", short(&text))));
             }
         }
         // AND within AND is one AND, likewise OR, whatever parentheses say.
@@ -199,24 +259,29 @@ impl Planner<'_> {
         &mut self,
         node: &Node,
         function: AggregateFunction,
-        argument: Option<&Node>,
+        arguments: &[Node],
+        filter: Option<&Node>,
         scope: Scope,
     ) -> Option<Typed> {
         if !scope.is_group() {
             return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
         }
-        let mut arguments = Vec::new();
-        if let Some(argument) = argument {
-            if let Some(inner) = argument.aggregate() {
-                return self.fault(Fault::at(inner.span, "an aggregate cannot stand within an aggregate"));
-            }
-            let typed = self.lower(argument, Scope::Event)?;
-            if self.dialect == Dialect::Bullet && !typed.ty.may_be_numeric_or_boolean() {
-                let text = short(&self.text_of(node));
-                let message = format!("`{text}` needs a number or BOOLEAN, not {}", typed.ty);
-                self.faults.push(Fault::at(node.span, message));
-            }
-            arguments.push(typed.expr);
+        let mut typed = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            typed.push(self.lower(argument, Scope::Event));
+        }
+        let filter = filter.map(|filter| self.lower(filter, Scope::Event));
+        let typed: Option<Vec<Typed>> = typed.into_iter().collect();
+        let (exprs, types): (Vec<_>, Vec<_>) = typed?.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
+        if self.dialect == Dialect::Bullet {
+            let known = !types.contains(&Ty::Unknown);
+            let needs = match function {
+                AggregateFunction::CountDistinct if !types.iter().all(Ty::may_be_primitive) => "primitive values",
+                AggregateFunction::CountDistinct => "",
+                _ if !types.iter().all(Ty::may_be_numeric_or_boolean) => "a number or BOOLEAN",
+                _ => "",
+            };
+            self.needs(node, (known && !needs.is_empty()).then_some(needs), &types);
         }
         let ty = match (function, self.dialect) {
             (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => Ty::Known(Type::LONG),
@@ -225,7 +290,11 @@ impl Planner<'_> {
             }
             _ => Ty::Unknown,
         };
-        let aggregate = Aggregate { function, arguments, filter: None };
+        let filter = match filter {
+            Some(filter) => Some(filter?.expr),
+            None => None,
+        };
+        let aggregate = Aggregate { function, arguments: exprs, filter };
         let place = self.aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
             self.aggregates.push(aggregate);
             self.aggregates.len() - 1
@@ -233,14 +302,28 @@ impl Planner<'_> {
         Some(Typed { expr: Expr::Slot(self.keys.len() + place), ty })
     }
 
+    /// What stands for an expression whose fault is noted.
+    pub(super) fn unknown(&self) -> Typed {
+        Typed { expr: Expr::Literal(Literal::Null), ty: Ty::Unknown }
+    }
+
+    /// Notes a fault. In Bullet's dialect what has it is of unknown type, and looking goes on around it.
+    pub(super) fn unknown_for(&mut self, fault: Fault) -> Option<Typed> {
+        self.note(fault);
+        (self.dialect == Dialect::Bullet).then(|| self.unknown())
+    }
+
     // ---- names
 
     /// What a node is as a whole, where that is not found by looking into it: a key, or an output column.
     /// `Some(None)`: a fault, which is noted.
-    fn resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
+    pub(super) fn resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
+        if self.dialect == Dialect::Bullet {
+            return self.bullet_resolved(node, scope);
+        }
         match scope {
             Scope::Event => None,
-            Scope::RawOrder | Scope::GroupResult => {
+            Scope::RawOrder | Scope::GroupOrder => {
                 let column = match &node.kind {
                     NodeKind::Name(name) => self.column_named(name).or_else(|| self.column_of_text(node)),
                     NodeKind::Literal(_) => None,
@@ -248,13 +331,13 @@ impl Planner<'_> {
                 };
                 match column {
                     Some(column) => Some(self.column(node, column)),
-                    None if scope == Scope::GroupResult => self.key(node).map(Some),
+                    None if scope == Scope::GroupOrder => self.given(node).map(Some),
                     None => None,
                 }
             }
             Scope::GroupItem => {
-                if let Some(key) = self.key(node) {
-                    return Some(Some(key));
+                if let Some(given) = self.given(node) {
+                    return Some(Some(given));
                 }
                 let NodeKind::Name(name) = &node.kind else { return None };
                 let column = self.column_named(name).or_else(|| self.column_of_text(node))?;
@@ -267,31 +350,22 @@ impl Planner<'_> {
         }
     }
 
+    /// What the aggregation gives under this name or text: a key, or a column of an aggregate that gives rows.
+    fn given(&mut self, node: &Node) -> Option<Typed> {
+        if matches!(node.kind, NodeKind::Literal(_)) {
+            return self.key(node);
+        }
+        self.key(node).or_else(|| self.table_column(node))
+    }
+
     /// The key that this is, if it is one.
     fn key(&mut self, node: &Node) -> Option<Typed> {
         if self.keys.is_empty() || node.aggregate().is_some() {
             return None;
         }
-        let faults = self.faults.len();
-        let copies = self.copies;
-        let typed = self.lower(node, Scope::Event);
-        self.faults.truncate(faults);
-        self.copies = copies;
-        let typed = typed?;
+        let typed = self.try_out(|planner| planner.lower(node, Scope::Event))?;
         let place = self.keys.iter().position(|key| key.expr == typed.expr)?;
         Some(Typed { expr: Expr::Slot(place), ty: self.keys[place].ty.clone() })
-    }
-
-    /// The output column of this name.
-    pub(super) fn column_named(&self, name: &Name) -> Option<usize> {
-        let exact = self.columns_by_name.get(&*name.text).copied();
-        if exact.is_some() || name.quoted || !self.dialect.folds_names() {
-            return exact;
-        }
-        match self.columns_by_folded_name.get(&name.text.to_lowercase()) {
-            Some(Some(column)) => Some(*column),
-            _ => None,
-        }
     }
 
     /// The output column whose expression has this text.
@@ -300,7 +374,7 @@ impl Planner<'_> {
     }
 
     /// What an output column holds, to stand where its name or text stands.
-    fn column(&mut self, node: &Node, column: usize) -> Option<Typed> {
+    pub(super) fn column(&mut self, node: &Node, column: usize) -> Option<Typed> {
         let Some(typed) = self.column_value(column) else {
             if let ColumnValue::Done(None) = self.values[column] {
                 return None; // It has faults of its own.
@@ -315,145 +389,6 @@ impl Planner<'_> {
         }
         self.may_copy(node, size)?;
         Some(typed)
-    }
-
-    /// A path into the event, or steps into what a name or expression stands for. `root` is the type hint.
-    fn path(&mut self, node: &Node, root: Option<&Type>, scope: Scope) -> Option<Typed> {
-        match &node.kind {
-            NodeKind::Hint(base, ty) => self.path(base, Some(ty), scope),
-            NodeKind::Name(name) => self.name(node, name, root, scope),
-            NodeKind::Member(base, name) => {
-                let base = self.base(base, root, scope)?;
-                self.step(node, base, Step::Key(name.text.clone()))
-            }
-            NodeKind::Index(base, index) => {
-                let base = self.base(base, root, scope);
-                let index = self.lower(index, scope);
-                let (base, index) = (base?, index?);
-                match &index.expr {
-                    Expr::Literal(Literal::String(key)) => self.step(node, base, Step::Key(key.clone())),
-                    Expr::Literal(Literal::Integer(place)) if *place >= 0 => {
-                        self.step(node, base, Step::Index(place.unsigned_abs()))
-                    }
-                    Expr::Literal(Literal::Long(place)) if u32::try_from(*place).is_ok() => {
-                        self.step(node, base, Step::Index(*place as u32))
-                    }
-                    _ => Some(self.typed_call(node, Function::Element, vec![base, index])),
-                }
-            }
-            _ => self.lower(node, scope),
-        }
-    }
-
-    /// The base of a step: also as a whole it may be a key or a column.
-    fn base(&mut self, base: &Node, root: Option<&Type>, scope: Scope) -> Option<Typed> {
-        match self.resolved(base.bare(), scope) {
-            Some(found) => found,
-            None => self.path(base, root, scope),
-        }
-    }
-
-    fn name(&mut self, node: &Node, name: &Name, root: Option<&Type>, scope: Scope) -> Option<Typed> {
-        if scope.is_group() && self.keys_are_faulty {
-            return None;
-        }
-        if scope.is_group() {
-            let what =
-                format!("`{}` is neither a key of the groups nor within an aggregate", short(&name.text));
-            let hint = "Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…).";
-            return self.fault(Fault::at(node.span, what).hint(hint));
-        }
-        let mut field = name.text.clone();
-        let mut ty = Type::Any;
-        if let Some(root) = root {
-            if !self.dialect.hints_convert() {
-                let declared = self.options.schema.and_then(|schema| schema.field(&name.text));
-                let wanted = declared.cloned().unwrap_or(Type::Any);
-                let expr = Expr::Path { path: Path::field(field), ty: wanted };
-                return Some(Typed { expr, ty: root.clone().into() });
-            }
-            ty = root.clone();
-        } else if let Some(schema) = self.options.schema {
-            match self.schema_field(name) {
-                Some(found) => {
-                    ty = schema.field(&found).cloned().unwrap_or(Type::Any);
-                    field = found;
-                }
-                None if self.dialect == Dialect::Bullet => {
-                    let near = did_you_mean(&name.text, schema.fields().map(|(name, _)| name));
-                    let fault = Fault::at(node.span, format!("there is no field `{}`", short(&name.text)));
-                    return self.fault(match near {
-                        Some(near) => fault.hint(format!("Did you mean `{near}`?")),
-                        None if name.quoted => fault.hint("Text goes into single quotes."),
-                        None => fault,
-                    });
-                }
-                None => {}
-            }
-        }
-        Some(Typed { expr: Expr::Path { path: Path::field(field), ty: ty.clone() }, ty: ty.into() })
-    }
-
-    /// The declared field of this name: exactly, else (native, unquoted) whatever the letter case if that is unique.
-    fn schema_field(&self, name: &Name) -> Option<Box<str>> {
-        let schema = self.options.schema?;
-        if schema.field(&name.text).is_some() {
-            return Some(name.text.clone());
-        }
-        if name.quoted || !self.dialect.folds_names() {
-            return None;
-        }
-        match self.fields_by_folded_name.get(&name.text.to_lowercase()) {
-            Some(Some(field)) => Some(field.clone()),
-            _ => None,
-        }
-    }
-
-    /// One constant step down.
-    fn step(&mut self, node: &Node, base: Typed, step: Step) -> Option<Typed> {
-        let inner = match (&base.ty, &step) {
-            (Ty::Unknown, _) => Type::Any,
-            (Ty::Known(Type::Map(inner)), Step::Key(_)) => (**inner).clone(),
-            (Ty::Known(Type::List(inner)), Step::Index(_)) => (**inner).clone(),
-            (ty, _) => {
-                let what = match step {
-                    Step::Key(_) => "keys",
-                    Step::Index(_) => "elements",
-                };
-                let text = short(&self.text_of(node));
-                return self.fault(Fault::at(
-                    node.span,
-                    format!("`{text}` cannot be: a value of type {ty} has no {what}"),
-                ));
-            }
-        };
-        let ty = inner.into();
-        let expr = match base.expr {
-            Expr::Path { path, ty: wanted } => {
-                let wanted = match (wanted, &step) {
-                    (Type::Map(inner), Step::Key(_)) | (Type::List(inner), Step::Index(_)) => *inner,
-                    _ => Type::Any,
-                };
-                Expr::Path { path: path.then(step), ty: wanted }
-            }
-            other => {
-                let step = match step {
-                    Step::Key(key) => Literal::String(key),
-                    Step::Index(place) => match i32::try_from(place) {
-                        Ok(place) => Literal::Integer(place),
-                        Err(_) => Literal::Long(i64::from(place)),
-                    },
-                };
-                Expr::Call { function: Function::Element, args: vec![other, Expr::Literal(step)] }
-            }
-        };
-        Some(Typed { expr, ty })
-    }
-
-    /// Notes a fault.
-    pub(super) fn fault<T>(&mut self, fault: Fault) -> Option<T> {
-        self.faults.push(fault);
-        None
     }
 }
 

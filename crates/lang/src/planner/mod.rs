@@ -1,36 +1,49 @@
 //! Syntax tree to plan: which kind of query it is, and what its names stand for.
 //!
-//! Faults come in phases, each reported whole: first what the query is as a whole (kinds that do not mix, aggregates
-//! where none may stand), then names and types.
+//! Faults come in phases, each reported whole: first what the query is as a whole ([`structure`]), then names and
+//! types. The outer query of two is looked at when the inner one is sound: its fields are that one's columns.
 //!
-//! What a name may mean. Within WHERE, GROUP BY and aggregates, and in the items of a RAW query: a field of the event.
-//! In HAVING and ORDER BY: an output column (by alias, or by the text of its expression, `"COUNT(*)"`), else a key or, in a
-//! RAW query, a field. In the items of a grouped query: a key, else another output column. In GROUP BY (native), an
-//! item that is only a name: an output column, else a field.
+//! What a name may mean. Within WHERE, GROUP BY and aggregates, and in the items of a RAW query: a column of a lateral
+//! view, else a field of the event. In HAVING and ORDER BY: an output column (by alias, or by the text of its
+//! expression, `"COUNT(*)"`), else a key or, in a RAW query, a field. In the items of a grouped query: a key, else
+//! another output column. In GROUP BY (native), an item that is only a name: an output column, else a field.
+//! `window_start` and `window_end` (native) are the bounds of a grouped query's window, where nothing else has these
+//! names.
 
+mod bullet_names;
 mod check;
+mod columns;
+mod fields;
+mod group;
 mod lower;
+mod path;
+mod structure;
+mod window;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
-use self::lower::{Scope, Typed};
+use self::{
+    bullet_names::Base,
+    check::Ty,
+    columns::{Column, ColumnValue, TableItem},
+    fields::Fields,
+    group::Table,
+    lower::{Scope, Typed},
+};
 use crate::{
     Dialect, ParseOptions,
-    ast::{self, Item, Name, Node, NodeKind},
+    ast::{self, Duration, Item, Node, Source, View},
     lexer::short,
     names::column_name,
     plan::{
-        Aggregate, Body, Expr, Group, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement, Take,
-        Window,
+        Aggregate, Body, Expr, LateralView, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement, Window,
     },
-    source::{Fault, Span},
+    query_text::query_text,
+    source::Fault,
 };
-
-/// The most keys of GROUP BY or DISTINCT.
-const KEYS_MAX: usize = 256;
 
 /// Plans a statement.
 pub(crate) fn plan(
@@ -38,27 +51,81 @@ pub(crate) fn plan(
     ast: &ast::Statement,
     options: &ParseOptions<'_>,
 ) -> Result<Statement, Vec<Fault>> {
+    let outermost = &ast.query;
+    let texts = Texts {
+        text: text.into(),
+        printed: match options.dialect {
+            Dialect::Native => text.into(),
+            Dialect::Bullet => query_text(outermost, options.now).into(),
+        },
+    };
+    let check = |query| structure::check(query, options.dialect, options.now);
+    let query = match &outermost.source {
+        Source::Stream(_) => {
+            sound(check(outermost))?;
+            plan_query(&texts, outermost, options, Fields::of_stream(options))?.0
+        }
+        Source::Query(inner) => {
+            let mut faults = check(inner);
+            faults.extend(check(outermost));
+            sound(faults)?;
+            let (mut query, fields) = plan_query(&texts, inner, options, Fields::of_stream(options))?;
+            let (outer, _) = plan_query(&texts, outermost, options, fields)?;
+            query.outer = Some(Box::new(outer));
+            query
+        }
+    };
+    Ok(Statement { explain: ast.explain, query })
+}
+
+fn sound(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The texts that each query of a statement shows for itself.
+struct Texts {
+    text: Arc<str>,
+    printed: Arc<str>,
+}
+
+/// Plans one query; also answers what fields its records have.
+fn plan_query<'a>(
+    texts: &Texts,
+    ast: &'a ast::Query,
+    options: &ParseOptions<'a>,
+    fields: Fields<'a>,
+) -> Result<(Query, Fields<'a>), Vec<Fault>> {
+    let is_group = ast.distinct.is_some() || ast.group_by.is_some() || has_aggregates(ast);
     let mut planner = Planner {
         dialect: options.dialect,
-        options,
+        now: options.now,
+        fields,
         faults: Vec::new(),
+        noted: HashSet::new(),
+        trying: 0,
         copies: 0,
+        view_columns: Vec::new(),
+        only_views: false,
         columns: Vec::new(),
         dropped: Vec::new(),
+        table_item: None,
         values: Vec::new(),
         columns_by_name: HashMap::new(),
         columns_by_folded_name: HashMap::new(),
         columns_by_text: HashMap::new(),
-        fields_by_folded_name: HashMap::new(),
+        base: Base::default(),
         naming: 0,
-        is_group: ast.distinct.is_some() || ast.group_by.is_some() || has_aggregates(ast),
+        is_group,
         keys: Vec::new(),
         keys_are_faulty: false,
         aggregates: Vec::new(),
+        table: None,
     };
-    let query = planner.query(text, ast);
-    match query {
-        Some(query) if planner.faults.is_empty() => Ok(Statement { explain: ast.explain, query }),
+    match planner.query(texts, ast) {
+        Some(query) if planner.faults.is_empty() => {
+            let fields = planner.fields_of_result(&query);
+            Ok((query, fields))
+        }
         _ => {
             if planner.faults.is_empty() {
                 planner.faults.push(Fault::whole("this query cannot be planned"));
@@ -68,37 +135,38 @@ pub(crate) fn plan(
     }
 }
 
-/// An output column before its value is worked out.
-struct Column<'a> {
-    node: &'a Node,
+/// A column of a lateral view: a slot of the expressions over the event.
+struct ViewColumn {
     name: Box<str>,
-    /// The text of the expression, which names it too.
-    text: String,
-    span: Span,
-}
-
-/// How far a column's value is worked out.
-enum ColumnValue {
-    Not,
-    Underway,
-    Done(Option<Typed>),
+    ty: Ty,
 }
 
 struct Planner<'a> {
     dialect: Dialect,
-    options: &'a ParseOptions<'a>,
+    now: i64,
+    fields: Fields<'a>,
     faults: Vec<Fault>,
+    /// In Bullet's dialect, the messages of faults of names and types: it tells each once.
+    noted: HashSet<String>,
+    /// Faults are looked for, but will be forgotten.
+    trying: usize,
     /// Parts of expressions copied so far.
     copies: usize,
+    view_columns: Vec<ViewColumn>,
+    /// The event's own fields cannot be named: EXPLODE stands in the select list.
+    only_views: bool,
     columns: Vec<Column<'a>>,
     /// Items left out because a column has their text.
     dropped: Vec<(usize, &'a Node)>,
+    /// The item whose aggregate gives rows.
+    table_item: Option<TableItem<'a>>,
     values: Vec<ColumnValue>,
     columns_by_name: HashMap<Box<str>, usize>,
     /// By name in lower case; `None` where several columns have it.
     columns_by_folded_name: HashMap<String, Option<usize>>,
     columns_by_text: HashMap<String, usize>,
-    fields_by_folded_name: HashMap<String, Option<Box<str>>>,
+    /// In Bullet's dialect, what the aggregation gives, by name.
+    base: Base<'a>,
     /// Columns within columns whose values are underway.
     naming: usize,
     /// There is GROUP BY, DISTINCT or an aggregate.
@@ -107,189 +175,115 @@ struct Planner<'a> {
     /// So that a name that is no key may be one that has a fault.
     keys_are_faulty: bool,
     aggregates: Vec<Aggregate>,
+    table: Option<Table>,
 }
 
 impl<'a> Planner<'a> {
-    fn query(&mut self, text: &str, ast: &'a ast::Statement) -> Option<Query> {
-        self.fold_schema();
-        self.check_structure(ast);
+    fn query(&mut self, texts: &Texts, ast: &'a ast::Query) -> Option<Query> {
         self.collect_columns(ast);
         if !self.faults.is_empty() {
             return None;
         }
+        let views = self.views(ast);
+        // In Bullet a window that cannot be is all that is told of a query.
+        let window = self.window(ast);
+        if self.dialect == Dialect::Bullet && window.is_none() {
+            return None;
+        }
         let filter = ast.filter.as_ref().and_then(|node| self.condition(node, Scope::Event, "WHERE"));
         let is_group = self.is_group;
-        let (body, order_by) = if is_group { self.group(ast) } else { self.raw(ast) };
-        let window = self.window(ast, is_group);
+        let (body, order_by, limit) = if is_group { self.group(ast)? } else { self.raw(ast) };
         self.check_dropped();
+        let window = window.unwrap_or(Window::None);
+        if self.dialect == Dialect::Native || self.faults.is_empty() {
+            self.check_window(ast, &window, is_group);
+        }
+        let (stream, duration_ms) = match &ast.source {
+            Source::Stream(stream) => (stream.name.clone(), stream.duration.clone()),
+            Source::Query(_) => (None, None),
+        };
         Some(Query {
-            text: Arc::from(text),
+            text: Arc::clone(&texts.text),
+            printed: Arc::clone(&texts.printed),
             dialect: self.dialect,
-            stream: ast.stream.name.clone(),
-            duration_ms: ast.stream.duration_ms,
+            stream,
+            duration_ms: match duration_ms {
+                Some(Duration::Ms(ms)) => Some(ms),
+                Some(Duration::Max) | None => None,
+            },
             sample: ast.sample,
-            views: Vec::new(),
+            views,
             filter,
             body,
             order_by,
-            limit: ast.limit,
+            limit,
             window,
             outer: None,
         })
     }
 
-    fn fold_schema(&mut self) {
-        let Some(schema) = self.options.schema.filter(|_| self.dialect.folds_names()) else { return };
-        for (name, _) in schema.fields() {
-            self.fields_by_folded_name
-                .entry(name.to_lowercase())
-                .and_modify(|field| *field = None)
-                .or_insert_with(|| Some(name.into()));
+    // ---- lateral views
+
+    fn views(&mut self, ast: &ast::Query) -> Vec<LateralView> {
+        let mut views = Vec::new();
+        for view in &ast.views {
+            views.extend(self.view(view));
         }
+        // The same EXPLODE twice is one.
+        if let Some(view) = ast.explodes().next() {
+            views.extend(self.view(view));
+            self.only_views = true;
+        }
+        views
     }
 
-    // ---- the query as a whole
-
-    fn check_structure(&mut self, ast: &ast::Statement) {
-        let star = ast.items.iter().find_map(|item| match item {
-            Item::Star(span) => Some(*span),
-            Item::Expr { .. } => None,
-        });
-        let aggregate = item_nodes(ast).find_map(Node::aggregate);
-        let grouped = ast.group_by.as_ref().map(|group_by| group_by.span);
-        let mut clash = |span: Option<Span>, message: &str, hint: &str| {
-            if let Some(span) = span {
-                self.faults.push(Fault::at(span, message).hint(hint));
-            }
+    fn view(&mut self, view: &View) -> Option<LateralView> {
+        let typed = self.lower(&view.argument, Scope::Event);
+        let ty = typed.as_ref().map_or(Ty::Unknown, |typed| typed.ty.clone());
+        let (wanted, types) = match &*view.columns {
+            [_] => ("list", vec![ty.element_of_list()]),
+            _ => ("map", vec![Some(Ty::Known(swiftwater_event::Type::STRING)), ty.value_of_map()]),
         };
-        if let Some(distinct) = ast.distinct {
-            clash(
-                star,
-                "DISTINCT and `*` do not go together",
-                "Name the fields that make an event distinct.",
-            );
-            let hint = "DISTINCT is GROUP BY over all that is selected: leave DISTINCT out, and name the keys in GROUP BY.";
-            clash(grouped, "DISTINCT and GROUP BY do not go together", hint);
-            clash(aggregate.map(|_| distinct), "DISTINCT and aggregates do not go together", hint);
-        } else {
-            let hint = "Name the keys and aggregates to select.";
-            clash(star.filter(|_| grouped.is_some()), "`*` and GROUP BY do not go together", hint);
-            clash(star.filter(|_| aggregate.is_some()), "`*` and aggregates do not go together", hint);
+        if self.dialect == Dialect::Bullet && types.contains(&None) {
+            let text = short(&column_name(&view.argument, Some(self.now)));
+            self.note(Fault::at(view.span, format!("`EXPLODE({text})` needs a {wanted}, not {ty}")));
         }
-        if let Some(having) = ast.having.as_ref().filter(|_| grouped.is_none()) {
-            clash(Some(having.span), "HAVING needs GROUP BY", "Use WHERE to choose among events.");
+        let names = view.columns.iter().map(|name| name.text.clone());
+        let columns: Vec<Box<str>> = names.collect();
+        for (name, ty) in columns.iter().zip(types) {
+            self.view_columns.push(ViewColumn { name: name.clone(), ty: ty.unwrap_or(Ty::Unknown) });
         }
-        let within = |node: Option<&Node>| node.and_then(Node::aggregate).map(|found| found.span);
-        let hint = "WHERE looks at single events; use HAVING to choose among groups.";
-        clash(within(ast.filter.as_ref()), "an aggregate cannot stand in WHERE", hint);
-        for key in ast.group_by.iter().flat_map(|group_by| &group_by.keys) {
-            clash(
-                within(Some(key)),
-                "an aggregate cannot stand in GROUP BY",
-                "Group by fields of the events.",
-            );
-        }
+        Some(LateralView { expr: typed?.expr, is_outer: view.is_outer, columns })
     }
 
-    /// Gathers the items into columns: the same expression twice is one column.
-    fn collect_columns(&mut self, ast: &'a ast::Statement) {
-        let mut aliases: HashMap<String, &Name> = HashMap::new();
-        let bullet = self.dialect == Dialect::Bullet;
-        for item in &ast.items {
-            let Item::Expr { node, alias } = item else { continue };
-            let node = node.bare();
-            let text = self.text_of(node);
-            let name: Box<str> =
-                alias.as_ref().map_or_else(|| text.as_str().into(), |alias| alias.text.clone());
-            let span = alias.as_ref().map_or(node.span, |alias| alias.span);
-            if bullet {
-                // One expression has one name in Bullet, and an alias takes the place of the text.
-                if let (Some(alias), Some(other)) = (alias, aliases.get(&text))
-                    && alias.text != other.text
-                {
-                    let message = format!("`{}` cannot have several aliases", short(&text));
-                    self.faults.push(Fault::at(alias.span, message));
-                    continue;
-                }
-                if let Some(alias) = alias {
-                    aliases.insert(text.clone(), alias);
-                }
-                if let Some(&place) = self.columns_by_text.get(&text) {
-                    if alias.is_some() {
-                        self.columns[place].name = name;
-                        self.columns[place].span = span;
-                    }
-                    self.dropped.push((place, node));
-                    continue;
-                }
-            } else if let Some(place) =
-                self.columns.iter().position(|column| column.name == name && column.text == text)
-            {
-                self.dropped.push((place, node));
-                continue;
+    /// The columns of the views, the last of each name.
+    fn output_of_views(&self) -> Vec<OutputColumn> {
+        let mut columns: Vec<OutputColumn> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (slot, column) in self.view_columns.iter().enumerate() {
+            let place = *places.entry(&column.name).or_insert(columns.len());
+            let output = OutputColumn { name: column.name.clone(), expr: Expr::Slot(slot) };
+            match columns.get_mut(place) {
+                Some(shadowed) => *shadowed = output,
+                None => columns.push(output),
             }
-            self.columns_by_text.entry(text.clone()).or_insert(self.columns.len());
-            self.columns.push(Column { node, name, text, span });
         }
-        for (place, column) in self.columns.iter().enumerate() {
-            self.values.push(ColumnValue::Not);
-            if self.columns_by_name.insert(column.name.clone(), place).is_some() {
-                let message = format!("two columns are named `{}`", short(&column.name));
-                self.faults
-                    .push(Fault::at(column.span, message).hint("Give one of them another name with AS."));
-            }
-            self.columns_by_folded_name
-                .entry(column.name.to_lowercase())
-                .and_modify(|column| *column = None)
-                .or_insert(Some(place));
-        }
+        columns
     }
 
-    /// Items left out because their text was there before must also mean the same: a type hint is not in the text.
-    fn check_dropped(&mut self) {
-        for (place, node) in std::mem::take(&mut self.dropped) {
-            let faults = self.faults.len();
-            let typed = self.lower(node, self.item_scope());
-            self.faults.truncate(faults);
-            if let (Some(typed), Some(kept)) = (typed, self.column_value(place))
-                && typed != kept
-            {
-                let message = format!("two columns are named `{}`", short(&self.columns[place].text));
-                self.faults
-                    .push(Fault::at(node.span, message).hint("Give one of them another name with AS."));
-            }
-        }
-    }
+    // ---- queries without aggregation
 
-    fn window(&mut self, ast: &ast::Statement, is_group: bool) -> Window {
-        let Some(windowing) = &ast.window else { return Window::None };
-        let fault = match windowing.window {
-            Window::Time { take: Take::All, .. } if !is_group => {
-                Some("a window over ALL needs an aggregation: a RAW query cannot keep all events")
-            }
-            Window::Records { .. } if is_group && self.dialect == Dialect::Bullet => {
-                Some("a window counted in records is for queries without aggregation")
-            }
-            _ => None,
-        };
-        if let Some(message) = fault {
-            self.faults.push(Fault::at(windowing.span, message).hint("Write `TUMBLING(n, TIME)`."));
-        }
-        windowing.window.clone()
-    }
-
-    // ---- kinds of queries
-
-    fn raw(&mut self, ast: &'a ast::Statement) -> (Body, Vec<SortKey>) {
-        let has_star = ast.items.iter().any(|item| matches!(item, Item::Star(_)));
+    fn raw(&mut self, ast: &'a ast::Query) -> (Body, Vec<SortKey>, Option<u64>) {
+        let has_star = ast.star().is_some();
         let star = has_star.then(|| Star { without: self.renamed_fields(ast) });
-        let columns = self.output_columns();
+        let views = if has_star || self.only_views { self.output_of_views() } else { Vec::new() };
+        let columns = self.output_columns(views);
         let order_by = self.order_by(ast, Scope::RawOrder);
-        (Body::Raw(Raw { star, columns }), order_by)
+        (Body::Raw(Raw { star, columns }), order_by, ast.limit)
     }
 
     /// Bullet's `*, a AS b` renames: the fields whose own name no column has.
-    fn renamed_fields(&self, ast: &ast::Statement) -> Vec<Box<str>> {
+    fn renamed_fields(&self, ast: &ast::Query) -> Vec<Box<str>> {
         if self.dialect != Dialect::Bullet {
             return Vec::new();
         }
@@ -297,7 +291,7 @@ impl<'a> Planner<'a> {
         let mut renamed = Vec::new();
         for item in &ast.items {
             let Item::Expr { node, alias } = item else { continue };
-            let NodeKind::Name(field) = &unhinted(node).kind else { continue };
+            let ast::NodeKind::Name(field) = &unhinted(node).kind else { continue };
             match alias {
                 Some(alias) if alias.text != field.text => renamed.push(field.text.clone()),
                 _ => {
@@ -312,88 +306,6 @@ impl<'a> Planner<'a> {
         renamed
     }
 
-    fn group(&mut self, ast: &'a ast::Statement) -> (Body, Vec<SortKey>) {
-        let (nodes, clause): (Vec<&Node>, _) = match &ast.group_by {
-            Some(group_by) => (group_by.keys.iter().collect(), "GROUP BY"),
-            None if ast.distinct.is_some() => {
-                (self.columns.iter().map(|column| column.node).collect(), "DISTINCT")
-            }
-            None => (Vec::new(), ""),
-        };
-        let faults = self.faults.len();
-        for node in nodes {
-            self.key_of(node, clause);
-        }
-        self.keys_are_faulty = self.faults.len() > faults;
-        let columns = self.output_columns();
-        let having =
-            ast.having.as_ref().and_then(|having| self.condition(&having.node, Scope::GroupResult, "HAVING"));
-        let order_by = self.order_by(ast, Scope::GroupResult);
-        let keys = std::mem::take(&mut self.keys);
-        let body = Group {
-            keys: keys.iter().map(|key| key.expr.clone()).collect(),
-            aggregates: self.aggregates.clone(),
-            table: None,
-            having,
-            columns,
-        };
-        self.keys = keys;
-        (Body::Group(body), order_by)
-    }
-
-    /// Adds a key, unless it is there.
-    fn key_of(&mut self, written: &'a Node, clause: &str) {
-        let node = match self.group_item(written, clause) {
-            Ok(node) => node,
-            Err(fault) => return self.faults.push(fault),
-        };
-        let Some(typed) = self.lower(node, Scope::Event) else { return };
-        if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
-            let message = format!("{clause} needs primitive values, not {}", typed.ty);
-            self.faults.push(Fault::at(node.span, message));
-        }
-        if self.keys.iter().any(|key| key.expr == typed.expr) {
-            return;
-        }
-        if self.keys.len() == KEYS_MAX {
-            return self.faults.push(Fault::at(written.span, format!("a query has at most {KEYS_MAX} keys")));
-        }
-        self.keys.push(typed);
-    }
-
-    /// In the native dialect, a whole number or the name of a column stands for what is selected there.
-    fn group_item(&self, written: &'a Node, clause: &str) -> Result<&'a Node, Fault> {
-        if clause != "GROUP BY" || self.dialect == Dialect::Bullet {
-            return Ok(written);
-        }
-        let column = match &written.kind {
-            NodeKind::Literal(literal) => match position(literal) {
-                Some(position) => Some(self.column_at(written, position)?),
-                None => None,
-            },
-            NodeKind::Name(name) => self.column_named(name),
-            _ => None,
-        };
-        let Some(column) = column else { return Ok(written) };
-        let node = self.columns[column].node;
-        match node.aggregate() {
-            Some(_) => Err(Fault::at(written.span, "an aggregate cannot stand in GROUP BY")
-                .hint("Group by fields of the events.")),
-            None => Ok(node),
-        }
-    }
-
-    /// The column at a position, from 1.
-    fn column_at(&self, node: &Node, position: i64) -> Result<usize, Fault> {
-        let count = self.columns.len();
-        match usize::try_from(position) {
-            Ok(place @ 1..) if place <= count => Ok(place - 1),
-            _ => {
-                Err(Fault::at(node.span, format!("there is no column {position}: columns are 1 to {count}")))
-            }
-        }
-    }
-
     // ---- parts of all kinds
 
     fn condition(&mut self, node: &Node, scope: Scope, clause: &str) -> Option<Expr> {
@@ -405,13 +317,13 @@ impl<'a> Planner<'a> {
         Some(typed.expr)
     }
 
-    fn order_by(&mut self, ast: &'a ast::Statement, scope: Scope) -> Vec<SortKey> {
-        let has_star = ast.items.iter().any(|item| matches!(item, Item::Star(_)));
+    fn order_by(&mut self, ast: &'a ast::Query, scope: Scope) -> Vec<SortKey> {
+        let has_star = ast.star().is_some();
         let mut keys = Vec::new();
         for order in &ast.order_by {
             let node = &order.node;
             let place = match &node.kind {
-                NodeKind::Literal(literal) if self.dialect.numbers_are_positions() => position(literal),
+                ast::NodeKind::Literal(literal) if self.dialect.numbers_are_positions() => position(literal),
                 _ => None,
             };
             let typed = match place {
@@ -427,7 +339,7 @@ impl<'a> Planner<'a> {
             let Some(typed) = typed else { continue };
             if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
                 let message = format!("ORDER BY needs primitive values, not {}", typed.ty);
-                self.faults.push(Fault::at(node.span, message));
+                self.note(Fault::at(node.span, message));
             }
             keys.push(SortKey { expr: typed.expr, descending: order.descending });
         }
@@ -440,55 +352,50 @@ impl<'a> Planner<'a> {
 
     /// The text of an expression, which names its column.
     fn text_of(&self, node: &Node) -> String {
-        column_name(node, (self.dialect == Dialect::Bullet).then_some(self.options.now))
+        column_name(node, (self.dialect == Dialect::Bullet).then_some(self.now))
     }
 
-    fn output_columns(&mut self) -> Vec<OutputColumn> {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for place in 0..self.columns.len() {
-            if let Some(typed) = self.column_value(place) {
-                columns.push(OutputColumn { name: self.columns[place].name.clone(), expr: typed.expr });
-            }
+    // ---- faults
+
+    /// Notes a fault of a name or type; in Bullet's dialect, once for each message.
+    fn note(&mut self, fault: Fault) {
+        let is_new = self.dialect == Dialect::Native
+            || self.trying > 0
+            || self.noted.insert(fault.message.clone());
+        if is_new {
+            self.faults.push(fault);
         }
-        columns
     }
 
-    /// A column's value; `None` if it has a fault, or if it is underway: it would hold itself.
-    fn column_value(&mut self, place: usize) -> Option<Typed> {
-        /// Columns that name columns that name columns.
-        const NAMING_MAX: usize = 16;
-        match &self.values[place] {
-            ColumnValue::Done(typed) => return typed.clone(),
-            ColumnValue::Underway => return None,
-            ColumnValue::Not if self.naming == NAMING_MAX => return None,
-            ColumnValue::Not => {}
-        }
-        self.values[place] = ColumnValue::Underway;
-        self.naming += 1;
-        let typed = self.lower(self.columns[place].node, self.item_scope());
-        self.naming -= 1;
-        self.values[place] = ColumnValue::Done(typed.clone());
-        typed
+    /// Notes a fault.
+    fn fault<T>(&mut self, fault: Fault) -> Option<T> {
+        self.note(fault);
+        None
+    }
+
+    /// Does something whose faults are forgotten; `None` if it had any.
+    fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let (faults, copies) = (self.faults.len(), self.copies);
+        self.trying += 1;
+        let done = act(self);
+        self.trying -= 1;
+        let is_sound = self.faults.len() == faults;
+        self.faults.truncate(faults);
+        self.copies = copies;
+        done.filter(|_| is_sound)
     }
 }
 
 fn unhinted(node: &Node) -> &Node {
     match &node.bare().kind {
-        NodeKind::Hint(base, _) => base.bare(),
+        ast::NodeKind::Hint(base, _) => base.bare(),
         _ => node.bare(),
     }
 }
 
-fn item_nodes(ast: &ast::Statement) -> impl Iterator<Item = &Node> {
-    ast.items.iter().filter_map(|item| match item {
-        Item::Expr { node, .. } => Some(node),
-        Item::Star(_) => None,
-    })
-}
-
-fn has_aggregates(ast: &ast::Statement) -> bool {
+fn has_aggregates(ast: &ast::Query) -> bool {
     let order_by = ast.order_by.iter().map(|order| &order.node);
-    item_nodes(ast).chain(order_by).any(|node| node.aggregate().is_some())
+    ast.item_nodes().chain(order_by).any(|node| node.aggregate().is_some())
 }
 
 fn position(literal: &Literal) -> Option<i64> {

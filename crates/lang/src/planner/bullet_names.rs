@@ -1,0 +1,113 @@
+//! What names mean behind an aggregation in Bullet's dialect, where everything goes by text.
+//!
+//! The aggregation's own columns (the base: keys, aggregates, what gives rows) are named by their aliases, else by the
+//! texts of their expressions, and found by both. Items and HAVING see only those; ORDER BY sees what the items compute
+//! first.
+
+use std::collections::HashMap;
+
+use super::{Planner, Typed, columns::shared, lower::Scope};
+use crate::{
+    ast::{self, Node},
+    plan::Expr,
+};
+
+/// What the aggregation gives.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Given<'a> {
+    Key(usize),
+    Aggregate(&'a Node),
+    /// The column of an aggregate that gives rows.
+    Table(usize),
+}
+
+/// What the aggregation gives, by name and by text.
+#[derive(Debug, Default)]
+pub(super) struct Base<'a> {
+    by_name: HashMap<String, Given<'a>>,
+    by_text: HashMap<String, Given<'a>>,
+    names: Vec<String>,
+}
+
+impl<'a> Base<'a> {
+    /// Adds what stands under this text, unless it is there.
+    pub(super) fn add(&mut self, text: String, name: String, given: Given<'a>) {
+        if self.by_text.contains_key(&text) {
+            return;
+        }
+        self.by_name.insert(name.clone(), given);
+        self.names.push(name);
+        self.by_text.insert(text, given);
+    }
+
+    fn find(&self, text: &str) -> Option<Given<'a>> {
+        self.by_name.get(text).or_else(|| self.by_text.get(text)).copied()
+    }
+
+    pub(super) fn contains(&self, text: &str) -> bool {
+        self.find(text).is_some()
+    }
+
+    /// The names that several have.
+    pub(super) fn shared_names(&self) -> Vec<String> {
+        shared(self.names.iter().cloned())
+    }
+}
+
+impl<'a> Planner<'a> {
+    /// The name of what stands under this text: its alias, where it is selected with one.
+    pub(super) fn name_of_text(&self, text: &str) -> String {
+        let column = self.columns_by_text.get(text).map(|&place| &self.columns[place]);
+        column.map_or_else(|| text.to_owned(), |column| column.name.to_string())
+    }
+
+    /// Adds all aggregates of a query to the base.
+    pub(super) fn add_aggregates(&mut self, ast: &'a ast::Query) {
+        let having = ast.having.iter().map(|having| &having.node);
+        let order_by = ast.order_by.iter().map(|order| &order.node);
+        for node in ast.item_nodes().chain(having).chain(order_by) {
+            self.add_aggregates_of(node);
+        }
+    }
+
+    fn add_aggregates_of(&mut self, node: &'a Node) {
+        if let ast::NodeKind::Aggregate { .. } = node.kind {
+            let text = self.text_of(node);
+            let name = self.name_of_text(&text);
+            self.base.add(text, name, Given::Aggregate(node));
+            return;
+        }
+        node.children(&mut |child| self.add_aggregates_of(child));
+    }
+
+    /// What a node is as a whole behind an aggregation, or as an output column of a RAW query. `Some(None)`: a fault,
+    /// which is noted.
+    pub(super) fn bullet_resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
+        if scope == Scope::Event || matches!(node.kind, ast::NodeKind::Literal(_)) {
+            return None;
+        }
+        let text = self.text_of(node);
+        if matches!(scope, Scope::RawOrder | Scope::GroupOrder) {
+            let named = self.columns_by_name.get(text.as_str()).or_else(|| self.columns_by_text.get(&text));
+            let computed = named.copied().filter(|&place| !self.base.contains(&self.columns[place].text));
+            if let Some(column) = computed {
+                return Some(self.column(node, column));
+            }
+        }
+        if !scope.is_group() {
+            return None;
+        }
+        match self.base.find(&text)? {
+            Given::Key(place) => Some(self.key_slot(place)),
+            Given::Table(place) => Some(Some(self.table_slot(place))),
+            // Itself: it is looked into.
+            Given::Aggregate(found) if std::ptr::eq(found, node) || node.is_aggregate() => None,
+            Given::Aggregate(found) => Some(self.lower(found, scope)),
+        }
+    }
+
+    fn key_slot(&self, place: usize) -> Option<Typed> {
+        let key = self.keys.get(place)?;
+        Some(Typed { expr: Expr::Slot(place), ty: key.ty.clone() })
+    }
+}

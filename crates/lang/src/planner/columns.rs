@@ -1,0 +1,270 @@
+//! The select list: which columns it has, under which names, and what they hold.
+
+use std::collections::HashMap;
+
+use swiftwater_event::Type;
+
+use super::{Fields, Planner, Typed, check::Ty};
+use crate::{
+    Dialect,
+    ast::{self, Item, Name, Node, NodeKind},
+    lexer::short,
+    plan::{Body, Expr, OutputColumn, Query},
+    source::{Fault, Span},
+};
+
+/// An output column before its value is worked out.
+pub(super) struct Column<'a> {
+    pub(super) node: &'a Node,
+    pub(super) name: Box<str>,
+    /// The text of the expression, which names it too.
+    pub(super) text: String,
+    pub(super) span: Span,
+}
+
+/// How far a column's value is worked out.
+pub(super) enum ColumnValue {
+    Not,
+    Underway,
+    Done(Option<Typed>),
+}
+
+/// An item that gives several columns, of an aggregate that gives rows.
+#[derive(Clone, Copy)]
+pub(super) struct TableItem<'a> {
+    pub(super) node: &'a Node,
+    pub(super) alias: Option<&'a Name>,
+    /// How many columns stand before it.
+    pub(super) place: usize,
+}
+
+impl<'a> Planner<'a> {
+    /// Gathers the items into columns: the same expression twice is one column.
+    pub(super) fn collect_columns(&mut self, ast: &'a ast::Query) {
+        let mut aliases: HashMap<String, &Name> = HashMap::new();
+        let bullet = self.dialect == Dialect::Bullet;
+        for item in &ast.items {
+            let Item::Expr { node, alias } = item else { continue };
+            let node = node.bare();
+            let text = self.text_of(node);
+            let name: Box<str> =
+                alias.as_ref().map_or_else(|| text.as_str().into(), |alias| alias.text.clone());
+            let span = alias.as_ref().map_or(node.span, |alias| alias.span);
+            if bullet {
+                // One expression has one name in Bullet, and an alias takes the place of the text.
+                if let (Some(alias), Some(other)) = (alias, aliases.get(&text))
+                    && alias.text != other.text
+                {
+                    self.note(
+                        Fault::whole("an expression cannot have several aliases")
+                            .hint(format!("Choose one of those of `{}`.", short(&text))),
+                    );
+                    continue;
+                }
+                if let Some(alias) = alias {
+                    aliases.insert(text.clone(), alias);
+                }
+            }
+            if matches!(node.kind, NodeKind::Table { .. }) {
+                let item = self.table_item.get_or_insert(TableItem { node, alias: None, place: self.columns.len() });
+                item.alias = item.alias.or(alias.as_ref());
+                continue;
+            }
+            if bullet {
+                if let Some(&place) = self.columns_by_text.get(&text) {
+                    if alias.is_some() {
+                        self.columns[place].name = name;
+                        self.columns[place].span = span;
+                    }
+                    self.dropped.push((place, node));
+                    continue;
+                }
+            } else if let Some(&place) = self.columns_by_text.get(&text)
+                && self.columns[place].name == name
+            {
+                self.dropped.push((place, node));
+                continue;
+            }
+            self.columns_by_text.entry(text.clone()).or_insert(self.columns.len());
+            self.columns.push(Column { node, name, text, span });
+        }
+        for (place, column) in self.columns.iter().enumerate() {
+            self.values.push(ColumnValue::Not);
+            if self.columns_by_name.insert(column.name.clone(), place).is_some() && !bullet {
+                let message = format!("two columns are named `{}`", short(&column.name));
+                self.faults
+                    .push(Fault::at(column.span, message).hint("Give one of them another name with AS."));
+            }
+            self.columns_by_folded_name
+                .entry(column.name.to_lowercase())
+                .and_modify(|column| *column = None)
+                .or_insert(Some(place));
+        }
+    }
+
+    /// Items left out because their text was there before must also mean the same: a type hint is not in the text.
+    pub(super) fn check_dropped(&mut self) {
+        // Which of two hints holds makes no difference in Bullet, where a hint converts nothing.
+        if self.dialect == Dialect::Bullet {
+            return;
+        }
+        for (place, node) in std::mem::take(&mut self.dropped) {
+            let scope = self.item_scope();
+            let typed = self.try_out(|planner| planner.lower(node, scope));
+            if let (Some(typed), Some(kept)) = (typed, self.column_value(place))
+                && typed != kept
+            {
+                let message = format!("two columns are named `{}`", short(&self.columns[place].text));
+                self.faults
+                    .push(Fault::at(node.span, message).hint("Give one of them another name with AS."));
+            }
+        }
+    }
+
+    /// The columns of the result, behind `first`. In Bullet a later one takes the place of an earlier one of its name,
+    /// unless both are computed alike: that is a fault.
+    pub(super) fn output_columns(&mut self, first: Vec<OutputColumn>) -> Vec<OutputColumn> {
+        let mut columns = first;
+        let mut places: HashMap<Box<str>, usize> = HashMap::new();
+        for (place, column) in columns.iter().enumerate() {
+            places.insert(column.name.clone(), place);
+        }
+        let table_place = self.table_item.map(|item| item.place);
+        for place in 0..=self.columns.len() {
+            if Some(place) == table_place {
+                for column in self.output_of_table() {
+                    places.entry(column.name.clone()).or_insert(columns.len());
+                    columns.push(column);
+                }
+            }
+            let Some(column) = self.columns.get(place) else { break };
+            let (name, span) = (column.name.clone(), column.span);
+            let Some(typed) = self.column_value(place) else { continue };
+            let output = OutputColumn { name: name.clone(), expr: typed.expr };
+            match places.get(&name) {
+                None => {
+                    places.insert(name, columns.len());
+                    columns.push(output);
+                }
+                Some(&other) if columns[other] == output => {}
+                Some(&other) if self.dialect == Dialect::Bullet => columns[other] = output,
+                Some(_) => {
+                    let message = format!("two columns are named `{}`", short(&name));
+                    self.faults.push(Fault::at(span, message).hint("Give one of them another name with AS."));
+                }
+            }
+        }
+        if self.dialect == Dialect::Bullet {
+            self.check_names();
+        }
+        columns
+    }
+
+    /// In Bullet's dialect, that no two columns have one name: of those that are computed, and of those that are not.
+    fn check_names(&mut self) {
+        let computed = self.columns.iter().filter(|column| !self.base.contains(&column.text));
+        let mut shared = shared(computed.map(|column| column.name.to_string()));
+        shared.append(&mut self.base.shared_names());
+        shared.sort();
+        shared.dedup();
+        if !shared.is_empty() {
+            let message = format!("several columns have the same name: {}", short(&shared.join(", ")));
+            self.note(Fault::whole(message).hint("Give all but one of them another name with AS."));
+        }
+    }
+
+    /// A column's value; `None` if it has a fault, or if it is underway: it would hold itself.
+    pub(super) fn column_value(&mut self, place: usize) -> Option<Typed> {
+        /// Columns that name columns that name columns.
+        const NAMING_MAX: usize = 16;
+        match &self.values[place] {
+            ColumnValue::Done(typed) => return typed.clone(),
+            ColumnValue::Underway => return None,
+            ColumnValue::Not if self.naming == NAMING_MAX => return None,
+            ColumnValue::Not => {}
+        }
+        self.values[place] = ColumnValue::Underway;
+        self.naming += 1;
+        let typed = self.lower(self.columns[place].node, self.item_scope());
+        self.naming -= 1;
+        self.values[place] = ColumnValue::Done(typed.clone());
+        typed
+    }
+
+    /// The output column of this name.
+    pub(super) fn column_named(&self, name: &Name) -> Option<usize> {
+        let exact = self.columns_by_name.get(&*name.text).copied();
+        if exact.is_some() || name.quoted || !self.dialect.folds_names() {
+            return exact;
+        }
+        match self.columns_by_folded_name.get(&name.text.to_lowercase()) {
+            Some(Some(column)) => Some(*column),
+            _ => None,
+        }
+    }
+
+    /// The column at a position, from 1.
+    pub(super) fn column_at(&self, node: &Node, position: i64) -> Result<usize, Fault> {
+        let count = self.columns.len();
+        if self.table_item.is_some() {
+            let message = "a position cannot be told beside what gives several columns";
+            return Err(Fault::at(node.span, message).hint("Name the column."));
+        }
+        match usize::try_from(position) {
+            Ok(place @ 1..) if place <= count => Ok(place - 1),
+            _ => {
+                Err(Fault::at(node.span, format!("there is no column {position}: columns are 1 to {count}")))
+            }
+        }
+    }
+
+    /// What fields the records of this query's results have.
+    pub(super) fn fields_of_result(&self, query: &Query) -> Fields<'a> {
+        let (columns, star) = match &query.body {
+            Body::Raw(raw) => (&raw.columns, raw.star.as_ref()),
+            Body::Group(group) => (&group.columns, None),
+        };
+        let columns = columns.iter().map(|column| {
+            let (checked, held) = self.type_of_output(column);
+            (column.name.clone(), checked, held)
+        });
+        let others = star.map(|star| (&self.fields, &*star.without));
+        Fields::of_query(columns.collect(), others, self.dialect)
+    }
+
+    /// What a column's values are checked as, and what they are.
+    fn type_of_output(&self, column: &OutputColumn) -> (Type, Type) {
+        let known = |ty: &Ty| match ty {
+            Ty::Known(ty) => ty.clone(),
+            Ty::Unknown | Ty::Null => Type::Any,
+        };
+        let place = self.columns_by_name.get(&column.name);
+        let typed = place.and_then(|place| match &self.values[*place] {
+            ColumnValue::Done(typed) => typed.as_ref(),
+            _ => None,
+        });
+        let checked = match (typed, &column.expr) {
+            (Some(typed), _) => known(&typed.ty),
+            (None, Expr::Slot(slot)) if !self.is_group => {
+                self.view_columns.get(*slot).map_or(Type::Any, |column| known(&column.ty))
+            }
+            (None, Expr::Slot(slot)) => self.type_of_table(*slot).map_or(Type::Any, |ty| known(&ty)),
+            _ => Type::Any,
+        };
+        let held = match &column.expr {
+            Expr::Path { ty, .. } => ty.clone(),
+            Expr::Slot(slot) if self.is_text(*slot) => Type::STRING,
+            _ => checked.clone(),
+        };
+        (checked, held)
+    }
+}
+
+/// The names that stand there more than once.
+pub(super) fn shared(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name).collect()
+}

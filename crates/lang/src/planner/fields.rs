@@ -1,0 +1,120 @@
+//! What is known of the fields of a query's events: of a stream's by its schema and by what its records are said to
+//! hold, of an outer query's by the columns of the inner one.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use swiftwater_event::Type;
+
+use crate::{Dialect, ParseOptions, Schema, ast::Name};
+
+/// The fields of a query's events.
+pub(super) struct Fields<'a> {
+    /// What a query is checked against.
+    schema: Option<Cow<'a, Schema>>,
+    /// What values are wanted as; where it is missing, what the schema says.
+    types: Option<Cow<'a, Schema>>,
+    /// There are no others than those of the schema.
+    is_closed: bool,
+    /// They are the columns of an inner query.
+    pub(super) are_columns: bool,
+    /// By name in lower case; `None` where several have it.
+    by_folded_name: HashMap<String, Option<Box<str>>>,
+}
+
+impl<'a> Fields<'a> {
+    /// Those of a stream.
+    pub(super) fn of_stream(options: &ParseOptions<'a>) -> Fields<'a> {
+        let fields = Fields {
+            schema: options.schema.map(Cow::Borrowed),
+            types: options.types.map(Cow::Borrowed),
+            is_closed: options.schema.is_some() && options.dialect == Dialect::Bullet,
+            are_columns: false,
+            by_folded_name: HashMap::new(),
+        };
+        fields.folded(options.dialect)
+    }
+
+    /// Those of an inner query's records: columns, each with its type as it is checked and as it is. `others`: the
+    /// fields of the events, which the inner query passes on, less those it leaves out.
+    pub(super) fn of_query(
+        columns: Vec<(Box<str>, Type, Type)>,
+        others: Option<(&Fields<'a>, &[Box<str>])>,
+        dialect: Dialect,
+    ) -> Fields<'a> {
+        let passed_on = |schema: Option<&Cow<'a, Schema>>, less: &[Box<str>]| -> Vec<(Box<str>, Type)> {
+            let fields = schema.into_iter().flat_map(|schema| schema.fields());
+            let fields = fields.filter(|(name, _)| !less.iter().any(|less| **less == **name));
+            fields.map(|(name, ty)| (name.into(), ty.clone())).collect()
+        };
+        let (mut checked, mut held) = match others {
+            Some((fields, less)) => {
+                let types = fields.types.as_ref().or(fields.schema.as_ref());
+                (passed_on(fields.schema.as_ref(), less), passed_on(types, less))
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        for (name, ty, wanted) in columns {
+            checked.push((name.clone(), ty));
+            held.push((name, wanted));
+        }
+        // Where all fields of unknown events are passed on, nothing can be checked.
+        let is_open = others.is_some_and(|(fields, _)| fields.schema.is_none());
+        let fields = Fields {
+            schema: (!is_open).then(|| Cow::Owned(Schema::new(checked))),
+            types: Some(Cow::Owned(Schema::new(held))),
+            is_closed: others.map_or(true, |(fields, _)| fields.is_closed),
+            are_columns: true,
+            by_folded_name: HashMap::new(),
+        };
+        fields.folded(dialect)
+    }
+
+    fn folded(mut self, dialect: Dialect) -> Fields<'a> {
+        if dialect.folds_names() {
+            let names = self.schema.as_ref().or(self.types.as_ref()).into_iter().flat_map(|schema| schema.fields());
+            let mut by_folded_name: HashMap<String, Option<Box<str>>> = HashMap::new();
+            for (name, _) in names {
+                by_folded_name
+                    .entry(name.to_lowercase())
+                    .and_modify(|field| *field = None)
+                    .or_insert_with(|| Some(name.into()));
+            }
+            self.by_folded_name = by_folded_name;
+        }
+        self
+    }
+
+    /// The field that a name stands for: exactly, else (native, unquoted) whatever the letter case if that is unique;
+    /// `None`: it is not known.
+    pub(super) fn known(&self, name: &Name) -> Option<Box<str>> {
+        let listed = self.schema.as_ref().or(self.types.as_ref())?;
+        if listed.field(&name.text).is_some() {
+            return Some(name.text.clone());
+        }
+        if name.quoted {
+            return None;
+        }
+        self.by_folded_name.get(&name.text.to_lowercase()).cloned().flatten()
+    }
+
+    /// Whether a field that is not known is a fault.
+    pub(super) fn is_closed(&self) -> bool {
+        self.schema.is_some() && self.is_closed
+    }
+
+    /// What a field is checked as.
+    pub(super) fn checked(&self, field: &str) -> Type {
+        self.schema.as_ref().and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any)
+    }
+
+    /// What a field is wanted as.
+    pub(super) fn wanted(&self, field: &str) -> Type {
+        let types = self.types.as_ref().or(self.schema.as_ref());
+        types.and_then(|types| types.field(field)).cloned().unwrap_or(Type::Any)
+    }
+
+    /// The names of all known fields.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.schema.as_ref().or(self.types.as_ref()).into_iter().flat_map(|schema| schema.fields()).map(|(name, _)| name)
+    }
+}

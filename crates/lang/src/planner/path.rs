@@ -1,0 +1,159 @@
+//! Names and paths: what they lead to in an event, or stand for among columns.
+
+use swiftwater_event::{Path, Step, Type};
+
+use super::{
+    Planner, Typed,
+    check::Ty,
+    lower::Scope,
+};
+use crate::{
+    ast::{Name, Node, NodeKind},
+    keyword::did_you_mean,
+    lexer::short,
+    plan::{Expr, Function, Literal},
+    source::Fault,
+};
+
+impl Planner<'_> {
+    /// A path into the event, or steps into what a name or expression stands for. `root` is the type hint.
+    pub(super) fn path(&mut self, node: &Node, root: Option<&Type>, scope: Scope) -> Option<Typed> {
+        match &node.kind {
+            NodeKind::Hint(base, ty) => self.path(base, Some(ty), scope),
+            NodeKind::Name(name) => self.name(node, name, root, scope),
+            NodeKind::Member(base, name) => {
+                let base = self.base(base, root, scope)?;
+                self.step(node, base, Step::Key(name.text.clone()))
+            }
+            NodeKind::Index(base, index) => {
+                let base = self.base(base, root, scope);
+                let index = self.lower(index, scope);
+                let (base, index) = (base?, index?);
+                match &index.expr {
+                    Expr::Literal(Literal::String(key)) => self.step(node, base, Step::Key(key.clone())),
+                    Expr::Literal(Literal::Integer(place)) if *place >= 0 => {
+                        self.step(node, base, Step::Index(place.unsigned_abs()))
+                    }
+                    Expr::Literal(Literal::Long(place)) if u32::try_from(*place).is_ok() => {
+                        self.step(node, base, Step::Index(*place as u32))
+                    }
+                    _ => Some(self.typed_call(node, Function::Element, vec![base, index])),
+                }
+            }
+            _ => self.lower(node, scope),
+        }
+    }
+
+    /// The base of a step: also as a whole it may be a key or a column.
+    fn base(&mut self, base: &Node, root: Option<&Type>, scope: Scope) -> Option<Typed> {
+        match self.resolved(base.bare(), scope) {
+            Some(found) => found,
+            None => self.path(base, root, scope),
+        }
+    }
+
+    fn name(&mut self, node: &Node, name: &Name, root: Option<&Type>, scope: Scope) -> Option<Typed> {
+        if scope.is_group() {
+            return self.name_of_group(node, name);
+        }
+        if let Some(slot) = self.view_column(name) {
+            let ty = root.map_or_else(|| self.view_columns[slot].ty.clone(), |root| root.clone().into());
+            return Some(Typed { expr: Expr::Slot(slot), ty });
+        }
+        if self.only_views {
+            let fault = Fault::at(node.span, format!("EXPLODE gives no column `{}`", short(&name.text)));
+            return self.unknown_for(fault.hint("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."));
+        }
+        let known = self.fields.known(name);
+        let field = known.clone().unwrap_or_else(|| name.text.clone());
+        let (wanted, ty) = match root {
+            Some(root) if self.dialect.hints_convert() => (root.clone(), root.clone()),
+            Some(root) => (self.fields.wanted(&field), root.clone()),
+            None if known.is_none() && self.fields.is_closed() => return self.unknown_field(node, name),
+            None => (self.fields.wanted(&field), self.fields.checked(&field)),
+        };
+        Some(Typed { expr: Expr::Path { path: Path::field(field), ty: wanted }, ty: ty.into() })
+    }
+
+    /// A name over groups that is neither a key nor a column: the window's bounds, or nothing.
+    fn name_of_group(&mut self, node: &Node, name: &Name) -> Option<Typed> {
+        if let Some(bound) = self.window_bound(name) {
+            return Some(bound);
+        }
+        if self.keys_are_faulty {
+            return None;
+        }
+        let what = format!("`{}` is neither a key of the groups nor within an aggregate", short(&name.text));
+        let hint = "Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…).";
+        self.unknown_for(Fault::at(node.span, what).hint(hint))
+    }
+
+    fn unknown_field(&mut self, node: &Node, name: &Name) -> Option<Typed> {
+        let near = did_you_mean(&name.text, self.fields.names());
+        let what = if self.fields.are_columns { "the inner query has no column" } else { "there is no field" };
+        let fault = Fault::at(node.span, format!("{what} `{}`", short(&name.text)));
+        let fault = match near {
+            Some(near) => fault.hint(format!("Did you mean `{near}`?")),
+            None if name.quoted => fault.hint("Text goes into single quotes."),
+            None => fault,
+        };
+        self.unknown_for(fault)
+    }
+
+    /// The slot of a lateral view's column: exactly, else (native, unquoted) whatever the letter case if that is unique
+    /// and no field has the name exactly.
+    fn view_column(&self, name: &Name) -> Option<usize> {
+        let exact = self.view_columns.iter().rposition(|column| column.name == name.text);
+        if exact.is_some() || name.quoted || !self.dialect.folds_names() {
+            return exact;
+        }
+        if self.fields.known(name).is_some_and(|field| field == name.text) {
+            return None;
+        }
+        let folded = name.text.to_lowercase();
+        let mut alike = self.view_columns.iter().enumerate().filter(|(_, column)| column.name.to_lowercase() == folded);
+        match (alike.next(), alike.next()) {
+            (Some((slot, _)), None) => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// One constant step down.
+    fn step(&mut self, node: &Node, base: Typed, step: Step) -> Option<Typed> {
+        let inner = match (&base.ty, &step) {
+            (Ty::Unknown, _) => Type::Any,
+            (Ty::Known(Type::Map(inner)), Step::Key(_)) => (**inner).clone(),
+            (Ty::Known(Type::List(inner)), Step::Index(_)) => (**inner).clone(),
+            (ty, _) => {
+                let what = match step {
+                    Step::Key(_) => "keys",
+                    Step::Index(_) => "elements",
+                };
+                let text = short(&self.text_of(node));
+                let message = format!("`{text}` cannot be: a value of type {ty} has no {what}");
+                return self.unknown_for(Fault::at(node.span, message));
+            }
+        };
+        let ty = inner.into();
+        let expr = match base.expr {
+            Expr::Path { path, ty: wanted } => {
+                let wanted = match (wanted, &step) {
+                    (Type::Map(inner), Step::Key(_)) | (Type::List(inner), Step::Index(_)) => *inner,
+                    _ => Type::Any,
+                };
+                Expr::Path { path: path.then(step), ty: wanted }
+            }
+            other => {
+                let step = match step {
+                    Step::Key(key) => Literal::String(key),
+                    Step::Index(place) => match i32::try_from(place) {
+                        Ok(place) => Literal::Integer(place),
+                        Err(_) => Literal::Long(i64::from(place)),
+                    },
+                };
+                Expr::Call { function: Function::Element, args: vec![other, Expr::Literal(step)] }
+            }
+        };
+        Some(Typed { expr, ty })
+    }
+}

@@ -1,0 +1,148 @@
+//! `WINDOWING …`: what is written to what is planned, and which windows a query of a kind may have.
+
+use super::{Planner, check::Ty, lower::Scope};
+use crate::{
+    Dialect,
+    ast::{Extent, Include, Query, Unit, WindowShape, Windowing},
+    plan::{Take, Window, WindowClock},
+    source::Fault,
+};
+
+/// What is wrong with a window, and what to do.
+type Wrong = (Option<crate::source::Span>, &'static str, &'static str);
+
+impl Planner<'_> {
+    /// The window, or `None` with a fault noted. In Bullet the faults of windows have no place.
+    pub(super) fn window(&mut self, query: &Query) -> Option<Window> {
+        let Some(windowing) = &query.window else { return Some(Window::None) };
+        match self.shape(windowing) {
+            Ok(window) => Some(window),
+            Err(wrong) => self.wrong_window(windowing, wrong),
+        }
+    }
+
+    fn wrong_window(&mut self, windowing: &Windowing, (span, message, hint): Wrong) -> Option<Window> {
+        let fault = match self.dialect {
+            Dialect::Bullet => Fault::whole(message),
+            Dialect::Native => Fault::at(span.unwrap_or(windowing.span), message),
+        };
+        self.fault(fault.hint(hint))
+    }
+
+    /// Whether a query of this kind may have this window; a fault is noted.
+    pub(super) fn check_window(&mut self, query: &Query, window: &Window, is_group: bool) {
+        let Some(windowing) = &query.window else { return };
+        let is_bullet = self.dialect == Dialect::Bullet;
+        let wrong: Option<Wrong> = match window {
+            Window::Time { take: Take::All, .. } | Window::Records { take: Take::All, .. } if !is_group => Some((
+                None,
+                "a window over ALL needs an aggregation: a RAW query cannot keep all events",
+                "Write `TUMBLING(n, TIME)`.",
+            )),
+            Window::Records { .. } if is_group && is_bullet => Some((
+                None,
+                "a window counted in records is for queries without aggregation",
+                "Write `TUMBLING(n, TIME)`.",
+            )),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            self.wrong_window(windowing, wrong);
+        }
+    }
+
+    fn shape(&mut self, windowing: &Windowing) -> Result<Window, Wrong> {
+        match &windowing.shape {
+            WindowShape::Tumbling(extent) => {
+                positive(extent)?;
+                Ok(self.every(extent, Take::First(extent.size)))
+            }
+            WindowShape::Session(extent) if extent.unit == Unit::Record => Err((
+                Some(extent.span),
+                "a session is ended by time, not by a number of records",
+                "Write `SESSION(n, TIME)`, with n in milliseconds.",
+            )),
+            WindowShape::Session(extent) => match self.every(extent, Take::First(extent.size)) {
+                Window::Time { every_ms, clock, .. } => Ok(Window::Session { gap_ms: every_ms, clock }),
+                other => Ok(other),
+            },
+            WindowShape::Every(emit, include) => {
+                positive(emit)?;
+                let take = self.take(emit, include)?;
+                Ok(self.every(emit, take))
+            }
+        }
+    }
+
+    fn take(&mut self, emit: &Extent, include: &Include) -> Result<Take, Wrong> {
+        let is_bullet = self.dialect == Dialect::Bullet;
+        let size = match include {
+            Include::All if is_bullet && emit.unit == Unit::Record => {
+                return Err((
+                    Some(emit.span),
+                    "a window over ALL cannot be counted in records",
+                    "Write `EVERY(n, TIME, ALL)`, with n in milliseconds.",
+                ));
+            }
+            Include::All => return Ok(Take::All),
+            Include::First(size) | Include::Last(size) => size,
+        };
+        positive(size)?;
+        let same_unit = emit.unit == size.unit || matches!((&emit.unit, &size.unit), (Unit::Event(_), Unit::Event(None)));
+        if is_bullet && !(same_unit && emit.size == size.size) {
+            return Err((
+                Some(size.span),
+                "a window must hold exactly what comes between two emits",
+                "Write the same number and unit before and after FIRST.",
+            ));
+        }
+        if !same_unit {
+            return Err((
+                Some(size.span),
+                "a window is counted in one unit",
+                "Write the same unit before and after FIRST or LAST.",
+            ));
+        }
+        match include {
+            Include::First(size) if size.size > emit.size => Err((
+                Some(size.span),
+                "a window cannot hold more than comes between two emits, counted from its FIRST",
+                "Write LAST for windows that overlap.",
+            )),
+            Include::Last(size) if size.size != emit.size => Ok(Take::Last(size.size)),
+            _ => Ok(Take::First(size.size)),
+        }
+    }
+
+    fn every(&mut self, extent: &Extent, take: Take) -> Window {
+        let clock = match &extent.unit {
+            Unit::Record => return Window::Records { every: extent.size, take },
+            Unit::Time | Unit::Event(None) => WindowClock::Arrival,
+            Unit::Event(Some(event)) => {
+                // A fault is noted; what stands in its place is not looked at.
+                let time = self.lower(&event.time, Scope::Event).unwrap_or_else(|| self.unknown());
+                if let Ty::Known(ty) = &time.ty
+                    && !check_time(ty)
+                {
+                    let message = format!("the time of an event cannot be {ty}");
+                    let hint = "It is a TIMESTAMP, or a number of milliseconds since 1970.";
+                    self.faults.push(Fault::at(event.time.span, message).hint(hint));
+                }
+                WindowClock::Event { time: time.expr, lateness_ms: event.lateness_ms }
+            }
+        };
+        Window::Time { every_ms: extent.size, take, clock }
+    }
+}
+
+fn check_time(ty: &swiftwater_event::Type) -> bool {
+    use swiftwater_event::Type;
+    ty.depth() == 0 && *ty != Type::STRING && *ty != Type::BOOLEAN
+}
+
+fn positive(extent: &Extent) -> Result<(), Wrong> {
+    match extent.size {
+        0 => Err((Some(extent.span), "a window's size must be above 0", "Write a number of milliseconds or records.")),
+        _ => Ok(()),
+    }
+}
