@@ -12,7 +12,7 @@ use std::{
 use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
-    plan::{Statement, Window},
+    plan::{Literal, Statement, Window},
 };
 use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
 use tracing::info;
@@ -70,6 +70,10 @@ pub struct SubmitOptions {
     pub times: bool,
     /// Declared types of the stream's fields.
     pub schema: Option<Arc<Schema>>,
+    /// What the events hold, where that is known apart from the schema.
+    pub types: Option<Arc<Schema>>,
+    /// What `$1`, `$2`, … of the text stand for.
+    pub parameters: Vec<Literal>,
     /// How the query is written.
     pub form: QueryForm,
 }
@@ -296,6 +300,8 @@ impl Engine {
         let parse_options = ParseOptions {
             dialect: options.dialect,
             schema: options.schema.as_deref(),
+            types: options.types.as_deref(),
+            parameters: &options.parameters,
             now: self.shared.clock.now(),
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };

@@ -27,8 +27,7 @@ use swiftwater_event::{
 };
 use swiftwater_lang::{
     Dialect, ParseOptions, Schema, parse,
-    plan::{Body, Window},
-    retype,
+    plan::{Body, Literal, Window},
 };
 use swiftwater_live::{
     Collector, CollectorLimits, Groups, Index, Place, QueryStep, Shard, StandingQuery, StepInput,
@@ -72,6 +71,8 @@ pub struct InputOptions {
     pub times: bool,
     /// The types of the records' values, where they are known apart from the schema that the query is checked against.
     pub types: Option<Arc<Schema>>,
+    /// What `$1`, `$2`, … of the text stand for.
+    pub parameters: Vec<Literal>,
     /// Workers that Bullet would have dealt the records to, record k to worker k mod n: the rows of a RAW result
     /// without a window by record depend on it. 1, and with a `time_field`: they come in the order of the input.
     pub workers: usize,
@@ -120,13 +121,12 @@ pub fn run_input(
     let parse_options = ParseOptions {
         dialect: options.dialect,
         schema: options.schema.as_deref(),
+        types: options.types.as_deref(),
+        parameters: &options.parameters,
         now: started,
         text_bytes_max: config.query_text_bytes_max,
     };
-    let mut statement = parse(text, &parse_options).map_err(EngineError::Query)?;
-    if let Some(types) = &options.types {
-        retype(&mut statement.query, types);
-    }
+    let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
     let query = Arc::new(compile(statement, &config)?);
     let index = Index::default().with(QUERY, &query);
     let may_block = matches!(source, InputSource::Reader(_));

@@ -34,7 +34,10 @@ pub(crate) struct Query {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Item {
     Star(Span),
-    Expr { node: Node, alias: Option<Name> },
+    Expr {
+        node: Node,
+        alias: Option<Name>,
+    },
     /// `[OUTER] EXPLODE(…) AS …`.
     Explode(View),
 }

@@ -310,7 +310,9 @@ impl Lexer<'_> {
                 Some("Text goes into straight single quotes, names into straight double quotes.")
             }
             '{' | '}' => Some("Lists are written `[1, 2]`; there are no literal maps."),
-            '?' | '$' => Some("Parameters are written $1, $2, …; a name that holds this goes into double quotes."),
+            '?' | '$' => {
+                Some("Parameters are written $1, $2, …; a name that holds this goes into double quotes.")
+            }
             '@' => Some("A name that holds this character goes into double quotes."),
             _ => None,
         };
@@ -397,7 +399,10 @@ mod tests {
         check("9999999999999999999999999999999999999999999", "this number is too large");
         check("a && b", "`&` means nothing here");
         check("$0", "there is no parameter $0");
-        check("$2 $x $1x", "there is no parameter $2: one is given, $1; `$` means nothing here; `$1x` is no parameter: they are $1, $2, …");
+        check(
+            "$2 $x $1x",
+            "there is no parameter $2: one is given, $1; `$` means nothing here; `$1x` is no parameter: they are $1, $2, …",
+        );
         check("a | b", "`|` means nothing here");
     }
 }

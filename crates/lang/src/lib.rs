@@ -38,7 +38,6 @@ use swiftwater_event::Millis;
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
-pub use retype::retype;
 pub use schema::{Schema, SchemaError};
 use source::{Fault, locate};
 
@@ -102,7 +101,11 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
 /// ```
 pub fn parse_json(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
     check_length(text, options)?;
-    json_form::parse(text, options).map_err(|faults| locate(text, faults))
+    let mut statement = json_form::parse(text, options).map_err(|faults| locate(text, faults))?;
+    if let Some(types) = options.types {
+        retype::retype(&mut statement.query, types);
+    }
+    Ok(statement)
 }
 
 fn check_length(text: &str, options: &ParseOptions<'_>) -> Result<(), QueryErrors> {

@@ -125,7 +125,9 @@ impl fmt::Display for Named<'_> {
                 write!(f, "NOT({})", of(operand.bare()))
             }
             NodeKind::Unary(Unary::Not, operand) => write!(f, "NOT {}", of(operand)),
-            NodeKind::Unary(Unary::SizeOf, operand) => write!(f, "{} {}", Builtin::SizeOf.text(), of(operand)),
+            NodeKind::Unary(Unary::SizeOf, operand) => {
+                write!(f, "{} {}", Builtin::SizeOf.text(), of(operand))
+            }
             NodeKind::Unary(Unary::Minus, operand) => write!(f, "-{}", of(operand)),
             NodeKind::Binary(operator, left, right) => {
                 write!(f, "{} {} {}", of(left), binary_text(*operator), of(right))

@@ -12,7 +12,7 @@ use crate::{
 
 /// Wants every path of the event as what `types` says that it is, and any other as whatever is there. The records of
 /// an inner query have the types that it gives them: an outer query stays as it is.
-pub fn retype(query: &mut Query, types: &Schema) {
+pub(crate) fn retype(query: &mut Query, types: &Schema) {
     let each = &mut |expr: &mut Expr| retype_expr(expr, types);
     query.filter.iter_mut().for_each(&mut *each);
     query.views.iter_mut().for_each(|LateralView { expr, .. }| each(expr));

@@ -40,7 +40,11 @@ impl Parser<'_> {
         }
         if self.is_keyword(Keyword::Distinct) {
             let what = format!("{}(DISTINCT …)", self.word(start).to_uppercase());
-            return Err(if native { Fault::not_yet(start.to(self.span()), &what) } else { self.expected("an expression") });
+            return Err(if native {
+                Fault::not_yet(start.to(self.span()), &what)
+            } else {
+                self.expected("an expression")
+            });
         }
         let mut arguments = Vec::new();
         if is_count && self.take_symbol(Symbol::Star) {
@@ -183,7 +187,8 @@ impl Parser<'_> {
         // A whole number with a comma behind it; else it is the first of what is counted.
         let is_threshold = matches!(
             self.kind(),
-            TokenKind::Whole { long: false, .. } | TokenKind::Parameter(Literal::Integer(_) | Literal::Long(_))
+            TokenKind::Whole { long: false, .. }
+                | TokenKind::Parameter(Literal::Integer(_) | Literal::Long(_))
         ) && self.symbol_at(1) == Some(Symbol::Comma);
         let mut threshold = None;
         if is_threshold {

@@ -364,6 +364,10 @@ impl Parser<'_> {
                 let elements = self.operands(Symbol::RightBracket)?;
                 self.node(NodeKind::List(elements), start.to(self.last_span()))
             }
+            TokenKind::Word(Some(Keyword::Explode | Keyword::Outer)) if self.at_explode() => {
+                Err(Fault::at(start, "EXPLODE gives rows, and cannot be part of an expression")
+                    .hint("Write `LATERAL VIEW EXPLODE(…) AS x`, and use x."))
+            }
             TokenKind::Quoted(_) | TokenKind::Word(_) if self.is_call() => self.call(start),
             TokenKind::Word(Some(Keyword::Null)) => self.literal(Literal::Null),
             TokenKind::Word(Some(Keyword::True)) => self.literal(Literal::Boolean(true)),
@@ -375,10 +379,6 @@ impl Parser<'_> {
                 self.node(NodeKind::Now, start)
             }
             TokenKind::Word(Some(Keyword::Case)) if self.dialect == Dialect::Native => self.case(start),
-            TokenKind::Word(Some(Keyword::Explode | Keyword::Outer)) if self.at_explode() => {
-                Err(Fault::at(start, "EXPLODE gives rows, and cannot be part of an expression")
-                    .hint("Write `LATERAL VIEW EXPLODE(…) AS x`, and use x."))
-            }
             TokenKind::Quoted(_) | TokenKind::Word(_) => {
                 let name = self.name("an expression")?;
                 self.node(NodeKind::Name(name), start)

@@ -76,7 +76,9 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
     if bullet {
         // What cannot be a token ends the text for the parser: its own fault there is only that the text ends.
         let misspelt_at = misspelt.first().and_then(|fault| fault.span);
-        faults.retain(|fault| misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start)));
+        faults.retain(|fault| {
+            misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start))
+        });
         let first = faults.into_iter().min_by_key(|fault| fault.span.map_or(0, |span| span.start));
         faults = first.or(misspelt.into_iter().next()).or(parser.too_large).into_iter().collect();
     }
@@ -269,11 +271,11 @@ impl Parser<'_> {
     fn query(&mut self, outer: usize) -> Parsed<Query> {
         self.expect_keyword(Keyword::Select)?;
         self.clause_start = self.at;
-        let mut query = Query::default();
-        query.distinct = self.is_keyword(Keyword::Distinct).then(|| self.span());
-        if query.distinct.is_some() {
+        let distinct = self.is_keyword(Keyword::Distinct).then(|| self.span());
+        if distinct.is_some() {
             self.advance();
         }
+        let mut query = Query { distinct, ..Query::default() };
         let items = self.items();
         query.items = self.recover(items).unwrap_or_default();
         if !self.is_keyword(Keyword::From) && !self.faults.is_empty() {
@@ -343,7 +345,8 @@ impl Parser<'_> {
     /// Whether EXPLODE is called here, with or without OUTER.
     fn at_explode(&self) -> bool {
         let outer = usize::from(self.is_keyword(Keyword::Outer));
-        self.keyword_at(outer) == Some(Keyword::Explode) && self.symbol_at(outer + 1) == Some(Symbol::LeftParen)
+        self.keyword_at(outer) == Some(Keyword::Explode)
+            && self.symbol_at(outer + 1) == Some(Symbol::LeftParen)
     }
 
     /// `[OUTER] EXPLODE(expression) AS name`, or `AS (name, name)`.
@@ -473,7 +476,10 @@ impl Parser<'_> {
                 }
                 let view = self.explode()?;
                 if query.views.len() == VIEWS_MAX {
-                    return Err(Fault::at(view.span, format!("a query has at most {VIEWS_MAX} lateral views")));
+                    return Err(Fault::at(
+                        view.span,
+                        format!("a query has at most {VIEWS_MAX} lateral views"),
+                    ));
                 }
                 query.views.push(view);
             }

@@ -66,7 +66,8 @@ impl<'a> Planner<'a> {
                 }
             }
             if matches!(node.kind, NodeKind::Table { .. }) {
-                let item = self.table_item.get_or_insert(TableItem { node, alias: None, place: self.columns.len() });
+                let item =
+                    self.table_item.get_or_insert(TableItem { node, alias: None, place: self.columns.len() });
                 item.alias = item.alias.or(alias.as_ref());
                 continue;
             }
@@ -104,19 +105,18 @@ impl<'a> Planner<'a> {
 
     /// Items left out because their text was there before must also mean the same: a type hint is not in the text.
     pub(super) fn check_dropped(&mut self) {
-        // Which of two hints holds makes no difference in Bullet, where a hint converts nothing.
-        if self.dialect == Dialect::Bullet {
-            return;
-        }
         for (place, node) in std::mem::take(&mut self.dropped) {
             let scope = self.item_scope();
             let typed = self.try_out(|planner| planner.lower(node, scope));
             if let (Some(typed), Some(kept)) = (typed, self.column_value(place))
                 && typed != kept
             {
-                let message = format!("two columns are named `{}`", short(&self.columns[place].text));
-                self.faults
-                    .push(Fault::at(node.span, message).hint("Give one of them another name with AS."));
+                let name = short(&self.columns[place].text);
+                let fault = match self.dialect {
+                    Dialect::Native => Fault::at(node.span, format!("two columns are named `{name}`")),
+                    Dialect::Bullet => Fault::whole(format!("several columns have the same name: {name}")),
+                };
+                self.note(fault.hint("Give one of them another name with AS."));
             }
         }
     }

@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         let fields = Fields {
             schema: (!is_open).then(|| Cow::Owned(Schema::new(checked))),
             types: Some(Cow::Owned(Schema::new(held))),
-            is_closed: others.map_or(true, |(fields, _)| fields.is_closed),
+            is_closed: others.is_none_or(|(fields, _)| fields.is_closed),
             are_columns: true,
             by_folded_name: HashMap::new(),
         };
@@ -71,7 +71,8 @@ impl<'a> Fields<'a> {
 
     fn folded(mut self, dialect: Dialect) -> Fields<'a> {
         if dialect.folds_names() {
-            let names = self.schema.as_ref().or(self.types.as_ref()).into_iter().flat_map(|schema| schema.fields());
+            let names =
+                self.schema.as_ref().or(self.types.as_ref()).into_iter().flat_map(|schema| schema.fields());
             let mut by_folded_name: HashMap<String, Option<Box<str>>> = HashMap::new();
             for (name, _) in names {
                 by_folded_name
@@ -115,6 +116,11 @@ impl<'a> Fields<'a> {
 
     /// The names of all known fields.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.schema.as_ref().or(self.types.as_ref()).into_iter().flat_map(|schema| schema.fields()).map(|(name, _)| name)
+        self.schema
+            .as_ref()
+            .or(self.types.as_ref())
+            .into_iter()
+            .flat_map(|schema| schema.fields())
+            .map(|(name, _)| name)
     }
 }

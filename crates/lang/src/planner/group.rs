@@ -2,13 +2,7 @@
 
 use swiftwater_event::Type;
 
-use super::{
-    Planner, Typed,
-    bullet_names::Given,
-    check::Ty,
-    lower::Scope,
-    position,
-};
+use super::{Planner, Typed, bullet_names::Given, check::Ty, lower::Scope, position};
 use crate::{
     Dialect,
     ast::{self, Binary, Name, Node, NodeKind},
@@ -67,8 +61,7 @@ impl<'a> Planner<'a> {
                 return Some(self.automatic_top(count, threshold));
             }
         }
-        let having_scope =
-            if self.dialect == Dialect::Bullet { Scope::GroupItem } else { Scope::GroupOrder };
+        let having_scope = if self.dialect == Dialect::Bullet { Scope::GroupItem } else { Scope::GroupOrder };
         let (mut having, mut columns);
         if self.dialect == Dialect::Bullet {
             having = self.having(ast, having_scope);
@@ -107,7 +100,8 @@ impl<'a> Planner<'a> {
         };
         let Some(typed) = self.lower(node, Scope::Event) else { return };
         if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
-            let message = format!("{clause} needs primitive values: `{}` is {}", short(&self.text_of(node)), typed.ty);
+            let message =
+                format!("{clause} needs primitive values: `{}` is {}", short(&self.text_of(node)), typed.ty);
             self.note(Fault::at(node.span, message));
         }
         let place = self.keys.iter().position(|key| key.expr == typed.expr);
@@ -153,7 +147,8 @@ impl<'a> Planner<'a> {
         let NodeKind::Table { function, arguments } = &node.kind else { return Some(()) };
         let function = self.checked_points(node, function)?;
         if arguments.len() > KEYS_MAX {
-            return self.fault(Fault::at(node.span, format!("TOP counts at most {KEYS_MAX} values together")));
+            return self
+                .fault(Fault::at(node.span, format!("TOP counts at most {KEYS_MAX} values together")));
         }
         let mut exprs = Vec::new();
         let mut types = Vec::new();
@@ -176,7 +171,9 @@ impl<'a> Planner<'a> {
         if self.dialect == Dialect::Bullet {
             let needs = match is_top {
                 true => (!self::check_all(&types, Ty::may_be_primitive)).then_some("primitive values"),
-                false => (!self::check_all(&types, Ty::may_be_numeric_or_boolean)).then_some("a number or BOOLEAN"),
+                false => {
+                    (!self::check_all(&types, Ty::may_be_numeric_or_boolean)).then_some("a number or BOOLEAN")
+                }
             };
             self.needs(node, needs, &types);
         }
@@ -223,7 +220,9 @@ impl<'a> Planner<'a> {
             Points::Linear(0) => Some("the number of points must be above 0"),
             Points::Linear(_) => None,
             // Written so that NaN is wrong.
-            Points::Region { start, end, increment } if !(start < end && *increment > 0.0 && increment.is_finite()) => {
+            Points::Region { start, end, increment }
+                if !(start < end && *increment > 0.0 && increment.is_finite()) =>
+            {
                 Some("the first point must be less than the last, and the step above 0")
             }
             Points::Region { start, end, .. } if of_ranks && !(is_rank(*start) && is_rank(*end)) => {
@@ -236,7 +235,9 @@ impl<'a> Planner<'a> {
                 let last_is_high = points.last().is_some_and(|point| *point > 1.0);
                 (first_is_low || last_is_high).then_some("the points of QUANTILE must be from 0 to 1")
             }
-            Points::Manual(points) if points.iter().any(|point| point.is_nan()) => Some("a point cannot be NaN"),
+            Points::Manual(points) if points.iter().any(|point| point.is_nan()) => {
+                Some("a point cannot be NaN")
+            }
             Points::Manual(points) => (of_ranks && !points.iter().all(|point| is_rank(*point)))
                 .then_some("the points of QUANTILE must be from 0 to 1"),
         };
@@ -245,7 +246,8 @@ impl<'a> Planner<'a> {
             if is_bullet {
                 self.faults.clear();
             }
-            return self.fault(fault.hint("Write LINEAR, n; or REGION, from, to, step; or MANUAL, point, …."));
+            return self
+                .fault(fault.hint("Write LINEAR, n; or REGION, from, to, step; or MANUAL, point, …."));
         }
         let points = match points {
             Points::Manual(points) => {
@@ -329,9 +331,7 @@ impl<'a> Planner<'a> {
         for node in ast.item_nodes().chain(having).chain(order_by) {
             collect_aggregates(node, &mut aggregates);
         }
-        let is_count = |node: &&Node| {
-            matches!(&node.kind, NodeKind::Aggregate { function: AggregateFunction::Count, arguments, .. } if arguments.is_empty())
-        };
+        let is_count = |node: &&Node| matches!(&node.kind, NodeKind::Aggregate { function: AggregateFunction::Count, arguments, .. } if arguments.is_empty());
         if aggregates.is_empty() || !aggregates.iter().all(is_count) {
             return None;
         }
@@ -348,7 +348,9 @@ impl<'a> Planner<'a> {
             return None;
         }
         let Some(having) = &ast.having else { return Some((limit, None)) };
-        let NodeKind::Binary(Binary::Compare(Comparison::Ge, Quantifier::One), left, right) = &having.node.kind else {
+        let NodeKind::Binary(Binary::Compare(Comparison::Ge, Quantifier::One), left, right) =
+            &having.node.kind
+        else {
             return None;
         };
         let NodeKind::Literal(literal) = &right.kind else { return None };

@@ -276,7 +276,9 @@ impl Planner<'_> {
         if self.dialect == Dialect::Bullet {
             let known = !types.contains(&Ty::Unknown);
             let needs = match function {
-                AggregateFunction::CountDistinct if !types.iter().all(Ty::may_be_primitive) => "primitive values",
+                AggregateFunction::CountDistinct if !types.iter().all(Ty::may_be_primitive) => {
+                    "primitive values"
+                }
                 AggregateFunction::CountDistinct => "",
                 _ if !types.iter().all(Ty::may_be_numeric_or_boolean) => "a number or BOOLEAN",
                 _ => "",

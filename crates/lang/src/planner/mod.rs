@@ -39,7 +39,8 @@ use crate::{
     lexer::short,
     names::column_name,
     plan::{
-        Aggregate, Body, Expr, LateralView, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement, Window,
+        Aggregate, Body, Expr, LateralView, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement,
+        Window,
     },
     query_text::query_text,
     source::Fault,
@@ -359,9 +360,8 @@ impl<'a> Planner<'a> {
 
     /// Notes a fault of a name or type; in Bullet's dialect, once for each message.
     fn note(&mut self, fault: Fault) {
-        let is_new = self.dialect == Dialect::Native
-            || self.trying > 0
-            || self.noted.insert(fault.message.clone());
+        let is_new =
+            self.dialect == Dialect::Native || self.trying > 0 || self.noted.insert(fault.message.clone());
         if is_new {
             self.faults.push(fault);
         }

@@ -2,11 +2,7 @@
 
 use swiftwater_event::{Path, Step, Type};
 
-use super::{
-    Planner, Typed,
-    check::Ty,
-    lower::Scope,
-};
+use super::{Planner, Typed, check::Ty, lower::Scope};
 use crate::{
     ast::{Name, Node, NodeKind},
     keyword::did_you_mean,
@@ -62,7 +58,9 @@ impl Planner<'_> {
         }
         if self.only_views {
             let fault = Fault::at(node.span, format!("EXPLODE gives no column `{}`", short(&name.text)));
-            return self.unknown_for(fault.hint("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."));
+            return self.unknown_for(
+                fault.hint("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."),
+            );
         }
         let known = self.fields.known(name);
         let field = known.clone().unwrap_or_else(|| name.text.clone());
@@ -90,7 +88,8 @@ impl Planner<'_> {
 
     fn unknown_field(&mut self, node: &Node, name: &Name) -> Option<Typed> {
         let near = did_you_mean(&name.text, self.fields.names());
-        let what = if self.fields.are_columns { "the inner query has no column" } else { "there is no field" };
+        let what =
+            if self.fields.are_columns { "the inner query has no column" } else { "there is no field" };
         let fault = Fault::at(node.span, format!("{what} `{}`", short(&name.text)));
         let fault = match near {
             Some(near) => fault.hint(format!("Did you mean `{near}`?")),
@@ -111,7 +110,8 @@ impl Planner<'_> {
             return None;
         }
         let folded = name.text.to_lowercase();
-        let mut alike = self.view_columns.iter().enumerate().filter(|(_, column)| column.name.to_lowercase() == folded);
+        let mut alike =
+            self.view_columns.iter().enumerate().filter(|(_, column)| column.name.to_lowercase() == folded);
         match (alike.next(), alike.next()) {
             (Some((slot, _)), None) => Some(slot),
             _ => None,

@@ -95,11 +95,14 @@ impl Structure {
             self.expression(&order.node, Place::OrderBy);
         }
         let groups = query.group_by.as_ref().map(|group_by| group_by.span);
-        let keys_are_plain = query.group_by.iter().flat_map(|group_by| &group_by.keys).all(|key| key.aggregate().is_none());
+        let keys_are_plain =
+            query.group_by.iter().flat_map(|group_by| &group_by.keys).all(|key| key.aggregate().is_none());
         if groups.is_some() && keys_are_plain {
             self.kinds.insert(Kind::Group);
         }
-        if let Some(having) = query.having.as_ref().filter(|_| groups.is_none() || (self.is_bullet() && !keys_are_plain)) {
+        if let Some(having) =
+            query.having.as_ref().filter(|_| groups.is_none() || (self.is_bullet() && !keys_are_plain))
+        {
             self.clash(having.span, "HAVING needs GROUP BY", "Use WHERE to choose among events.");
         }
         if query.star().is_some() {
@@ -117,7 +120,11 @@ impl Structure {
 
     fn view(&mut self, view: &View) {
         if let Some(aggregate) = view.argument.aggregate() {
-            self.clash(aggregate.span, "EXPLODE cannot contain aggregates", "Explode a list or map of the events.");
+            self.clash(
+                aggregate.span,
+                "EXPLODE cannot contain aggregates",
+                "Explode a list or map of the events.",
+            );
         }
         self.expression(&view.argument, Place::Explode);
         if let [key, value] = &*view.columns
@@ -191,7 +198,11 @@ impl Structure {
             [(!self.count_distincts.is_empty(), "COUNT(DISTINCT …)"), (!self.tops.is_empty(), "TOP")]
         {
             if used && ordered {
-                self.clash(nowhere, &format!("ORDER BY and {name} do not go together"), "Leave ORDER BY out.");
+                self.clash(
+                    nowhere,
+                    &format!("ORDER BY and {name} do not go together"),
+                    "Leave ORDER BY out.",
+                );
             }
             if used && limited {
                 self.clash(nowhere, &format!("LIMIT and {name} do not go together"), "Leave LIMIT out.");
@@ -212,7 +223,11 @@ impl Structure {
         if let Source::Stream(stream) = &query.source
             && stream.duration == Some(Duration::Ms(0))
         {
-            self.clash(nowhere, "how long the query stands must be above 0", "Write MAX for as long as it may.");
+            self.clash(
+                nowhere,
+                "how long the query stands must be above 0",
+                "Write MAX for as long as it may.",
+            );
         }
     }
 
@@ -223,7 +238,9 @@ impl Structure {
                     "an aggregate cannot stand in WHERE",
                     "WHERE looks at single events; use HAVING to choose among groups.",
                 )),
-                Place::GroupBy => Some(("an aggregate cannot stand in GROUP BY", "Group by fields of the events.")),
+                Place::GroupBy => {
+                    Some(("an aggregate cannot stand in GROUP BY", "Group by fields of the events."))
+                }
                 _ => None,
             };
             if let Some((message, hint)) = by_place {
@@ -289,4 +306,3 @@ impl Structure {
         }
     }
 }
-

@@ -34,11 +34,13 @@ impl Planner<'_> {
         let Some(windowing) = &query.window else { return };
         let is_bullet = self.dialect == Dialect::Bullet;
         let wrong: Option<Wrong> = match window {
-            Window::Time { take: Take::All, .. } | Window::Records { take: Take::All, .. } if !is_group => Some((
-                None,
-                "a window over ALL needs an aggregation: a RAW query cannot keep all events",
-                "Write `TUMBLING(n, TIME)`.",
-            )),
+            Window::Time { take: Take::All, .. } | Window::Records { take: Take::All, .. } if !is_group => {
+                Some((
+                    None,
+                    "a window over ALL needs an aggregation: a RAW query cannot keep all events",
+                    "Write `TUMBLING(n, TIME)`.",
+                ))
+            }
             Window::Records { .. } if is_group && is_bullet => Some((
                 None,
                 "a window counted in records is for queries without aggregation",
@@ -88,7 +90,13 @@ impl Planner<'_> {
             Include::First(size) | Include::Last(size) => size,
         };
         positive(size)?;
-        let same_unit = emit.unit == size.unit || matches!((&emit.unit, &size.unit), (Unit::Event(_), Unit::Event(None)));
+        let same_unit = match (&emit.unit, &size.unit) {
+            (Unit::Event(_), Unit::Event(None)) => true,
+            (Unit::Event(Some(one)), Unit::Event(Some(other))) => {
+                one.lateness_ms == other.lateness_ms && self.text_of(&one.time) == self.text_of(&other.time)
+            }
+            (one, other) => one == other,
+        };
         if is_bullet && !(same_unit && emit.size == size.size) {
             return Err((
                 Some(size.span),
@@ -106,7 +114,7 @@ impl Planner<'_> {
         match include {
             Include::First(size) if size.size > emit.size => Err((
                 Some(size.span),
-                "a window cannot hold more than comes between two emits, counted from its FIRST",
+                "the FIRST of what comes between two emits cannot be more than that",
                 "Write LAST for windows that overlap.",
             )),
             Include::Last(size) if size.size != emit.size => Ok(Take::Last(size.size)),
@@ -142,7 +150,11 @@ fn check_time(ty: &swiftwater_event::Type) -> bool {
 
 fn positive(extent: &Extent) -> Result<(), Wrong> {
     match extent.size {
-        0 => Err((Some(extent.span), "a window's size must be above 0", "Write a number of milliseconds or records.")),
+        0 => Err((
+            Some(extent.span),
+            "a window's size must be above 0",
+            "Write a number of milliseconds or records.",
+        )),
         _ => Ok(()),
     }
 }

@@ -1,0 +1,46 @@
+//! Queries and what becomes of them, as text: a plan as EXPLAIN shows it, its lines joined by ` | `, its first part (the
+//! stream) left out where it is the default stream without a duration; or the faults.
+
+#![allow(dead_code, reason = "each test uses some of these")]
+
+use swiftwater_lang::{Dialect, ParseOptions, parse};
+
+pub(crate) const NOW: i64 = 1_700_000_000_123;
+
+pub(crate) fn show(text: &str, options: &ParseOptions<'_>) -> String {
+    match parse(text, options) {
+        Ok(statement) => {
+            let plan = statement.query.to_string().replace('\n', " | ");
+            plan.strip_prefix("default stream | ").unwrap_or(&plan).to_owned()
+        }
+        Err(errors) => {
+            let show = |error: &swiftwater_lang::QueryError| match (error.line, error.column) {
+                (Some(line), Some(column)) => format!("{line}:{column}: {}", error.message),
+                _ => error.message.clone(),
+            };
+            errors.0.iter().map(show).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+#[track_caller]
+pub(crate) fn check(dialect: Dialect, text: &str, expected: &str) {
+    assert_eq!(show(text, &ParseOptions::new(dialect, NOW)), expected, "{text}");
+}
+
+#[track_caller]
+pub(crate) fn native(text: &str, expected: &str) {
+    check(Dialect::Native, text, expected);
+}
+
+#[track_caller]
+pub(crate) fn bullet(text: &str, expected: &str) {
+    check(Dialect::Bullet, text, expected);
+}
+
+/// In both dialects.
+#[track_caller]
+pub(crate) fn both(text: &str, expected: &str) {
+    native(text, expected);
+    bullet(text, expected);
+}
