@@ -121,6 +121,7 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
         },
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
         schema,
+        parameters: Vec::new(),
         time_field,
         times: args.times,
         types,
