@@ -1,0 +1,23 @@
+//! Every query in the documents can be parsed: blocks of the language `bql`, in the native dialect.
+
+use std::path::Path;
+
+use swiftwater_lang::{Dialect, ParseOptions, parse};
+
+#[test]
+fn queries_of_the_documents_are_queries() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut found = 0;
+    for entry in std::fs::read_dir(&docs).expect("a folder of documents") {
+        let path = entry.expect("a document").path();
+        let text = std::fs::read_to_string(&path).expect("a document is text");
+        let blocks = text.split("```bql\n").skip(1).filter_map(|rest| rest.split("```").next());
+        for block in blocks {
+            found += 1;
+            if let Err(errors) = parse(block, &ParseOptions::new(Dialect::Native, 0)) {
+                panic!("{}: {block}\n{errors}", path.display());
+            }
+        }
+    }
+    assert!(found > 5, "{found} queries in {}", docs.display());
+}
