@@ -1,6 +1,6 @@
 // Real STOMP clients against a running server: node test.mjs http://127.0.0.1:PORT
 //
-// The server's default stream is `s`. Every scenario prints a line; the first fault ends the run with status 1.
+// The server's default stream is `s`, and nothing else uses it. Every scenario prints a line; the first fault ends the run with status 1.
 // crates/server/tests/stomp.rs starts a server and runs this.
 
 import assert from 'node:assert/strict';
@@ -190,8 +190,34 @@ const scenarios = {
   },
 };
 
+// Stands until the server stops, and is told: node test.mjs URL hold
+async function hold() {
+  const idle = await connect(plain);
+  const standing = [];
+  for (const factory of [plain, sockjs(['websocket']), sockjs(['xhr-polling'])]) {
+    const session = await connect(factory);
+    session.request('NEW_QUERY', 'SELECT COUNT(*) AS n FROM STREAM(MAX, TIME)');
+    assert.equal((await session.next()).type, 'ACK');
+    standing.push(session);
+  }
+  await ingest({ n: 1 });
+  console.log('standing');
+  for (const session of standing) {
+    const last = await session.next();
+    assert.equal(last.type, 'COMPLETE');
+    assert.deepEqual(JSON.parse(last.content).records, [{ n: 1 }]);
+  }
+  await soon(idle.isClosed, 'the end');
+  console.log('told');
+}
+
 let name = 'nothing';
 try {
+  if (process.argv[3] === 'hold') {
+    name = 'hold';
+    await hold();
+    process.exit(0);
+  }
   for (const [scenario, run] of Object.entries(scenarios)) {
     name = scenario;
     await run();

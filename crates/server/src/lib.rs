@@ -18,7 +18,11 @@ mod queries;
 mod results;
 mod status;
 
+mod openapi;
+mod prepared;
+
 mod accept;
+mod ask;
 mod parameters;
 mod problem;
 pub mod wire;

@@ -1,7 +1,6 @@
-//! `/v1/queries`: asked, listed, ended, attached to.
+//! `/v1/queries`: asked, checked, listed, ended, attached to.
 //!
-//! A query comes as `text/plain` (also without a type, or with the one that `curl -d` sends) or as JSON
-//! `{"query": "…", "parameters": []}`. Its answer's form is chosen by `Accept` ([`crate::accept`]); who accepts
+//! How a query is written, [`crate::ask`] says. Its answer's form is chosen by `Accept` ([`crate::accept`]); who accepts
 //! anything gets NDJSON. `application/json` is one answer at the end, so an endless query asked that way answers when
 //! it is ended. `detach` lets the query stand without a reader; its results are fetched at `/results`. `dialect=bullet`
 //! takes it by Bullet's rules.
@@ -9,6 +8,7 @@
 use std::sync::Arc;
 
 use axum::{
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, StatusCode, Uri, header},
     response::{IntoResponse, Response},
@@ -19,7 +19,8 @@ use swiftwater_lang::Dialect;
 
 use crate::{
     accept::{self, Form, prefers},
-    body::{Encoding, Pieces, heavy, unsupported},
+    ask::{Ask, Source, dialect_of},
+    body::{Encoding, Pieces, heavy},
     parameters::{Parameters, bad, cut},
     problem::Problem,
     results,
@@ -40,38 +41,20 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     let parameters = Parameters::parse(parts.uri.query(), &["detach", "dialect", "times"])?;
     let detach = parameters.flag("detach")?;
     let times = parameters.flag("times")?;
-    let dialect = match parameters.get("dialect") {
-        None | Some("native") => Dialect::Native,
-        Some("bullet") => Dialect::Bullet,
-        Some(other) => {
-            return Err(
-                bad(format!("there is no dialect `{}`", cut(other))).hint("Dialects are: native, bullet.")
-            );
-        }
-    };
-    let media = Media::of(&parts.headers)?;
-
-    let text_bytes_max = shared.engine.config().query_text_bytes_max;
-    // In JSON every character may be written as six.
-    let bytes_max = text_bytes_max as u64 * 6 + 4096;
-    let encoding = Encoding::of(&parts.headers)?;
-    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
-    let body = pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))?;
-    let text = media.text(body)?;
-    if text.len() > text_bytes_max {
-        let detail = format!("the query is {} bytes long, limit is {text_bytes_max}", text.len());
-        return Err(Problem::too_large(detail, TEXT_SETTING, text_bytes_max as u64));
-    }
-    let heaviness = heaviness(&text);
+    let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
+    let ask = asked(&shared, &parts.headers, body, dialect).await?;
+    let text = ask.text();
 
     let principal = Principal::anonymous();
-    let mut options = SubmitOptions { dialect, detach, times, ..SubmitOptions::default() };
-    if text.to_ascii_lowercase().contains("explain") && shared.engine.is_explain(&text, options.dialect) {
-        let plan = heavy(heaviness, || shared.engine.explain(&principal, &text, &options))?;
+    let mut options = SubmitOptions { detach, times, ..ask.options() };
+    if text.to_ascii_lowercase().contains("explain")
+        && heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.is_explain
+    {
+        let plan = heavy(heaviness(text), || shared.engine.explain(&principal, text, &options))?;
         return Ok(explained(&parts.headers, plan));
     }
     if detach {
-        let subscription = heavy(heaviness, || shared.engine.submit(&principal, &text, options))?;
+        let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
         let id = subscription.query().id.clone();
         drop(subscription);
         let place = format!("/v1/queries/{id}");
@@ -81,8 +64,63 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     }
     let form = accept::form(&parts.headers)?;
     options.one_answer = form == Form::Json;
-    let subscription = heavy(heaviness, || shared.engine.submit(&principal, &text, options))?;
+    let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
     results::response(subscription, form, shared.config.keep_alive_ms).await
+}
+
+/// Says whether a query could be run, and what its answer would look like.
+pub(crate) async fn validate(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let parameters = Parameters::parse(parts.uri.query(), &["dialect"])?;
+    let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
+    let ask = asked(&shared, &parts.headers, body, dialect).await?;
+    let (text, options) = (ask.text(), ask.options());
+    let facts = heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
+    let answer = json!({
+        "stream": facts.stream.as_str(),
+        "columns": facts.columns.as_deref(),
+        "windowed": facts.has_window,
+        "explain": facts.is_explain,
+        "duration_ms": facts.duration_ms,
+        "warnings": facts.warnings,
+    });
+    Ok(json_response(StatusCode::OK, &answer))
+}
+
+/// The query that a request asks; a prepared one with its text.
+async fn asked(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: Body,
+    dialect: Option<Dialect>,
+) -> Result<Ask, Problem> {
+    let body = body_of(shared, headers, body).await?;
+    let mut ask = Ask::of_body(headers, body, dialect)?;
+    if let Source::Prepared(id) = &ask.source {
+        let prepared = shared.prepared.find(id)?;
+        if ask.dialect.is_some() {
+            return Err(Problem::bad_request("a prepared query has its dialect already"));
+        }
+        ask = Ask { parameters: ask.parameters, ..prepared.ask.clone() };
+    }
+    let (bytes, most) = (ask.text().len(), shared.engine.config().query_text_bytes_max);
+    if bytes > most {
+        let detail = format!("the query is {bytes} bytes long, limit is {most}");
+        return Err(Problem::too_large(detail, TEXT_SETTING, most as u64));
+    }
+    Ok(ask)
+}
+
+/// The body of a request that has a query in it.
+pub(crate) async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    // In JSON every character may be written as six.
+    let bytes_max = shared.engine.config().query_text_bytes_max as u64 * 6 + 4096;
+    let encoding = Encoding::of(headers)?;
+    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
+    pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))
 }
 
 pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
@@ -116,16 +154,28 @@ pub(crate) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Attaches to a detached query.
+/// Attaches to a detached query, where the last reader left off. Who names the last emit it got (`Last-Event-ID`, as
+/// browsers do when they connect again, or `after`) gets those after it, as far as they are kept.
 pub(crate) async fn results(
     State(shared): State<Arc<Shared>>,
     path: Name,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Parameters::parse(uri.query(), &[])?;
+    let parameters = Parameters::parse(uri.query(), &["after"])?;
+    let field = headers.get("last-event-id").map(|field| field.to_str().unwrap_or("?"));
+    let after = match parameters.get("after").or(field) {
+        None => None,
+        Some(text) => {
+            Some(text.parse().map_err(|_| bad(format!("`{}` is no number of an emit", cut(text))))?)
+        }
+    };
     let form = accept::form(&headers)?;
-    let subscription = shared.engine.attach(&Principal::anonymous(), &id(path)?)?;
+    let (principal, id) = (Principal::anonymous(), id(path)?);
+    let subscription = match after {
+        None => shared.engine.attach(&principal, &id)?,
+        Some(number) => shared.engine.attach_after(&principal, &id, number)?,
+    };
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 
@@ -146,73 +196,4 @@ fn explained(headers: &HeaderMap, mut plan: String) -> Response {
         plan.push('\n');
     }
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plan).into_response()
-}
-
-/// How a query is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Media {
-    Text,
-    Json,
-}
-
-impl Media {
-    fn of(headers: &HeaderMap) -> Result<Media, Problem> {
-        let Some(field) = headers.get(header::CONTENT_TYPE) else { return Ok(Media::Text) };
-        let field = field.to_str().unwrap_or("?");
-        let name = field.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match name.as_str() {
-            "" | "text/plain" | "application/x-www-form-urlencoded" => Ok(Media::Text),
-            "application/json" => Ok(Media::Json),
-            _ => Err(unsupported(format!("a query cannot be written as `{}`", cut(field)))
-                .hint("Types are: text/plain, application/json.")),
-        }
-    }
-
-    fn text(self, body: Vec<u8>) -> Result<String, Problem> {
-        match self {
-            Media::Text => String::from_utf8(body).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                Problem::bad_request(format!("the query is not UTF-8 at byte {at}"))
-            }),
-            Media::Json => query_of_json(&body),
-        }
-    }
-}
-
-fn query_of_json(body: &[u8]) -> Result<String, Problem> {
-    let form = "Write {\"query\": \"SELECT …\", \"parameters\": []}.";
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let problem = Problem::bad_request(format!("the body is not valid JSON: {error}"));
-        problem.with("line", error.line()).with("column", error.column()).hint(form)
-    })?;
-    let Value::Object(members) = value else {
-        return Err(Problem::bad_request("the body is not a JSON object").hint(form));
-    };
-    let mut query = None;
-    for (name, value) in members {
-        match (name.as_str(), value) {
-            ("query", Value::String(text)) => query = Some(text),
-            ("query", _) => return Err(Problem::bad_request("member `query` is not a string").hint(form)),
-            ("parameters", Value::Null) => {}
-            ("parameters", Value::Array(values)) if values.is_empty() => {}
-            ("parameters", Value::Array(_)) => {
-                let detail = "parameters of queries are not supported yet";
-                let problem = Problem::new(
-                    StatusCode::BAD_REQUEST,
-                    "not-supported",
-                    "This is not supported yet",
-                    detail,
-                );
-                return Err(problem.hint("Write the values into the query."));
-            }
-            ("parameters", _) => {
-                return Err(Problem::bad_request("member `parameters` is not a list").hint(form));
-            }
-            (other, _) => {
-                let detail = format!("no member `{}` in a query's JSON form", cut(other));
-                return Err(Problem::bad_request(detail).hint("Members are: query, parameters."));
-            }
-        }
-    }
-    query.ok_or_else(|| Problem::bad_request("the body has no member `query`").hint(form))
 }

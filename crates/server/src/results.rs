@@ -60,8 +60,6 @@ struct Stream {
     subscription: Subscription,
     form: Form,
     keep_alive: Interval,
-    /// Emits so far.
-    number: u64,
     begun: bool,
 }
 
@@ -69,7 +67,7 @@ fn stream_body(subscription: Subscription, form: Form, keep_alive_ms: u64) -> Bo
     let period = Duration::from_millis(keep_alive_ms.max(1));
     let mut keep_alive = interval_at(Instant::now() + period, period);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let stream = Stream { subscription, form, keep_alive, number: 0, begun: false };
+    let stream = Stream { subscription, form, keep_alive, begun: false };
     Body::from_stream(stream::unfold(stream, |mut stream| async move {
         let bytes = stream.next().await?;
         Some((Ok::<_, Infallible>(bytes), stream))
@@ -111,9 +109,8 @@ impl Stream {
     }
 
     fn write(&mut self, emit: &Emit, out: &mut Vec<u8>) {
-        self.number += 1;
         if self.form == Form::ServerSentEvents {
-            out.extend_from_slice(format!("id: {}\nevent: emit\ndata: ", self.number).as_bytes());
+            out.extend_from_slice(format!("id: {}\nevent: emit\ndata: ", emit.meta.number).as_bytes());
             wire::write_emit(emit, out);
             out.push(b'\n');
         } else {

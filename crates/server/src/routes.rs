@@ -11,10 +11,10 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::{bullet, ingest, problem::Problem, queries, server::Shared, status};
+use crate::{bullet, ingest, openapi, prepared, problem::Problem, queries, server::Shared, status};
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 10] = [
+const ROUTES: [&str; 14] = [
     "/",
     "/healthz",
     "/readyz",
@@ -22,10 +22,19 @@ const ROUTES: [&str; 10] = [
     "/v1/streams",
     "/v1/streams/{stream}",
     "/v1/streams/{stream}/events",
+    "/v1/openapi.json",
+    "/v1/prepared",
+    "/v1/prepared/{id}",
     "/v1/queries",
+    "/v1/queries/validate",
     "/v1/queries/{id}",
     "/v1/queries/{id}/results",
 ];
+/// All routes there are.
+pub(crate) fn routes() -> impl Iterator<Item = &'static str> {
+    ROUTES.into_iter().chain(bullet::ROUTES)
+}
+
 /// All other paths, as they are named in metrics.
 const NO_ROUTE: &str = "none";
 
@@ -39,8 +48,12 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/streams/{stream}", get(status::stream))
         .route("/v1/streams/{stream}/events", post(ingest::ingest))
         .route("/v1/queries", post(queries::submit).get(queries::list))
+        .route("/v1/queries/validate", post(queries::validate))
         .route("/v1/queries/{id}", get(queries::query).delete(queries::end))
         .route("/v1/queries/{id}/results", get(queries::results))
+        .route("/v1/prepared", post(prepared::prepare).get(prepared::list))
+        .route("/v1/prepared/{id}", get(prepared::show).delete(prepared::forget))
+        .route("/v1/openapi.json", get(openapi::contract))
         .merge(bullet::routes())
         .method_not_allowed_fallback(wrong_method)
         .fallback(no_route)
@@ -63,7 +76,6 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let matched = request.extensions().get::<MatchedPath>();
-    let routes = || ROUTES.into_iter().chain(bullet::ROUTES);
     let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
         Err(problem) => problem.closing().into_response(),

@@ -34,6 +34,7 @@ use crate::{
     http_stats::HttpStats,
     metrics::{self, Family, ShownStreams},
     otlp::{OtlpSettingError, Pusher},
+    prepared::PreparedQueries,
     problem::Problem,
     process, routes,
 };
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) guard: Guard,
     pub(crate) stats: HttpStats,
     pub(crate) bullet: bullet::State,
+    pub(crate) prepared: PreparedQueries,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
@@ -154,6 +156,7 @@ impl Server {
             guard: Guard::new(&config, &addresses),
             stats: HttpStats::default(),
             bullet: bullet::State::new(&config.bullet),
+            prepared: PreparedQueries::default(),
             start_micros: engine.clock().now_micros(),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),

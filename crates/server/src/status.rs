@@ -89,6 +89,9 @@ Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, M
 
 /v1/streams    the streams there are
 /v1/queries    the queries that stand
+/v1/prepared   queries that are kept to be asked by name
+/v1/openapi.json   all calls, as OpenAPI
+/api/bullet/   the same engine for clients of Bullet
 /metrics       numbers, for Prometheus
 /healthz       whether the process is there
 /readyz        whether events and queries are taken

@@ -5,7 +5,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::{path::PathBuf, process::Command, sync::Arc};
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 use swiftwater_engine::{Engine, EngineConfig};
 use swiftwater_event::{StreamName, SystemClock};
@@ -44,11 +49,29 @@ async fn clients_from_npm_get_their_answers() {
     let serving = tokio::spawn(server.run(async {
         let _ = stopped.await;
     }));
-    let node = move || Command::new("node").arg("test.mjs").arg(base).current_dir(project).output().unwrap();
-    let output = tokio::task::spawn_blocking(node).await.unwrap();
+    let node = move || {
+        let mut node = Command::new("node");
+        node.arg("test.mjs").arg(&base).current_dir(&project);
+        node
+    };
+    let mut run = node();
+    let output = tokio::task::spawn_blocking(move || run.output().unwrap()).await.unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     print!("{told}");
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+
+    // Who stands when the server stops gets the last result, and nobody holds the server up.
+    let mut child = node().arg("hold").stdout(Stdio::piped()).spawn().unwrap();
+    let told = child.stdout.take().unwrap();
+    let (line, standing) = oneshot::channel();
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut lines = BufReader::new(told).lines().map_while(Result::ok);
+        let _ = line.send(lines.next().unwrap_or_default());
+        lines.collect::<Vec<_>>()
+    });
+    assert_eq!(standing.await.unwrap(), "standing");
     let _ = stop.send(());
+    assert_eq!(reading.await.unwrap(), ["told"]);
+    assert!(child.wait().unwrap().success());
     serving.await.unwrap();
 }

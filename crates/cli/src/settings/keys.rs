@@ -302,6 +302,12 @@ pub(crate) static KEYS: &[Key] = &[
         server.metrics_streams_max,
         "Streams that have their own numbers in the metrics: the busiest; the others are told as one."
     ),
+    number!(
+        "server.prepared_max",
+        Kind::Count(0, 10_000_000),
+        server.prepared_max,
+        "Prepared queries that are kept, in memory."
+    ),
     Key {
         name: "bullet.schema",
         doc: "A file that declares the fields of events (`{\"carrier\": \"STRING\"}`, or Bullet's own form): what \

@@ -17,6 +17,7 @@
 //! or the stream's sources look at a sample only.
 
 mod bullet;
+mod sketch;
 mod status;
 mod time;
 
@@ -95,7 +96,9 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
             counts.expression_errors
         ),
     );
-    out.extend_from_slice(b",\"sketch\":{\"error_bounds\":{}},\"warnings\":[");
+    out.extend_from_slice(b",\"sketch\":");
+    sketch::write_sketches(meta, out);
+    out.extend_from_slice(b",\"warnings\":[");
     for (at, warning) in meta.warnings.iter().enumerate() {
         if at > 0 {
             out.push(b',');

@@ -20,6 +20,8 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
+use crate::contract::{check_head, check_value};
+
 /// Far longer than anything here takes: a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -167,7 +169,9 @@ impl Client {
         self.sender.ready().await?;
         let response = self.sender.send_request(request.body(body).unwrap()).await?;
         let (parts, body) = response.into_parts();
-        Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body, rest: Vec::new() })
+        let status = parts.status.as_u16();
+        let schema = check_head(method, path, status, &parts.headers);
+        Ok(Reply { status, headers: parts.headers, body, rest: Vec::new(), schema })
     }
 
     /// The connection: who aborts it goes away at once, whatever is being done.
@@ -182,6 +186,8 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     body: Incoming,
     rest: Vec<u8>,
+    /// What the contract says of the body.
+    schema: Option<&'static Value>,
 }
 
 impl Reply {
@@ -196,8 +202,13 @@ impl Reply {
     }
 
     pub(crate) async fn json(self) -> Value {
+        let schema = self.schema;
         let text = self.text().await;
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        if let Some(schema) = schema {
+            check_value(&value, schema).unwrap_or_else(|fault| panic!("not as in the contract: {fault}"));
+        }
+        value
     }
 
     /// The next line, without its end; `None` at the body's end.

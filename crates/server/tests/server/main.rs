@@ -5,6 +5,7 @@
 mod client;
 
 mod bullet;
+mod contract;
 mod forms;
 mod guard;
 mod ingest;

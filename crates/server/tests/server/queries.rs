@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::client::Running;
 
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const ALL: &str = "SELECT * FROM STREAM(s, MAX, TIME)";
 const TWO: &str = "SELECT * FROM STREAM(s, MAX, TIME) LIMIT 2";
 
@@ -151,7 +152,7 @@ async fn plans_are_told_as_text_or_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_are_read_as_text_and_as_json() {
-    let server = Running::start().await;
+    let server = with_default_stream().await;
     let send = async |media_type: &str, body: &str| {
         server.send("POST", "/v1/queries?detach", &[("content-type", media_type)], body.to_owned()).await
     };
@@ -162,6 +163,9 @@ async fn queries_are_read_as_text_and_as_json() {
         json!({"query": ALL}),
         json!({"query": ALL, "parameters": []}),
         json!({"query": ALL, "parameters": null}),
+        json!({"query": "SELECT * FROM STREAM(s, MAX, TIME) WHERE a = $1", "parameters": ["x"]}),
+        json!({}),
+        json!({"filters": [{"field": "id", "operation": "==", "values": ["x"]}], "duration": 30000}),
     ] {
         assert_eq!(send("application/json", &body.to_string()).await.status, 201, "{body}");
     }
@@ -170,19 +174,11 @@ async fn queries_are_read_as_text_and_as_json() {
         assert!(problem.to_string().contains(told), "{problem}");
     };
     let bad = StatusCode::BAD_REQUEST;
-    refused(
-        "application/json",
-        "{\"query\": \"x\", \"parameters\": [1]}",
-        bad,
-        "not-supported",
-        "not supported",
-    )
-    .await;
-    refused("application/json", "{\"query\": 1}", bad, "request-invalid", "not a string").await;
-    refused("application/json", "{\"qeury\": \"x\"}", bad, "request-invalid", "Members are: query").await;
-    refused("application/json", "{}", bad, "request-invalid", "no member `query`").await;
-    refused("application/json", "[]", bad, "request-invalid", "not a JSON object").await;
-    refused("application/json", "{\n\"query\": }", bad, "request-invalid", "\"line\":2").await;
+    let json = "application/json";
+    refused(json, "{\"query\": 1}", bad, "request-invalid", "not a string").await;
+    refused(json, "{\"qeury\": \"x\"}", bad, "query-invalid", "qeury").await;
+    refused(json, "[]", bad, "request-invalid", "not a JSON object").await;
+    refused(json, "{\n\"query\": }", bad, "request-invalid", "\"line\":2").await;
     let unsupported = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     refused("application/xml", "<x/>", unsupported, "unsupported-content", "text/plain").await;
     let reply = server.send("POST", "/v1/queries", &[], vec![0xff, 0xfe]).await;
@@ -203,9 +199,7 @@ async fn faulty_queries_are_told_with_their_places() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bullets_rules_hold_where_asked_for() {
-    let stream = swiftwater_event::StreamName::new("s").unwrap();
-    let config = swiftwater_engine::EngineConfig { default_stream: Some(stream), ..Default::default() };
-    let server = Running::with(config, |_| {}).await;
+    let server = with_default_stream().await;
     let query = "SELECT n, COUNT(*) FROM STREAM(500, TIME) GROUP BY n";
     let answer = server.send(
         "POST",
@@ -221,4 +215,103 @@ async fn bullets_rules_hold_where_asked_for() {
     assert_eq!(answer.json().await["records"], json!([{"n": "1", "COUNT(*)": 1}]));
     let refused = server.send("POST", "/v1/queries?dialect=sql", &[], query.to_owned()).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+}
+
+async fn with_default_stream() -> Running {
+    let stream = swiftwater_event::StreamName::new("s").unwrap();
+    let config = swiftwater_engine::EngineConfig { default_stream: Some(stream), ..Default::default() };
+    Running::with(config, |_| {}).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bullets_json_form_is_asked_where_the_body_is_json() {
+    let server = with_default_stream().await;
+    let query = json!({
+        "filters": [{"field": "id", "operation": "==", "values": ["x"]}],
+        "aggregation": {"type": "RAW", "size": 1}, "duration": 30000,
+    });
+    let mut results = server.send("POST", "/v1/queries", &JSON, query.to_string()).await;
+    server.ingest("s", "{\"id\": \"y\"}\n{\"id\": \"x\", \"n\": 1}\n").await;
+    assert_eq!(results.records(1).await, [json!({"id": "x", "n": 1})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_are_validated_without_being_run() {
+    let server = Running::start().await;
+    let validate = async |body: &str| server.send("POST", "/v1/queries/validate", &[], body.to_owned()).await;
+    let text = "SELECT a, COUNT(*) AS n FROM STREAM(s, 5000, TIME) GROUP BY a WINDOWING TUMBLING(1000, TIME)";
+    let facts = validate(text).await.json().await;
+    let expected = json!({"stream": "s", "columns": ["a", "n"], "windowed": true, "explain": false,
+        "duration_ms": 5000, "warnings": ["stream `s` has had no event yet"]});
+    assert_eq!(facts, expected);
+    assert_eq!(validate(ALL).await.json().await["columns"], json!(null));
+    let problem = validate("SELECT a, FROM STREAM(").await;
+    let problem = problem.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    assert!(problem["line"] == 1 && problem["hint"].is_string(), "{problem}");
+    assert_eq!(server.get("/v1/queries").await.json().await, json!({"queries": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_queries_are_asked_with_parameters() {
+    let server = Running::with(Default::default(), |config| config.prepared_max = 2).await;
+    let text = "SELECT n FROM STREAM(s, MAX, TIME) WHERE id = $1 LIMIT 1";
+    let prepare =
+        async |body: serde_json::Value| server.send("POST", "/v1/prepared", &JSON, body.to_string()).await;
+    let reply = prepare(json!({"name": "by-id", "query": text, "parameters": ["x"]})).await;
+    assert_eq!((reply.status, reply.field("location")), (201, "/v1/prepared/by-id"));
+    let prepared = reply.json().await;
+    assert_eq!((&prepared["query"], &prepared["dialect"]), (&json!(text), &json!("native")));
+    let reply = prepare(json!({"name": "by-id", "query": text})).await;
+    reply.problem(StatusCode::CONFLICT, "conflict").await;
+    let unnamed = prepare(json!({"query": "SELECT * FROM STREAM(s, MAX, TIME)"})).await.json().await;
+    assert_eq!(server.get("/v1/prepared").await.json().await["prepared"].as_array().unwrap().len(), 2);
+    let reply = prepare(json!({"query": text})).await;
+    reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
+    for body in
+        [json!({"query": "SELEKT"}), json!({"query": text, "parameters": []}), json!({"prepared": "by-id"})]
+    {
+        // There is no room for them either, but what is wrong with them comes first.
+        assert!([400, 429].contains(&prepare(body).await.status));
+    }
+    let place = format!("/v1/prepared/{}", unnamed["id"].as_str().unwrap());
+    assert_eq!(server.get(&place).await.json().await, unnamed);
+    assert_eq!(server.send("DELETE", &place, &[], "").await.status, 204);
+    server.send("DELETE", &place, &[], "").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+
+    let ask =
+        async |body: serde_json::Value| server.send("POST", "/v1/queries", &JSON, body.to_string()).await;
+    let mut one = ask(json!({"prepared": "by-id", "parameters": ["a"]})).await;
+    let mut two = ask(json!({"prepared": "by-id", "parameters": ["b'"]})).await;
+    server.ingest("s", "{\"id\": \"a\", \"n\": 1}\n{\"id\": \"b'\", \"n\": 2}\n").await;
+    assert_eq!((one.records(1).await, two.records(1).await), (vec![json!({"n": 1})], vec![json!({"n": 2})]));
+    ask(json!({"prepared": "by-id"})).await.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    ask(json!({"prepared": "none"})).await.problem(StatusCode::NOT_FOUND, "not-found").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_had_again_after_a_connection_broke() {
+    let server = Running::start().await;
+    let three = "SELECT n FROM STREAM(s, MAX, TIME) LIMIT 3";
+    let answer = server.send("POST", "/v1/queries?detach=true", &[], three).await.json().await;
+    let results = answer["results"].as_str().unwrap();
+    for n in 1..=3 {
+        server.ingest("s", format!("{{\"n\": {n}}}")).await;
+    }
+    let events = async |fields: &[(&str, &str)], place: &str| {
+        let fields = [&[("accept", "text/event-stream")], fields].concat();
+        let text = server.send("GET", place, &fields, "").await.text().await;
+        let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+        ids.map(|id| id.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let all = events(&[], results).await;
+    assert_eq!(all[0], 1);
+    let last = *all.last().unwrap();
+    assert_eq!(events(&[("last-event-id", "0")], results).await, all);
+    assert_eq!(events(&[("last-event-id", "1")], results).await, all[1..]);
+    assert_eq!(events(&[], &format!("{results}?after={}", last - 1)).await, [last]);
+    let odd = server.send("GET", results, &[("last-event-id", "x")], "").await;
+    odd.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
+    let place = results.strip_suffix("/results").unwrap();
+    assert_eq!(server.send("DELETE", place, &[], "").await.status, 204);
+    server.get(results).await.problem(StatusCode::NOT_FOUND, "not-found").await;
 }
