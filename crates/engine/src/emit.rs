@@ -94,6 +94,8 @@ pub struct QueryMeta {
     pub id: QueryId,
     /// Its text, as received.
     pub text: Arc<str>,
+    /// Its text in Bullet's normal form, where it is by Bullet's rules.
+    pub printed: Arc<str>,
     /// When it was received.
     pub received: Millis,
     /// Its share of the stream's events, where it asked for a sample.

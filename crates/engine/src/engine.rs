@@ -238,6 +238,7 @@ impl Engine {
         let meta = Arc::new(QueryMeta {
             id: query_id(now, number, &shared.id_secret),
             text: Arc::clone(&query.plan.text),
+            printed: Arc::clone(&query.plan.printed),
             received: now,
             sample: query.plan.sample,
             columns: query.column_names().map(Into::into),

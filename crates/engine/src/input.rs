@@ -27,7 +27,7 @@ use swiftwater_event::{
 };
 use swiftwater_lang::{
     Dialect, ParseOptions, Schema, parse,
-    plan::{Body, Literal, Window},
+    plan::{Body, Literal, Query, Statement, Window},
 };
 use swiftwater_live::{
     Collector, CollectorLimits, Groups, Index, Place, QueryStep, Shard, StandingQuery, StepInput,
@@ -127,14 +127,16 @@ pub fn run_input(
         text_bytes_max: config.query_text_bytes_max,
     };
     let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
+    let matched = matched_query(&statement, options, &config)?;
     let query = Arc::new(compile(statement, &config)?);
-    let index = Index::default().with(QUERY, &query);
+    let matched = matched.unwrap_or_else(|| Arc::clone(&query));
+    let index = Index::default().with(QUERY, &matched);
     let may_block = matches!(source, InputSource::Reader(_));
     let feed = Arc::new(Feed::new(source, options, config.shards));
     let totals = Totals::default();
     let (results, inbox) = mpsc::sync_channel(config.shards * 2);
     let worker = Arc::new(Worker {
-        query: Arc::clone(&query),
+        query: matched,
         index,
         options: options.clone(),
         feed: Arc::clone(&feed),
@@ -347,6 +349,7 @@ impl<'m> Merger<'m> {
         let meta = Arc::new(QueryMeta {
             id: query_id(started, QUERY, &std::hash::RandomState::new()),
             text: Arc::clone(&query.plan.text),
+            printed: Arc::clone(&query.plan.printed),
             received: started,
             sample: query.plan.sample,
             columns: query.column_names().map(Into::into),
@@ -361,11 +364,7 @@ impl<'m> Merger<'m> {
             mailbox: Mailbox::default(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
-        let is_dealt = options.workers > 1
-            && options.time_field.is_none()
-            && options.dialect == Dialect::Bullet
-            && matches!(query.plan.body, Body::Raw(_))
-            && !matches!(query.plan.window, Window::Records { .. });
+        let is_dealt = is_dealt(&query.plan, options);
         let first_full_wins = query.plan.window == Window::None;
         let collector = Collector::new(query, started, grid_start, limits);
         let deal = is_dealt.then(|| Deal::new(options.workers, collector.row_limit(), first_full_wins));
@@ -519,6 +518,30 @@ impl<'m> Merger<'m> {
             now_micros,
         }
     }
+}
+
+/// Whether a query's rows depend on the workers that records are dealt to.
+fn is_dealt(query: &Query, options: &InputOptions) -> bool {
+    options.workers > 1
+        && options.time_field.is_none()
+        && query.dialect == Dialect::Bullet
+        && matches!(query.body, Body::Raw(_))
+        && !matches!(query.window, Window::Records { .. })
+}
+
+/// The query that matches are made by, where it is not the query itself: each worker may have to give as many rows as
+/// the result may have, so that of one batch there can be more.
+fn matched_query(
+    statement: &Statement,
+    options: &InputOptions,
+    config: &EngineConfig,
+) -> Result<Option<Arc<StandingQuery>>, EngineError> {
+    if !is_dealt(&statement.query, options) {
+        return Ok(None);
+    }
+    let mut statement = statement.clone();
+    statement.query.limit = None;
+    Ok(Some(Arc::new(compile(statement, config)?)))
 }
 
 fn input_name() -> StreamName {

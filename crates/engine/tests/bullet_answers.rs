@@ -20,13 +20,7 @@ use swiftwater_testkit::{
 const START: i64 = 1_767_225_600_000;
 
 /// Cases whose answer is known to differ, and why.
-const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
-    (
-        "raw-049",
-        "the record's own type is another than the schema's: events in JSON have no types of their own",
-    ),
-    ("top-027", "Bullet runs this as its approximate TOP, which the language does not have yet"),
-];
+const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
 
 enum Outcome {
     Passed,
@@ -70,24 +64,23 @@ fn run(case: &RecordedCase) -> Outcome {
     if case.workers() > 1 && case.steps().is_none() {
         return Outcome::NotRun("dealt to several workers: run at the command line");
     }
-    if case.schema().is_none() && case.types().is_some_and(|types| *types != Json::Object(Default::default()))
-    {
-        return Outcome::NotRun("records typed without a schema: run at the command line");
-    }
     let clock = Arc::new(TestClock::at(START));
     let stream = StreamName::new("s").expect("a name");
     let config = config(case, stream.clone());
     let for_engine: Arc<TestClock> = Arc::clone(&clock);
     let engine = Engine::start(config, for_engine);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let schema = case.schema().map(|schema| Schema::from_json(&schema.to_string()).expect("types of Bullet"));
-    let options =
-        SubmitOptions { dialect: Dialect::Bullet, schema: schema.map(Arc::new), ..SubmitOptions::default() };
+    let schema = |types: Option<&Json>| {
+        types.map(|types| Arc::new(Schema::from_json(&types.to_string()).expect("types of Bullet's")))
+    };
+    let options = SubmitOptions {
+        dialect: Dialect::Bullet,
+        schema: schema(case.schema()),
+        types: schema(case.types()),
+        ..SubmitOptions::default()
+    };
     let mut query = match engine.submit(&Principal::local(), case.bql(), options) {
         Ok(query) => query,
-        Err(error) if error.to_string().contains("not supported yet") => {
-            return Outcome::NotRun("not in the language yet");
-        }
         Err(error) => return Outcome::Failed(format!("refused: {error}")),
     };
     let send = |records: &[Json]| {

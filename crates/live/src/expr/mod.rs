@@ -52,6 +52,7 @@ pub use group_key::{decode_group_value, encode_group_value};
 pub(crate) use java::hash_map_order;
 pub use java::{java_hash, java_text, parse_java_double, push_java_double, push_java_float};
 pub(crate) use java_type::has_container_type;
+pub(crate) use order::row_order;
 pub use order::total_order;
 pub(crate) use program::want_values;
 pub use program::{EvalCounts, Program, Rows};

@@ -1,8 +1,12 @@
-//! The total order of ORDER BY, MIN and MAX in the native dialect: values of all kinds have their place in it.
+//! The total order of ORDER BY, MIN and MAX in the native dialect: values of all kinds have their place in it; and what
+//! is different of it in Bullet's.
 
 use std::cmp::Ordering;
 
 use swiftwater_event::Value;
+use swiftwater_lang::Dialect;
+
+use super::compare::compare_text;
 
 /// Nulls (and errors), then booleans, numbers, text, timestamps, lists, maps.
 ///
@@ -24,6 +28,38 @@ pub fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
             (Some(a), Some(b)) => a.compare(b),
             _ => rank(left).cmp(&rank(right)),
         },
+    }
+}
+
+/// The order of rows by one key under a dialect's rules, total in either.
+///
+/// Bullet's is that of the native dialect but for text, by UTF-16 unit, and zeros, of which -0.0 is the lesser. It has
+/// none for values of different kinds, nor for containers: then `is_comparable` becomes false.
+pub(crate) fn row_order(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    dialect: Dialect,
+    is_comparable: &mut bool,
+) -> Ordering {
+    if dialect == Dialect::Native {
+        return total_order(left, right);
+    }
+    match (left, right) {
+        (Value::String(a), Value::String(b)) => compare_text(a, b, dialect),
+        (Value::Null | Value::Error, _) | (_, Value::Null | Value::Error) => total_order(left, right),
+        _ => {
+            let is_container = matches!(left, Value::List(_) | Value::Map(_));
+            *is_comparable &= rank(left) == rank(right) && !is_container;
+            total_order(left, right).then_with(|| is_negative_zero(right).cmp(&is_negative_zero(left)))
+        }
+    }
+}
+
+fn is_negative_zero(value: &Value<'_>) -> bool {
+    match value {
+        Value::Float(number) => *number == 0.0 && number.is_sign_negative(),
+        Value::Double(number) => *number == 0.0 && number.is_sign_negative(),
+        _ => false,
     }
 }
 

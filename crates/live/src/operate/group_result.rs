@@ -11,7 +11,7 @@ use swiftwater_lang::Dialect;
 
 use super::{Groups, RecordWriter, ResultSet, groups::GroupRows};
 use crate::{
-    expr::{EvalCounts, Rows, Scratch, total_order},
+    expr::{EvalCounts, Rows, Scratch, row_order, total_order},
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
 
@@ -120,10 +120,11 @@ fn chosen_rows<'a>(
         .collect();
     // Rows of one group have one key, and stay in the order that their aggregate gave them: the sort is stable.
     let keys = &slots[..group.keys.len()];
+    let mut is_comparable = true;
     rows.sort_by(|&a, &b| {
         let (a, b) = (a as usize, b as usize);
         let by_order = order.iter().map(|(values, descending)| {
-            let order = total_order(&values[a], &values[b]);
+            let order = row_order(&values[a], &values[b], dialect, &mut is_comparable);
             if *descending { order.reverse() } else { order }
         });
         let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));

@@ -112,7 +112,7 @@ fn write_body(emit: &Emit, out: &mut Vec<u8>) {
 /// Adds an emit's `meta` object.
 pub fn write_bullet_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     put(out, format_args!("{{\"Query\":{{\"ID\":\"{}\",\"Query String\":", meta.query.id));
-    write_text(&meta.query.text, out);
+    write_text(&meta.query.printed, out);
     put(out, format_args!(",\"Receive Time\":{}", meta.query.received));
     if let Some(finished) = &meta.finished {
         put(out, format_args!(",\"Finish Time\":{}", finished.at));
@@ -270,7 +270,8 @@ mod tests {
     fn emit() -> Emit {
         let query = QueryMeta {
             id: QueryId("01J00000000000000000000000".into()),
-            text: "SELECT \"a\" FROM STREAM()".into(),
+            text: "select \"a\" from stream()".into(),
+            printed: "SELECT \"a\" FROM STREAM()".into(),
             received: 1000,
             sample: None,
             columns: None,

@@ -196,6 +196,7 @@ mod tests {
         let query = QueryMeta {
             id: QueryId("01J00000000000000000000000".into()),
             text: "SELECT \"a\"\nFROM STREAM(s)".into(),
+            printed: "".into(),
             received: 1_767_225_600_000,
             sample: None,
             columns: Some(Arc::from(["a".into()])),

@@ -33,6 +33,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    pub(crate) engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -47,13 +48,13 @@ impl Running {
         let mut config =
             ServerConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..ServerConfig::default() };
         change(&mut config);
-        let server = Server::bind(engine, config).await.unwrap();
+        let server = Server::bind(engine.clone(), config).await.unwrap();
         let address = server.addresses()[0];
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Running { address, stop: Some(stop), task }
+        Running { address, engine, stop: Some(stop), task }
     }
 
     pub(crate) async fn client(&self) -> Client {

@@ -13,3 +13,4 @@ mod lifecycle;
 mod limits;
 mod metrics;
 mod queries;
+mod recorded;
