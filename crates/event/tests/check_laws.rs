@@ -163,7 +163,10 @@ proptest! {
             Some(byte) => spoilt[at] = byte,
             None => drop(spoilt.remove(at)),
         }
-        prop_assume!(!spoilt.contains(&b'\n') && !spoilt.trim_ascii().is_empty() && spoilt.trim_ascii() == spoilt);
+        // What is no longer one line of that length is another law's.
+        if spoilt.contains(&b'\n') || spoilt.trim_ascii().is_empty() || spoilt.trim_ascii() != spoilt {
+            return Ok(());
+        }
         let mut text = vec![line.clone(); lines];
         text.insert(lines / 2, spoilt.clone());
         let (events, rejected, _) = in_chunks(&text.join(&b'\n'), limits(1 << 20), &[]);
