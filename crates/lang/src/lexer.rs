@@ -2,7 +2,7 @@
 //! together; the parser sees only whole tokens.
 //!
 //! ```text
-//! word    = letter (letter | digit | "_")*          letters are Unicode's and "_"
+//! word    = letter (letter | digit | "_")*          letters are Unicode's (Bullet: ASCII's) and "_"
 //! quoted  = '"' (any | '""')+ '"'                   a name
 //! string  = "'" (any | "''")* "'"
 //! number  = digits ["L"]                            INTEGER; LONG with L, or where it fits no INTEGER
@@ -136,7 +136,8 @@ impl Lexer<'_> {
 
     fn next(&mut self) {
         let Some(c) = self.rest().chars().next() else { return };
-        if c.is_whitespace() {
+        let dialect = self.dialect;
+        if is_space(c, dialect) {
             self.at += c.len_utf8();
         } else if self.dialect == Dialect::Native && self.rest().starts_with("--") {
             self.at += self.rest().find(['\n', '\r']).unwrap_or(self.rest().len());
@@ -145,8 +146,9 @@ impl Lexer<'_> {
                 Some(end) => self.at += end + 4,
                 None => self.fault(self.rest().len(), "this comment has no end", Some("Close it with `*/`.")),
             }
-        } else if is_name_start(c) {
-            let bytes = self.rest().find(|c| !is_name_part(c)).unwrap_or(self.rest().len());
+        } else if is_name_start(c) && (c.is_ascii() || dialect == Dialect::Native) {
+            let ends = |c: char| !is_name_part(c) || (dialect == Dialect::Bullet && !c.is_ascii());
+            let bytes = self.rest().find(ends).unwrap_or(self.rest().len());
             let keyword = Keyword::of(&self.rest()[..bytes]);
             self.push(TokenKind::Word(keyword), bytes);
         } else if c.is_ascii_digit() || (c == '.' && self.byte(1).is_ascii_digit() && !self.follows_operand())
@@ -241,7 +243,9 @@ impl Lexer<'_> {
         let has_suffix = matches!((whole, suffix), (true, Some(b'L')) | (false, Some(b'F')));
         let total = length + usize::from(has_suffix);
         let run_on = self.rest()[total..].find(|c| !is_name_part(c)).unwrap_or(self.rest().len() - total);
-        if run_on > 0 {
+        // In Bullet a name may begin right behind a number with a point.
+        let may_run_on = self.dialect == Dialect::Bullet && self.rest()[..length].contains('.');
+        if run_on > 0 && !may_run_on {
             let what = &self.rest()[..total + run_on];
             let message = format!("`{}` is neither a number nor a name", short(what));
             let hint = "A name that begins with a digit goes into double quotes; a FLOAT is written `5.0f`.";
@@ -327,6 +331,13 @@ pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+fn is_space(c: char, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Native => c.is_whitespace(),
+        Dialect::Bullet => matches!(c, ' ' | '\t' | '\r' | '\n'),
     }
 }
 

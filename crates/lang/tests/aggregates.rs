@@ -26,7 +26,7 @@ fn distinct_values() {
         "SELECT APPROX_DISTINCT(a) FROM STREAM()",
         "aggregates #0 = COUNT(DISTINCT a) | columns COUNT(DISTINCT a) = #0",
     );
-    bullet("SELECT APPROX_DISTINCT(a) FROM STREAM()", "1:8: no function `APPROX_DISTINCT`");
+    bullet("SELECT APPROX_DISTINCT(a) FROM STREAM()", "1:23: no function `APPROX_DISTINCT`");
     native("SELECT SUM(DISTINCT a) FROM STREAM()", "1:8: SUM(DISTINCT …) is not supported yet");
     bullet("SELECT SUM(DISTINCT a) FROM STREAM()", "1:12: expected an expression, found `DISTINCT`");
 }

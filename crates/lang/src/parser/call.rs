@@ -40,6 +40,10 @@ impl Parser<'_> {
             TokenKind::Word(None) => true,
             TokenKind::Word(Some(keyword)) => {
                 use Keyword::{Between, Cast, CumFreq, Explode, Freq, Now, Quantile, SizeOf, Top};
+                // In Bullet it is a field or a literal, whatever stands behind it.
+                if *keyword == Now && self.dialect == Dialect::Bullet {
+                    return false;
+                }
                 matches!(keyword, Cast | CumFreq | Explode | Freq | Now | Quantile | SizeOf | Top | Between)
                     || BUILTINS.iter().any(|(name, _)| name == keyword)
                     || AGGREGATES.iter().any(|(name, _)| name == keyword)
@@ -53,6 +57,7 @@ impl Parser<'_> {
         let word = self.word(start).to_owned();
         let keyword = self.keyword_at(0);
         self.advance();
+        let parenthesis = self.span();
         self.advance();
         if keyword == Some(Keyword::Cast) {
             let operand = self.expression()?;
@@ -88,7 +93,9 @@ impl Parser<'_> {
         let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
             let all = BUILTINS.iter().map(|(name, _)| name).chain(AGGREGATES.iter().map(|(name, _)| name));
             let near = did_you_mean(&word, all.map(|name| name.text()));
-            let fault = Fault::at(start, format!("no function `{}`", short(&word)));
+            // Bullet takes the name for a field, and is surprised by the parenthesis.
+            let at = if native { start } else { parenthesis };
+            let fault = Fault::at(at, format!("no function `{}`", short(&word)));
             return Err(match near {
                 Some(near) => fault.hint(format!("Did you mean {near}?")),
                 None => fault,

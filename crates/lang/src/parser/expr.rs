@@ -66,6 +66,10 @@ impl Parser<'_> {
             }
             left = self.infix_expression(left, infix, level)?;
         }
+        if self.dialect == Dialect::Bullet && self.is_keyword(Keyword::Not) && self.infix().is_none() {
+            self.advance();
+            return Err(self.expected_word(&[Keyword::RLike, Keyword::In, Keyword::Between]));
+        }
         self.nesting -= 1;
         Ok(left)
     }
@@ -165,7 +169,7 @@ impl Parser<'_> {
             }
             Infix::Like { negated } => {
                 if self.dialect == Dialect::Bullet {
-                    return Err(Fault::at(operator, "Bullet's dialect has no LIKE")
+                    return Err(Fault::at(self.last_span(), "Bullet's dialect has no LIKE")
                         .hint("Write RLIKE with a regular expression."));
                 }
                 self.binary(Binary::Like { negated }, left, level)?
@@ -282,6 +286,15 @@ impl Parser<'_> {
                 let operand = self.expression_at(level::UNARY)?;
                 let end = operand.span;
                 self.node(NodeKind::Unary(Unary::SizeOf, Box::new(operand)), start.to(end))
+            }
+            TokenKind::Word(Some(keyword))
+                if self.dialect == Dialect::Bullet
+                    && self.symbol_at(1) != Some(Symbol::LeftParen)
+                    && keyword.is_reserved(Dialect::Bullet)
+                    && (*keyword == Keyword::Cast || BUILTINS.iter().any(|(name, _)| name == keyword)) =>
+            {
+                self.advance();
+                Err(self.expected("`(`"))
             }
             _ => {
                 let primary = self.primary()?;

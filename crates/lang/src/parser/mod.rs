@@ -291,7 +291,8 @@ impl Parser<'_> {
         }
         self.advance();
         self.clause_start = self.at;
-        query.source = if self.is_symbol(Symbol::LeftParen) && self.keyword_at(1) == Some(Keyword::Select) {
+        let is_query = self.keyword_at(1) == Some(Keyword::Select) || self.dialect == Dialect::Bullet;
+        query.source = if self.is_symbol(Symbol::LeftParen) && is_query {
             if outer > 0 {
                 return Err(Fault::at(self.span(), "a query over a query over a query is one too many")
                     .hint("One query may stand within another, over STREAM(…)."));
@@ -319,7 +320,8 @@ impl Parser<'_> {
             if parser.is_keyword(Keyword::From) {
                 return Err(parser.expected("what to select").hint("Write `*` for the whole event."));
             }
-            if parser.at_explode() {
+            let is_word = parser.is_keyword(Keyword::Explode) || parser.is_keyword(Keyword::Outer);
+            if parser.at_explode() || (is_word && parser.dialect == Dialect::Bullet) {
                 return parser.explode().map(Item::Explode);
             }
             let node = parser.expression()?;
@@ -471,9 +473,6 @@ impl Parser<'_> {
             Keyword::Sample => query.sample = Some(self.sample()?),
             Keyword::Lateral => {
                 self.expect_keyword(Keyword::View)?;
-                if !self.at_explode() {
-                    return Err(self.expected_word(&[Keyword::Explode]));
-                }
                 let view = self.explode()?;
                 if query.views.len() == VIEWS_MAX {
                     return Err(Fault::at(

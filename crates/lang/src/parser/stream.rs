@@ -18,6 +18,13 @@ use crate::{
 impl Parser<'_> {
     pub(super) fn stream(&mut self) -> Parsed<Stream> {
         let start = self.span();
+        if self.dialect == Dialect::Bullet
+            && self.is_keyword(Keyword::Stream)
+            && self.symbol_at(1) != Some(Symbol::LeftParen)
+        {
+            self.advance();
+            return Err(self.expected("`(`").hint("Write `FROM STREAM()`."));
+        }
         if !(self.is_keyword(Keyword::Stream) && self.symbol_at(1) == Some(Symbol::LeftParen)) {
             let fault = self.expected("STREAM(…)");
             return Err(match self.kind() {

@@ -1,7 +1,7 @@
 //! Types, as hints and CAST name them.
 //!
 //! ```text
-//! type      = primitive | LIST[element] | MAP[element] | primitive_LIST | primitive_MAP_LIST | …    (the last: Bullet's words)
+//! type      = primitive | LIST[element] | MAP[element] | primitive_LIST | primitive_MAP_LIST | …    (the last: native)
 //! element   = primitive | MAP[primitive]
 //! primitive = STRING | BOOLEAN | INTEGER | LONG | FLOAT | DOUBLE | TIMESTAMP[(S|MS|US|NS)]          (TIMESTAMP: native)
 //! ```
@@ -11,7 +11,7 @@ use swiftwater_event::Type;
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
-    keyword::did_you_mean,
+    keyword::{Keyword, did_you_mean},
     lexer::{Symbol, TokenKind},
     source::Fault,
 };
@@ -19,6 +19,9 @@ use crate::{
 impl Parser<'_> {
     /// `LONG`, `LIST[MAP[STRING]]`, `TIMESTAMP(MS)`.
     pub(super) fn type_name(&mut self) -> Parsed<Type> {
+        if self.dialect == Dialect::Bullet {
+            return self.bullet_type();
+        }
         let start = self.span();
         if !matches!(self.kind(), TokenKind::Word(_)) {
             return Err(self.expected("a type"));
@@ -67,10 +70,57 @@ impl Parser<'_> {
             return Err(Fault::at(span, format!("there is no type {ty}"))
                 .hint("A LIST or MAP holds primitives, or maps of primitives."));
         }
-        let has_timestamp = text.contains("TIMESTAMP") || ty == Type::Any;
-        if self.dialect == Dialect::Bullet && has_timestamp {
-            return Err(Fault::at(span, format!("Bullet's dialect has no type {ty}")));
+        Ok(ty)
+    }
+
+    /// A type as Bullet's grammar has it, where the first word that cannot be is the fault.
+    fn bullet_type(&mut self) -> Parsed<Type> {
+        match self.keyword_at(0) {
+            Some(Keyword::ListType) => {
+                let element = self.bullet_element()?;
+                Ok(Type::List(Box::new(element)))
+            }
+            Some(Keyword::MapType) => {
+                let value = self.bullet_element()?;
+                Ok(Type::Map(Box::new(value)))
+            }
+            _ => self.primitive("a type"),
         }
+    }
+
+    /// What a LIST or MAP holds: a primitive, or a map of them.
+    fn bullet_element(&mut self) -> Parsed<Type> {
+        self.advance();
+        self.expect_symbol(Symbol::LeftBracket)?;
+        let ty = if self.is_keyword(Keyword::MapType) {
+            self.advance();
+            self.expect_symbol(Symbol::LeftBracket)?;
+            let value = self.primitive("a type without parts")?;
+            self.expect_symbol(Symbol::RightBracket)?;
+            Type::Map(Box::new(value))
+        } else {
+            self.primitive("a type without parts, or MAP")?
+        };
+        self.expect_symbol(Symbol::RightBracket)?;
+        Ok(ty)
+    }
+
+    /// One of Bullet's primitives.
+    pub(super) fn primitive(&mut self, what: &str) -> Parsed<Type> {
+        let ty = match self.keyword_at(0) {
+            Some(Keyword::StringType) => Type::STRING,
+            Some(Keyword::BooleanType) => Type::BOOLEAN,
+            Some(Keyword::IntegerType) => Type::INTEGER,
+            Some(Keyword::LongType) => Type::LONG,
+            Some(Keyword::FloatType) => Type::FLOAT,
+            Some(Keyword::DoubleType) => Type::DOUBLE,
+            _ => {
+                let fault = self.expected(what);
+                return Err(fault
+                    .hint("Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, LIST[…] and MAP[…]."));
+            }
+        };
+        self.advance();
         Ok(ty)
     }
 }

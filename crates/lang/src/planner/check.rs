@@ -65,7 +65,7 @@ impl Ty {
 
     /// It may be grouped and ordered by, and cast to BOOLEAN.
     pub(super) fn may_be_primitive(&self) -> bool {
-        *self == Ty::Null || self.may(is_primitive)
+        self.may(is_primitive)
     }
 
     /// What a list of this type holds; `None`: it is none.

@@ -2,7 +2,7 @@
 
 use swiftwater_event::Type;
 
-use super::{Planner, Typed, bullet_names::Given, check::Ty, lower::Scope, position};
+use super::{Planner, Typed, bullet_names::Given, check::Ty, layer, lower::Scope, position};
 use crate::{
     Dialect,
     ast::{self, Binary, Name, Node, NodeKind},
@@ -61,16 +61,16 @@ impl<'a> Planner<'a> {
                 return Some(self.automatic_top(count, threshold));
             }
         }
-        let having_scope = if self.dialect == Dialect::Bullet { Scope::GroupItem } else { Scope::GroupOrder };
-        let (mut having, mut columns);
-        if self.dialect == Dialect::Bullet {
-            having = self.having(ast, having_scope);
-            columns = self.output_columns(Vec::new());
-        } else {
-            columns = self.output_columns(Vec::new());
-            having = self.having(ast, having_scope);
-        }
-        let mut order_by = self.order_by(ast, Scope::GroupOrder);
+        let (mut having, mut columns) = self.in_layer(layer::AGGREGATION, |planner| {
+            if planner.dialect == Dialect::Native {
+                let columns = planner.output_columns(Vec::new());
+                return (planner.having(ast, Scope::GroupOrder), columns);
+            }
+            // In Bullet HAVING does not see what the items compute.
+            let having = planner.having(ast, Scope::GroupItem);
+            (having, planner.output_columns(Vec::new()))
+        });
+        let mut order_by = self.in_layer(layer::OUTPUT, |planner| planner.order_by(ast, Scope::GroupOrder));
         let first = self.keys.len() + self.aggregates.len();
         let exprs = columns.iter_mut().map(|column| &mut column.expr);
         for expr in exprs.chain(&mut having).chain(order_by.iter_mut().map(|key| &mut key.expr)) {
@@ -367,7 +367,7 @@ impl<'a> Planner<'a> {
 
     /// The keys become the arguments of TOP. They and COUNT(*) have the same slots as before.
     fn automatic_top(&mut self, count: u64, threshold: Option<u64>) -> (Body, Vec<SortKey>, Option<u64>) {
-        let columns = self.output_columns(Vec::new());
+        let columns = self.in_layer(layer::AGGREGATION, |planner| planner.output_columns(Vec::new()));
         let arguments = self.keys.iter().map(|key| key.expr.clone()).collect();
         let table = TableAggregate { function: TableFunction::Top { count, threshold }, arguments };
         let body =

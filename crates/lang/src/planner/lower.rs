@@ -7,6 +7,7 @@ use super::{
     Planner,
     check::{self, Ty},
     columns::ColumnValue,
+    layer,
 };
 use crate::{
     Dialect,
@@ -189,7 +190,8 @@ impl Planner<'_> {
                     Place::Node(node) => self.text_of(node),
                     Place::List(list) => list_name(list, Some(self.now)),
                 };
-                self.note(Fault::at(place.span(), format!("`{}` {rule}", short(&text))));
+                let fault = Fault::at(place.span(), format!("`{}` {rule}", short(&text)));
+                self.note_once(text + &rule, fault);
             }
         }
         // AND within AND is one AND, likewise OR, whatever parentheses say.
@@ -266,11 +268,11 @@ impl Planner<'_> {
         if !scope.is_group() {
             return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
         }
-        let mut typed = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            typed.push(self.lower(argument, Scope::Event));
-        }
-        let filter = filter.map(|filter| self.lower(filter, Scope::Event));
+        let (typed, filter) = self.in_layer(layer::EVENT, |planner| {
+            let typed = arguments.iter().map(|argument| planner.lower(argument, Scope::Event));
+            let typed: Vec<_> = typed.collect();
+            (typed, filter.map(|filter| planner.lower(filter, Scope::Event)))
+        });
         let typed: Option<Vec<Typed>> = typed.into_iter().collect();
         let (exprs, types): (Vec<_>, Vec<_>) = typed?.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
         if self.dialect == Dialect::Bullet {

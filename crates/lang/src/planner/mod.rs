@@ -103,6 +103,7 @@ fn plan_query<'a>(
         fields,
         faults: Vec::new(),
         noted: HashSet::new(),
+        layer: layer::EVENT,
         trying: 0,
         copies: 0,
         view_columns: Vec::new(),
@@ -136,6 +137,15 @@ fn plan_query<'a>(
     }
 }
 
+/// Layers of names, from the event up.
+mod layer {
+    pub(super) const EVENT: usize = 0;
+    pub(super) const AGGREGATION: usize = 1;
+    pub(super) const OUTPUT: usize = 2;
+    /// Each lateral view has one.
+    pub(super) const VIEWS: usize = 3;
+}
+
 /// A column of a lateral view: a slot of the expressions over the event.
 struct ViewColumn {
     name: Box<str>,
@@ -147,8 +157,10 @@ struct Planner<'a> {
     now: i64,
     fields: Fields<'a>,
     faults: Vec<Fault>,
-    /// In Bullet's dialect, the messages of faults of names and types: it tells each once.
-    noted: HashSet<String>,
+    /// In Bullet's dialect, the faults of names and types: it tells each once in each layer.
+    noted: HashSet<(usize, String)>,
+    /// The layer of names that is looked at.
+    layer: usize,
     /// Faults are looked for, but will be forgotten.
     trying: usize,
     /// Parts of expressions copied so far.
@@ -227,8 +239,8 @@ impl<'a> Planner<'a> {
 
     fn views(&mut self, ast: &ast::Query) -> Vec<LateralView> {
         let mut views = Vec::new();
-        for view in &ast.views {
-            views.extend(self.view(view));
+        for (place, view) in ast.views.iter().enumerate() {
+            views.extend(self.in_layer(layer::VIEWS + place, |planner| planner.view(view)));
         }
         // The same EXPLODE twice is one.
         if let Some(view) = ast.explodes().next() {
@@ -279,7 +291,7 @@ impl<'a> Planner<'a> {
         let star = has_star.then(|| Star { without: self.renamed_fields(ast) });
         let views = if has_star || self.only_views { self.output_of_views() } else { Vec::new() };
         let columns = self.output_columns(views);
-        let order_by = self.order_by(ast, Scope::RawOrder);
+        let order_by = self.in_layer(layer::OUTPUT, |planner| planner.order_by(ast, Scope::RawOrder));
         (Body::Raw(Raw { star, columns }), order_by, ast.limit)
     }
 
@@ -360,11 +372,25 @@ impl<'a> Planner<'a> {
 
     /// Notes a fault of a name or type; in Bullet's dialect, once for each message.
     fn note(&mut self, fault: Fault) {
+        let message = fault.message.clone();
+        self.note_once(message, fault);
+    }
+
+    /// Notes a fault; in Bullet's dialect, once for each key.
+    fn note_once(&mut self, key: String, fault: Fault) {
         let is_new =
-            self.dialect == Dialect::Native || self.trying > 0 || self.noted.insert(fault.message.clone());
+            self.dialect == Dialect::Native || self.trying > 0 || self.noted.insert((self.layer, key));
         if is_new {
             self.faults.push(fault);
         }
+    }
+
+    /// Does something in another layer of names.
+    fn in_layer<T>(&mut self, layer: usize, act: impl FnOnce(&mut Self) -> T) -> T {
+        let other = std::mem::replace(&mut self.layer, layer);
+        let done = act(self);
+        self.layer = other;
+        done
     }
 
     /// Notes a fault.
