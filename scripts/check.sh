@@ -56,6 +56,10 @@ fi
 # shellcheck disable=SC2086
 check tests "$CARGO" test --workspace --no-fail-fast $locked
 
+# The aggregates of SQL, which nothing builds by default.
+# shellcheck disable=SC2086
+check "sketches in SQL" "$CARGO" test -p swiftwater-sketch --features datafusion $locked
+
 if "$CARGO" deny --version >/dev/null 2>&1; then
     check "licences, bans, sources" "$CARGO" deny check licenses bans sources
     if [ "${ADVISORIES:-}" = 1 ]; then

@@ -7,6 +7,9 @@
 //!
 //! Knows nothing of events, queries or windows: values come as bytes or numbers.
 
+#[cfg(feature = "datafusion")]
+pub mod datafusion;
+
 mod distinct;
 mod frequent;
 mod hash;
