@@ -14,25 +14,45 @@ fn schema(fields: &[(&str, &str)]) -> Schema {
 
 #[test]
 fn lateral_views() {
-    both(
+    native(
         "SELECT x, x + 1 FROM STREAM() LATERAL VIEW EXPLODE(l) AS x WHERE x > 1",
         "views l as x | where #0 > 1 | columns x = #0, x + 1 = #0 + 1",
     );
-    both(
+    bullet(
+        "SELECT x, x + 1 FROM STREAM() LATERAL VIEW EXPLODE(l) AS x WHERE x > 1",
+        "views l as x | where COALESCE(#0, x) > 1 | columns x = COALESCE(#0, x), x + 1 = COALESCE(#0, x) + 1",
+    );
+    native(
         "SELECT a, v FROM STREAM() LATERAL VIEW EXPLODE(l) AS m LATERAL VIEW OUTER EXPLODE(m) AS (k, v)",
         "views l as m, outer #0 as k, v | columns a = a, v = #2",
     );
-    both(
+    bullet(
+        "SELECT a, v FROM STREAM() LATERAL VIEW EXPLODE(l) AS m LATERAL VIEW OUTER EXPLODE(m) AS (k, v)",
+        "views l as m, outer COALESCE(#0, m) as k, v | columns a = a, v = COALESCE(#2, v)",
+    );
+    native(
         "SELECT * FROM STREAM() LATERAL VIEW EXPLODE(l) AS x ORDER BY x",
         "views l as x | the event itself | columns x = #0 | order by #0",
     );
-    both(
+    bullet(
+        "SELECT * FROM STREAM() LATERAL VIEW EXPLODE(l) AS x ORDER BY x",
+        "views l as x | the event itself | columns x = COALESCE(#0, x) | order by COALESCE(#0, x)",
+    );
+    native(
         "SELECT x FROM STREAM() LATERAL VIEW EXPLODE(a) AS x LATERAL VIEW EXPLODE(x) AS x",
         "views a as x, #0 as x | columns x = #1",
     );
-    both(
+    bullet(
+        "SELECT x FROM STREAM() LATERAL VIEW EXPLODE(a) AS x LATERAL VIEW EXPLODE(x) AS x",
+        "views a as x, COALESCE(#0, x) as x | columns x = COALESCE(#1, #0, x)",
+    );
+    native(
         "SELECT v.k, COUNT(*) FROM STREAM() LATERAL VIEW EXPLODE(l) AS v GROUP BY v.k",
         "views l as v | keys #0 = #0['k'] | aggregates #1 = COUNT(*) | columns v.k = #0, COUNT(*) = #1",
+    );
+    bullet(
+        "SELECT v.k, COUNT(*) FROM STREAM() LATERAL VIEW EXPLODE(l) AS v GROUP BY v.k",
+        "views l as v | keys #0 = COALESCE(#0, v)['k'] | aggregates #1 = COUNT(*) | columns v.k = #0, COUNT(*) = #1",
     );
     native("SELECT X FROM STREAM() LATERAL VIEW EXPLODE(l) AS x", "views l as x | columns X = #0");
     bullet("SELECT X FROM STREAM() LATERAL VIEW EXPLODE(l) AS x", "views l as x | columns X = X");

@@ -37,6 +37,8 @@ pub struct StandingQuery {
     pub event_time: Option<Program>,
     /// The query over the records of each result.
     pub outer: Option<Arc<StandingQuery>>,
+    /// It is such a query itself: a null in its events is one that the inner query shows.
+    pub is_outer: bool,
 }
 
 /// Compiled [`LateralView`](swiftwater_lang::plan::LateralView)s.
@@ -218,9 +220,13 @@ impl StandingQuery {
         };
         let outer = match plan.outer.clone() {
             None => None,
-            Some(outer) => Some(Arc::new(StandingQuery::compile_sized(*outer, sizes)?)),
+            Some(outer) => {
+                let outer = StandingQuery::compile_sized(*outer, sizes)?;
+                Some(Arc::new(StandingQuery { is_outer: true, ..outer }))
+            }
         };
-        Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer })
+        let is_outer = false;
+        Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer, is_outer })
     }
 
     /// Whose rules hold.

@@ -270,7 +270,8 @@ impl Shard {
             }
             _ => usize::MAX,
         };
-        let writer = RecordWriter::new(columns, entry.query.dialect(), false);
+        let mut writer = RecordWriter::new(columns, entry.query.dialect(), false);
+        writer.omits_event_null &= !entry.query.is_outer;
         let meta = input.batch.meta();
         chunk.times = RowTimes { sent: meta.sent_micros, read: meta.read_micros, matched: input.now_micros };
         let matched = &matched[..matched.len().min(most.saturating_sub(chunk.len()))];

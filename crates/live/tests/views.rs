@@ -259,7 +259,11 @@ fn what_is_no_container_of_the_kind_is_counted() {
 }
 
 fn with_outer(inner: &str, outer: &str) -> Query {
-    let parse = |text: &str| swiftwater_lang::parse(text, &ParseOptions::new(Native, 0)).unwrap().query;
+    with_outer_in(Native, inner, outer)
+}
+
+fn with_outer_in(dialect: Dialect, inner: &str, outer: &str) -> Query {
+    let parse = |text: &str| swiftwater_lang::parse(text, &ParseOptions::new(dialect, 0)).unwrap().query;
     Query { outer: Some(Box::new(parse(outer))), ..parse(inner) }
 }
 
@@ -289,6 +293,18 @@ fn outer_query_of_nothing_still_answers() {
     let (results, _) = run(query, &[], 1, 1);
     assert_eq!(records(&results), [json!({"n": 0, "s": null})]);
     assert_eq!(results[0].inner_sketches, Some(Vec::new()));
+}
+
+#[test]
+fn null_that_the_inner_query_shows_is_passed_on() {
+    let events = [json!({"a": null, "b": 1}).to_string()];
+    let query =
+        with_outer_in(Bullet, "SELECT COUNT(*) AS n, SUM(c) AS s FROM STREAM()", "SELECT * FROM STREAM()");
+    let (results, _) = run(query, &events, 1, 1);
+    assert_eq!(records(&results), [json!({"n": 1, "s": null})]);
+    let query = with_outer_in(Bullet, "SELECT * FROM STREAM()", "SELECT * FROM STREAM()");
+    let (results, _) = run(query, &events, 1, 1);
+    assert_eq!(records(&results), [json!({"b": 1})]);
 }
 
 #[test]

@@ -5,7 +5,10 @@
 
 use swiftwater_event::{Primitive, Type};
 
-use crate::plan::{Comparison, Function, Literal, Quantifier};
+use crate::{
+    Dialect,
+    plan::{Comparison, Function, Literal, Quantifier},
+};
 
 /// What is known of a value's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,14 +173,32 @@ impl Broken {
     }
 }
 
-/// The type of a function's result, and the rules that its operands break, each a text to stand behind the
-/// expression's own.
-pub(super) fn result(function: &Function, args: &[Ty]) -> (Ty, Vec<String>) {
+/// The type that a function's result is checked as, and the rules that its operands break, each a text to stand behind
+/// the expression's own.
+pub(super) fn result(function: &Function, args: &[Ty], dialect: Dialect) -> (Ty, Vec<String>) {
     let mut broken = Broken(Vec::new());
     let ty = check(function, args, &mut broken);
-    // Where one operand is unknown, Bullet looks at none.
-    let is_known = !args.contains(&Ty::Unknown);
-    (ty, if is_known { broken.0 } else { Vec::new() })
+    if !args.contains(&Ty::Unknown) {
+        return (ty, broken.0);
+    }
+    // Where one operand is unknown, Bullet looks at none, and takes every number for a DOUBLE.
+    let ty = match function {
+        _ if dialect != Dialect::Bullet => ty,
+        Function::If => Ty::Unknown,
+        Function::Add
+        | Function::Subtract
+        | Function::Multiply
+        | Function::Divide
+        | Function::Remainder
+        | Function::Abs => Ty::Known(Type::DOUBLE),
+        _ => ty,
+    };
+    (ty, Vec::new())
+}
+
+/// The type that a function's result has, as far as it is known.
+pub(super) fn held(function: &Function, args: &[Ty]) -> Ty {
+    check(function, args, &mut Broken(Vec::new()))
 }
 
 fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 
 use swiftwater_event::Type;
 
-use super::{Fields, Planner, Typed, check::Ty};
+use super::{
+    Fields, Planner, Typed,
+    check::{self, Ty},
+};
 use crate::{
     Dialect,
     ast::{self, Item, Name, Node, NodeKind},
     lexer::short,
-    plan::{Body, Expr, OutputColumn, Query},
+    plan::{Body, Expr, Function, OutputColumn, Query},
     source::{Fault, Span},
 };
 
@@ -243,7 +246,12 @@ impl<'a> Planner<'a> {
             ColumnValue::Done(typed) => typed.as_ref(),
             _ => None,
         });
-        let checked = match (typed, &column.expr) {
+        // A view's column, with what it hides behind it.
+        let shown = match &column.expr {
+            Expr::Call { function: Function::Coalesce, args } if self.dialect == Dialect::Bullet => &args[0],
+            expr => expr,
+        };
+        let checked = match (typed, shown) {
             (Some(typed), _) => known(&typed.ty),
             (None, Expr::Slot(slot)) if !self.is_group => {
                 self.view_columns.get(*slot).map_or(Type::Any, |column| known(&column.ty))
@@ -254,9 +262,24 @@ impl<'a> Planner<'a> {
         let held = match &column.expr {
             Expr::Path { ty, .. } => ty.clone(),
             Expr::Slot(slot) if self.is_text(*slot) => Type::STRING,
+            Expr::Call { .. } if !self.is_group => known(&self.held(&column.expr)),
             _ => checked.clone(),
         };
         (checked, held)
+    }
+
+    /// What an expression's values are, over events: by what its paths are wanted as, and not by what Bullet takes
+    /// unknown types for.
+    fn held(&self, expr: &Expr) -> Ty {
+        match expr {
+            Expr::Literal(literal) => Ty::of(literal),
+            Expr::Path { ty, .. } => ty.clone().into(),
+            Expr::Slot(slot) => self.view_columns.get(*slot).map_or(Ty::Unknown, |column| column.ty.clone()),
+            Expr::Call { function, args } => {
+                let args: Vec<Ty> = args.iter().map(|arg| self.held(arg)).collect();
+                check::held(function, &args)
+            }
+        }
     }
 }
 

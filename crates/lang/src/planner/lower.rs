@@ -183,7 +183,7 @@ impl Planner<'_> {
     fn typed_call_at(&mut self, place: Place<'_>, function: Function, operands: Vec<Typed>) -> Typed {
         let (exprs, types): (Vec<_>, Vec<_>) =
             operands.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
-        let (ty, broken) = check::result(&function, &types);
+        let (ty, broken) = check::result(&function, &types, self.dialect);
         if self.dialect == Dialect::Bullet {
             for rule in broken {
                 let text = match place {

@@ -275,7 +275,7 @@ impl<'a> Planner<'a> {
         let mut places: HashMap<&str, usize> = HashMap::new();
         for (slot, column) in self.view_columns.iter().enumerate() {
             let place = *places.entry(&column.name).or_insert(columns.len());
-            let output = OutputColumn { name: column.name.clone(), expr: Expr::Slot(slot) };
+            let output = OutputColumn { name: column.name.clone(), expr: self.view_value(slot) };
             match columns.get_mut(place) {
                 Some(shadowed) => *shadowed = output,
                 None => columns.push(output),

@@ -4,6 +4,7 @@ use swiftwater_event::{Path, Step, Type};
 
 use super::{Planner, Typed, check::Ty, lower::Scope};
 use crate::{
+    Dialect,
     ast::{Name, Node, NodeKind},
     keyword::did_you_mean,
     lexer::short,
@@ -54,7 +55,7 @@ impl Planner<'_> {
         }
         if let Some(slot) = self.view_column(name) {
             let ty = root.map_or_else(|| self.view_columns[slot].ty.clone(), |root| root.clone().into());
-            return Some(Typed { expr: Expr::Slot(slot), ty });
+            return Some(Typed { expr: self.view_value(slot), ty });
         }
         if self.only_views {
             let fault = Fault::at(node.span, format!("EXPLODE gives no column `{}`", short(&name.text)));
@@ -115,6 +116,26 @@ impl Planner<'_> {
         match (alike.next(), alike.next()) {
             (Some((slot, _)), None) => Some(slot),
             _ => None,
+        }
+    }
+
+    /// The value of a lateral view's column. In Bullet a column that is null does not hide what else has its name: that
+    /// of a view before, and the event's own field.
+    pub(super) fn view_value(&self, slot: usize) -> Expr {
+        let value = Expr::Slot(slot);
+        let name = &self.view_columns[slot].name;
+        if self.dialect != Dialect::Bullet || self.only_views {
+            return value;
+        }
+        let before = (0..slot).rev().filter(|other| self.view_columns[*other].name == *name);
+        let mut args: Vec<Expr> = std::iter::once(value).chain(before.map(Expr::Slot)).collect();
+        let is_field = self.fields.names().any(|field| *field == **name);
+        if is_field || !self.fields.is_closed() {
+            args.push(Expr::Path { path: Path::field(name.clone()), ty: self.fields.wanted(name) });
+        }
+        match <[Expr; 1]>::try_from(args) {
+            Ok([value]) => value,
+            Err(args) => Expr::Call { function: Function::Coalesce, args },
         }
     }
 

@@ -11,6 +11,8 @@ pub(crate) struct RecordWriter<'q> {
     columns: &'q [CompiledColumn],
     omits_null: bool,
     omits_errors: bool,
+    /// Of `*`: fields of the event that are null are left out.
+    pub(crate) omits_event_null: bool,
 }
 
 impl<'q> RecordWriter<'q> {
@@ -21,7 +23,8 @@ impl<'q> RecordWriter<'q> {
         nulls_are_shown: bool,
     ) -> RecordWriter<'q> {
         let omits_errors = dialect.omits_null_columns();
-        RecordWriter { columns, omits_null: omits_errors && !nulls_are_shown, omits_errors }
+        let omits_null = omits_errors && !nulls_are_shown;
+        RecordWriter { columns, omits_null, omits_errors, omits_event_null: omits_null }
     }
 
     /// One record of the columns alone; `values[c][row]` is column c's.
@@ -41,7 +44,7 @@ impl<'q> RecordWriter<'q> {
         arena: &Bump,
         out: &mut Vec<u8>,
     ) {
-        if self.columns.is_empty() && star.without.is_empty() && !self.omits_null {
+        if self.columns.is_empty() && star.without.is_empty() && !self.omits_event_null {
             write_line(event, out);
             return;
         }
@@ -55,7 +58,7 @@ impl<'q> RecordWriter<'q> {
                     && !(self.omits_null && matches!(values[row], Value::Null | Value::Error))
             });
             let left_out = star.without.iter().any(|other| **other == *name);
-            let omitted = self.omits_null && value == "null";
+            let omitted = self.omits_event_null && value == "null";
             if replaced || left_out || omitted {
                 continue;
             }
