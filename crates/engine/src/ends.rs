@@ -63,9 +63,7 @@ impl Shared {
             for (first, step) in early {
                 running.take_step(step, first, &mut results, context.now_micros);
             }
-            for (window, groups) in left {
-                running.collector.groups(window, groups);
-            }
+            running.take_slices(left);
             let at = match reason {
                 EndReason::Duration => running.handle.ends.unwrap_or(context.now),
                 _ => context.now,
@@ -73,7 +71,7 @@ impl Shared {
             let mut reason = reason.clone();
             if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
                 let finished = guarded("a last result could not be made", || {
-                    running.collector.finish(at, context.now_micros, &mut results);
+                    running.finish(at, context.now_micros, &mut results);
                 });
                 reason = finished.err().unwrap_or(reason);
             }

@@ -14,7 +14,7 @@ use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
     plan::{Literal, Statement, Window},
 };
-use swiftwater_live::{Collector, CollectorLimits, StandingQuery, explain};
+use swiftwater_live::{Collector, CollectorLimits, SlicePlan, StandingQuery, explain};
 use tracing::info;
 
 use crate::{
@@ -270,13 +270,9 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(meta.id.clone(), Arc::clone(&handle));
         let change = lock(&stream.change);
-        if let Some(grid) = collector.grid() {
-            for shard in &stream.shards {
-                lock(shard).shard.set_grid(number, grid);
-            }
-        }
         // Made before the merge is locked: a large index takes a while.
-        let index = stream.index().with(number, &query);
+        let slices = Arc::new(SlicePlan::of(&query, now));
+        let index = stream.index().with_slices(number, &query, &slices);
         {
             let mut merge = lock(&stream.merge);
             let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);

@@ -30,7 +30,7 @@ use swiftwater_lang::{
     plan::{Body, Literal, Query, Statement, Window},
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Groups, Index, Place, QueryStep, Shard, StandingQuery, StepInput,
+    Collector, CollectorLimits, Index, Partial, Place, QueryStep, Shard, SlicePlan, StandingQuery, StepInput,
 };
 
 use crate::{
@@ -130,14 +130,16 @@ pub fn run_input(
     let matched = matched_query(&statement, options, &config)?;
     let query = Arc::new(compile(statement, &config)?);
     let matched = matched.unwrap_or_else(|| Arc::clone(&query));
-    let index = Index::default().with(QUERY, &matched);
+    let origin = if options.time_field.is_some() { TIME_BEGINS } else { started };
+    let slices = Arc::new(SlicePlan::of(&query, origin));
+    let index = Index::default().with_slices(QUERY, &matched, &slices);
     let may_block = matches!(source, InputSource::Reader(_));
     let feed = Arc::new(Feed::new(source, options, config.shards));
     let totals = Totals::default();
     let (results, inbox) = mpsc::sync_channel(config.shards * 2);
     let worker = Arc::new(Worker {
-        query: matched,
         index,
+        closes: slices.at(0).1.start_of(started) > i64::MIN,
         options: options.clone(),
         feed: Arc::clone(&feed),
         clock: Arc::clone(&clock),
@@ -174,7 +176,7 @@ struct Made {
     lines: Option<u64>,
     bytes: u64,
     step: Option<QueryStep>,
-    groups: Vec<(u64, Groups)>,
+    slices: Vec<Partial>,
     /// The latest arrival in it.
     latest: Millis,
 }
@@ -182,12 +184,13 @@ struct Made {
 enum Message {
     Made(Box<Made>),
     /// A shard has no more to do; the groups that it holds.
-    Left(Vec<(u64, Groups)>),
+    Left(Vec<Partial>),
 }
 
 struct Worker {
-    query: Arc<StandingQuery>,
     index: Index,
+    /// Slices of groups are over before the input is.
+    closes: bool,
     options: InputOptions,
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
@@ -197,14 +200,10 @@ struct Worker {
 impl Worker {
     fn run(&self, results: &SyncSender<Message>) {
         let mut shard = Shard::default();
-        let grid = self.query.window_ms().map(|every_ms| self.grid(every_ms));
-        if let Some(grid) = grid {
-            shard.set_grid(QUERY, grid);
-        }
         let mut times = self.options.time_field.clone().map(Times::new);
         while let Some((number, piece)) = self.feed.take() {
             let made = guarded("a piece of the input could not be looked at", || {
-                self.look_at(number, piece, &mut shard, times.as_mut(), grid.is_some())
+                self.look_at(number, piece, &mut shard, times.as_mut())
             });
             let Ok(made) = made else {
                 self.feed
@@ -219,19 +218,7 @@ impl Worker {
         let _ = results.send(Message::Left(shard.remove(QUERY)));
     }
 
-    fn grid(&self, every_ms: u64) -> swiftwater_live::Grid {
-        let start = if self.options.time_field.is_some() { 0 } else { self.started };
-        swiftwater_live::Grid { start, every_ms: every_ms.max(1) }
-    }
-
-    fn look_at(
-        &self,
-        number: u64,
-        piece: Piece,
-        shard: &mut Shard,
-        times: Option<&mut Times>,
-        has_windows: bool,
-    ) -> Made {
+    fn look_at(&self, number: u64, piece: Piece, shard: &mut Shard, times: Option<&mut Times>) -> Made {
         let (checked, place, bytes, lines) = match piece {
             Piece::Block(block, at) => {
                 // Only the first block can begin with a byte order mark, and only it begins at line 1: the others are
@@ -265,8 +252,8 @@ impl Worker {
             nanos: &nanos,
         };
         shard.step(&self.index, &input, &mut steps);
-        let groups =
-            if has_windows && !arrivals.is_empty() { shard.flush(QUERY, u64::MAX) } else { Vec::new() };
+        // Windows close while the input is read only where it has times; what is not cut stays until the end.
+        let slices = if arrivals.is_empty() || !self.closes { Vec::new() } else { shard.remove(QUERY) };
         Made {
             number,
             accepted: batch.len() as u64,
@@ -275,7 +262,7 @@ impl Worker {
             lines,
             bytes,
             step: steps.pop(),
-            groups,
+            slices,
             latest,
         }
     }
@@ -419,9 +406,7 @@ impl<'m> Merger<'m> {
         if ending == Some(EndReason::Client) {
             return Ok(std::mem::take(&mut self.summary));
         }
-        for (window, groups) in left {
-            self.running.collector.groups(window, groups);
-        }
+        self.running.take_slices(left);
         let reason = ending.unwrap_or(EndReason::EndOfInput);
         let mut results = Vec::new();
         if !matches!(reason, EndReason::Failed(_)) {
@@ -430,7 +415,7 @@ impl<'m> Merger<'m> {
                 self.running.collector.rows(&rows, now_micros, &mut results);
             }
             // Without times, all that came belongs to the one window that the end closes.
-            self.running.collector.finish(self.latest, now_micros, &mut results);
+            self.running.finish(self.latest, now_micros, &mut results);
         }
         if results.is_empty() {
             results.push(swiftwater_live::ResultSet::default());
@@ -466,12 +451,12 @@ impl<'m> Merger<'m> {
         self.summary.bytes += made.bytes;
         let now_micros = self.clock.now_micros();
         let mut results = Vec::new();
-        self.running.collector.close(self.latest, now_micros, &mut results);
+        self.running.close(self.latest, now_micros, &mut results);
         if let Some(mut step) = made.step {
             if let Some(rows) = &mut step.rows {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));
             }
-            step.single_rows.iter_mut().for_each(|(arrival, _)| *arrival = (*arrival).max(self.latest));
+            step.single_rows.iter_mut().for_each(|row| row.arrival = row.arrival.max(self.latest));
             let first = self.summary.accepted - made.accepted;
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
             let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
@@ -480,10 +465,7 @@ impl<'m> Merger<'m> {
                 self.running.collector.rows(&rows, now_micros, &mut results);
             }
         }
-        for (window, groups) in made.groups {
-            self.running.shard_bytes -= groups.bytes() as i64;
-            self.running.collector.groups(window, groups);
-        }
+        self.running.take_slices(made.slices);
         self.latest = self.latest.max(made.latest);
         let context = self.context();
         let is_done = self.running.collector.is_done();

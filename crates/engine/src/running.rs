@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_live::{Collector, QueryNumber, QueryStep, ResultSet};
+use swiftwater_live::{Collector, Partial, QueryNumber, QueryStep, ResultSet, Slices};
 
 use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
@@ -33,6 +33,7 @@ pub(crate) struct QueryHandle {
 pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
     pub(crate) collector: Collector,
+    pub(crate) slices: Slices,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
@@ -88,6 +89,7 @@ impl Running {
         Running {
             handle,
             collector,
+            slices: Slices::default(),
             first_offset,
             last_position: None,
             counts: Counts::default(),
@@ -132,8 +134,30 @@ impl Running {
             }
         }
         if !step.single_rows.is_empty() {
-            self.collector.single_rows(step.single_rows, now_micros, out);
+            self.collector.single_rows(step.single_rows, &mut self.slices, now_micros, out);
         }
+        if let Some(timed) = step.timed {
+            self.collector.timed(timed, &mut self.slices, now_micros, out);
+        }
+        self.counts.late = self.collector.late();
+    }
+
+    /// Takes slices that were held on a shard.
+    pub(crate) fn take_slices(&mut self, partials: Vec<Partial>) {
+        for partial in partials {
+            self.shard_bytes -= partial.groups.bytes() as i64;
+            self.collector.partial(partial, &mut self.slices);
+        }
+    }
+
+    /// Closes the windows by arrival that are over.
+    pub(crate) fn close(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        self.collector.close_by_arrival(now, &mut self.slices, now_micros, out);
+    }
+
+    /// Makes the last results.
+    pub(crate) fn finish(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        self.collector.finish(now, &mut self.slices, now_micros, out);
     }
 
     /// Gives results to the reader. With `finished`, the last of them (or an empty one) is the query's last emit.
@@ -233,7 +257,8 @@ impl Running {
 
     /// Bytes of state held anywhere.
     pub(crate) fn state_bytes(&self) -> u64 {
-        self.collector.bytes() as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
+        let merged = self.collector.bytes() + self.slices.bytes();
+        merged as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
     }
 
     /// Brings the engine's total up to date; answers why the query must be ended, if it holds too much.

@@ -128,8 +128,10 @@ impl Shared {
                 if let Some(reason) = ending {
                     self.ask_to_end(running.handle.meta.id.clone(), reason);
                 } else if let Some(next) =
-                    running.rate.due().filter(|next| running.due.is_none_or(|due| *next < due))
+                    running.next_due().filter(|next| running.due.is_none_or(|due| *next < due))
                 {
+                    // A session may have begun that ends before anything that was due; what is due later now is found
+                    // out when it is looked at.
                     if let Some(due) = running.due.replace(next) {
                         merge.agenda.remove(&(due, number));
                     }
@@ -166,7 +168,7 @@ impl Shared {
 
     /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.
     fn finish_at_limit(&self, running: &mut Running, mut results: Vec<ResultSet>, context: &EmitContext<'_>) {
-        running.collector.finish(context.now, context.now_micros, &mut results);
+        running.finish(context.now, context.now_micros, &mut results);
         running.give_out(results, Some(EndReason::Limit), context);
     }
 }

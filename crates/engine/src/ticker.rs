@@ -63,7 +63,7 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
-        let mut due: Vec<(QueryNumber, Option<u64>)> = Vec::new();
+        let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<QueryId> = Vec::new();
         {
             let merge = lock(&stream.merge);
@@ -72,7 +72,7 @@ impl Shared {
                 if running.handle.ends.is_some_and(|ends| ends <= now) {
                     over.push(running.handle.meta.id.clone());
                 }
-                due.push((*number, running.collector.grid().map(|grid| grid.number(now))));
+                due.push((*number, running.collector.is_over_before(now)));
             }
         }
         for shard in &stream.shards {
@@ -80,12 +80,9 @@ impl Shared {
             let mut merge = lock(&stream.merge);
             for &(number, open) in &due {
                 let Some(open) = open else { continue };
-                let groups = state.shard.flush(number, open);
+                let slices = state.shard.flush(number, open);
                 if let Some(running) = merge.running.get_mut(&number) {
-                    for (window, groups) in groups {
-                        running.shard_bytes -= groups.bytes() as i64;
-                        running.collector.groups(window, groups);
-                    }
+                    running.take_slices(slices);
                 }
             }
         }
@@ -100,7 +97,7 @@ impl Shared {
                 let until = running.handle.ends.map_or(now, |ends| ends.min(now));
                 let closed = guarded("a window could not be closed", || {
                     let mut results = Vec::new();
-                    running.collector.close(until, context.now_micros, &mut results);
+                    running.close(until, context.now_micros, &mut results);
                     let reason = running.give_out(results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });

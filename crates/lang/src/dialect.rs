@@ -40,6 +40,19 @@ impl Dialect {
         }
     }
 
+    /// The shortest distance of two windows by time, in milliseconds; shorter ones are made longer.
+    pub fn window_ms_min(self) -> u64 {
+        match self {
+            Dialect::Native => 1,
+            Dialect::Bullet => 1000,
+        }
+    }
+
+    /// The last result of a query with windows is that of a window, also where none is open or nothing came.
+    pub fn ends_with_window(self) -> bool {
+        self == Dialect::Bullet
+    }
+
     /// Group keys are text, a null key the text `null`.
     pub fn keys_are_text(self) -> bool {
         self == Dialect::Bullet

@@ -15,9 +15,9 @@ mod step;
 pub use explain::explain;
 pub use matching::{Index, QueryNumber, is_sampled};
 pub use operate::{
-    Collector, CollectorLimits, DistinctFigures, Grid, Groups, ResultSet, ResultWindow, RowChunk, RowTimes,
-    SketchFigures, SketchMeta,
+    Collector, CollectorLimits, Cuts, DistinctFigures, Groups, Partial, Peaks, ResultSet, ResultWindow,
+    RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices,
 };
-pub use standing::StandingQuery;
-pub use step::{Place, QueryStep, Shard, StepInput, StepNanos};
+pub use standing::{StandingQuery, WINDOWS_OVERLAP_MAX};
+pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
 pub use swiftwater_sketch::SketchSizes;

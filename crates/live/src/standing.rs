@@ -7,7 +7,7 @@ use swiftwater_lang::{
     Dialect,
     plan::{
         Aggregate, AggregateFunction, Body, Expr, Function, Group, Literal, Points, Query, SortKey, Star,
-        TableFunction, Window,
+        TableFunction, Take, Window,
     },
 };
 use swiftwater_sketch::SketchSizes;
@@ -34,11 +34,22 @@ pub struct StandingQuery {
     /// What becomes of matched events.
     pub body: CompiledBody,
     /// The time that windows go by, where it is not that of arrival; over the event.
-    pub event_time: Option<Program>,
+    pub event_time: Option<EventTime>,
     /// The query over the records of each result.
     pub outer: Option<Arc<StandingQuery>>,
     /// It is such a query itself: a null in its events is one that the inner query shows.
     pub is_outer: bool,
+}
+
+/// An event's own time: TIMESTAMP, RFC 3339 text, or a number of milliseconds since 1970.
+#[derive(Debug)]
+pub struct EventTime {
+    /// Its identity: equal ones are read once for all queries that have them.
+    pub text: String,
+    /// It, compiled.
+    pub program: Program,
+    /// Paths that it reads, of every event.
+    pub wants: Wants,
 }
 
 /// Compiled [`LateralView`](swiftwater_lang::plan::LateralView)s.
@@ -133,6 +144,9 @@ pub struct CompiledColumn {
     pub program: Program,
 }
 
+/// An event may be in so many windows at once.
+pub const WINDOWS_OVERLAP_MAX: u64 = 10_000;
+
 impl StandingQuery {
     /// Compiles a plan. Fails on what only shows when a constant is looked at closely, such as a bad pattern.
     pub fn compile(plan: Query) -> Result<StandingQuery, CompileError> {
@@ -142,6 +156,15 @@ impl StandingQuery {
     /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
     pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
+        if let Window::Time { every_ms: every, take: Take::Last(size), .. }
+        | Window::Records { every, take: Take::Last(size) } = plan.window
+            && size.div_ceil(every.max(1)) > WINDOWS_OVERLAP_MAX
+        {
+            return Err(CompileError::Overlap {
+                windows: size.div_ceil(every.max(1)),
+                max: WINDOWS_OVERLAP_MAX,
+            });
+        }
         let (event_filter, row_filter) = split_filter(&plan);
         let (access, residual) = match &event_filter {
             None => (None, None),
@@ -180,7 +203,14 @@ impl StandingQuery {
                 filter: program(row_filter.as_ref(), &mut body_wants)?,
             }),
         };
-        let event_time = program(plan.window.event_time(), &mut body_wants)?;
+        let event_time = match plan.window.event_time() {
+            None => None,
+            Some(time) => {
+                let mut wants = Wants::new();
+                let program = Program::compile(time, dialect, &mut wants)?;
+                Some(EventTime { text: format!("{dialect:?} {time:?}"), program, wants })
+            }
+        };
         let body = match &plan.body {
             Body::Raw(raw) => CompiledBody::Raw {
                 star: raw.star.clone(),
@@ -238,14 +268,6 @@ impl StandingQuery {
     pub fn filter_wants(&self) -> impl Iterator<Item = &Want> {
         let access = self.access.iter().map(|access| &access.want);
         access.chain(self.residual.iter().flat_map(|residual| residual.wants.as_slice()))
-    }
-
-    /// The time windows' length in milliseconds, where it has such windows.
-    pub fn window_ms(&self) -> Option<u64> {
-        match self.plan.window {
-            Window::Time { every_ms, .. } => Some(every_ms),
-            Window::Records { .. } | Window::Session { .. } | Window::None => None,
-        }
     }
 
     /// Names of the output columns; `None` where events give their own (`*`).

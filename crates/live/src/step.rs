@@ -1,7 +1,10 @@
 //! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
 //! the shard's state until they are flushed.
 
-use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
+mod event_time;
+mod fold;
+
+use std::{collections::HashMap, ops::ControlFlow};
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
@@ -10,9 +13,13 @@ use swiftwater_lang::plan::Window;
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
     matching::{Entry, Index, MatchInput, Matched, QueryNumber, mistyped_rows},
-    operate::{Grid, GroupInput, Groups, Matches, OwnedValue, RecordWriter, RowChunk, RowTimes, explode},
-    standing::{CompiledBody, CompiledGroup, CompiledViews, StandingQuery},
+    operate::{Matches, OwnedValue, Partial, RecordWriter, RowChunk, RowTimes, explode},
+    standing::{CompiledBody, CompiledViews},
 };
+use event_time::EventTimes;
+pub use event_time::NO_TIME;
+use fold::Fold;
+pub use fold::{Generation, SingleRow, Timed};
 
 /// What a step is told besides the batch.
 pub struct StepInput<'b> {
@@ -42,6 +49,15 @@ pub enum Place {
     Byte(u64),
 }
 
+impl Place {
+    /// The first event's number or byte.
+    pub(crate) fn first(self) -> u64 {
+        match self {
+            Place::Number(first) | Place::Byte(first) => first,
+        }
+    }
+}
+
 /// What a step did for one query.
 #[derive(Debug)]
 pub struct QueryStep {
@@ -63,8 +79,10 @@ pub struct QueryStep {
     pub grown_bytes: i64,
     /// Its records, if it is RAW.
     pub rows: Option<RowChunk>,
-    /// One partial per matched event, if it has windows by record over groups.
-    pub single_rows: Vec<(Millis, Groups)>,
+    /// Each matched event by itself, if it has windows by record, or sessions, over groups.
+    pub single_rows: Vec<SingleRow>,
+    /// What the batch brings by the events' own time, if its windows go by that.
+    pub timed: Option<Timed>,
 }
 
 /// Nanoseconds that a step spent in each stage.
@@ -85,17 +103,10 @@ pub struct Shard {
     scratch: Scratch,
     /// Of lateral views, whose rows are operated on while they are made.
     view_scratch: Scratch,
-    groups: HashMap<QueryNumber, Vec<(u64, Groups)>>,
-    /// Time windows of grouping queries, as their collectors have them.
-    grids: HashMap<QueryNumber, Grid>,
+    groups: HashMap<QueryNumber, Vec<Partial>>,
 }
 
 impl Shard {
-    /// Tells the shard where a query's time windows lie. Without it, all its events are in window 0.
-    pub fn set_grid(&mut self, number: QueryNumber, grid: Grid) {
-        self.grids.insert(number, grid);
-    }
-
     /// Looks at a batch for all queries of the index.
     pub fn step(&mut self, index: &Index, input: &StepInput<'_>, out: &mut Vec<QueryStep>) -> StepNanos {
         let rows = input.batch.len();
@@ -126,6 +137,8 @@ impl Shard {
         let matched_at = (input.nanos)();
         let late = self.decode_late(index, input.batch, &matched);
         let late_at = (input.nanos)();
+        // The events' own times, by the expression that says them.
+        let mut times: Vec<(&str, EventTimes)> = Vec::new();
         for found in matched {
             let body = match &late {
                 Some(late) if found.entry.body_is_late && !found.entry.body.is_empty() => Body {
@@ -134,7 +147,23 @@ impl Shard {
                 },
                 _ => Body { decoded: &decoded, rows: found.rows.clone() },
             };
-            let step = self.operate(input, found, &body);
+            let times = match &found.entry.query.event_time {
+                None => None,
+                Some(time) => {
+                    let known = times.iter().position(|(text, _)| *text == time.text);
+                    let place = known.unwrap_or_else(|| {
+                        let now = input.batch.meta().arrival;
+                        let scratch = &mut self.scratch;
+                        times.push((
+                            &time.text,
+                            EventTimes::of(time, &decoded, &found.entry.time, now, scratch),
+                        ));
+                        times.len() - 1
+                    });
+                    Some(&times[place].1)
+                }
+            };
+            let step = self.operate(input, found, &body, times);
             out.push(step);
         }
         StepNanos {
@@ -160,7 +189,13 @@ impl Shard {
         Some(Late { decoded, rows })
     }
 
-    fn operate(&mut self, input: &StepInput<'_>, found: Matched<'_>, body: &Body<'_>) -> QueryStep {
+    fn operate(
+        &mut self,
+        input: &StepInput<'_>,
+        found: Matched<'_>,
+        body: &Body<'_>,
+        times: Option<&EventTimes>,
+    ) -> QueryStep {
         let start = (input.nanos)();
         let entry = found.entry;
         let mut counts = EvalCounts { expression_errors: found.expression_errors };
@@ -175,7 +210,13 @@ impl Shard {
             grown_bytes: 0,
             rows: None,
             single_rows: Vec::new(),
+            timed: times.map(|times| Timed {
+                latest: times.latest,
+                epoch: entry.slices.at(input.place.first()).0,
+                generations: Vec::new(),
+            }),
         };
+        let at = Surroundings { input, entry, times };
         if !found.rows.is_empty() {
             step.mistyped += mistyped_rows(body.decoded, &body.rows, &entry.body);
             match &entry.query.views {
@@ -187,9 +228,13 @@ impl Shard {
                         now: input.batch.meta().arrival,
                     };
                     // Nothing is left to break off.
-                    let _ = self.take_rows(input, entry, &found.rows, rows, &mut counts, &mut step);
+                    let _ = self.take_rows(&at, &found.rows, rows, &mut counts, &mut step);
                 }
-                Some(views) => self.explode(input, views, &found, body, &mut counts, &mut step),
+                Some(views) => self.explode(&at, views, &found, body, &mut counts, &mut step),
+            }
+            if let Some(times) = times {
+                let untimed = found.rows.iter().filter(|&&row| times.times[row as usize] == NO_TIME);
+                step.mistyped += untimed.count() as u64;
             }
         }
         step.expression_errors = counts.expression_errors;
@@ -200,13 +245,14 @@ impl Shard {
     /// Makes rows of matched events by lateral views, and operates on them.
     fn explode(
         &mut self,
-        input: &StepInput<'_>,
+        at: &Surroundings<'_>,
         views: &CompiledViews,
         found: &Matched<'_>,
         body: &Body<'_>,
         counts: &mut EvalCounts,
         step: &mut QueryStep,
     ) {
+        let input = at.input;
         let matches = Matches {
             decoded: body.decoded,
             rows: &body.rows,
@@ -217,7 +263,7 @@ impl Shard {
         let mut scratch = std::mem::take(&mut self.view_scratch);
         explode(views, found.entry.query.dialect(), &matches, &mut scratch, counts, &mut |made, counts| {
             let matched: Vec<u32> = made.matches.iter().map(|&place| found.rows[place]).collect();
-            let flow = self.take_rows(input, found.entry, &matched, made.rows, counts, step);
+            let flow = self.take_rows(at, &matched, made.rows, counts, step);
             if let Some(chunk) = &mut step.rows {
                 let new = chunk.len() - chunk.matched.len();
                 chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
@@ -231,20 +277,24 @@ impl Shard {
     /// rows of this batch.
     fn take_rows(
         &mut self,
-        input: &StepInput<'_>,
-        entry: &Entry,
+        at: &Surroundings<'_>,
         matched: &[u32],
         rows: Rows<'_>,
         counts: &mut EvalCounts,
         step: &mut QueryStep,
     ) -> ControlFlow<()> {
-        match &entry.query.body {
+        match &at.entry.query.body {
             CompiledBody::Raw { .. } => {
                 let chunk = step.rows.get_or_insert_default();
-                self.records(input, entry, matched, rows, counts, chunk)
+                let flow = self.records(at.input, at.entry, matched, rows, counts, chunk);
+                if let Some(times) = at.times {
+                    let of = |&row: &u32| (times.times[row as usize], times.peaks[row as usize]);
+                    chunk.event_times.extend(chunk.rows[chunk.event_times.len()..].iter().map(of));
+                }
+                flow
             }
             CompiledBody::Group(group) => {
-                self.groups(input, entry, group, matched, rows, counts, step);
+                self.fold(&Fold { at, group, matched, rows }, counts, step);
                 ControlFlow::Continue(())
             }
         }
@@ -311,74 +361,6 @@ impl Shard {
         if chunk.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call, split off for its length")]
-    fn groups(
-        &mut self,
-        input: &StepInput<'_>,
-        entry: &Entry,
-        group: &CompiledGroup,
-        matched: &[u32],
-        all_rows: Rows<'_>,
-        counts: &mut EvalCounts,
-        step: &mut QueryStep,
-    ) {
-        let query: &Arc<StandingQuery> = &entry.query;
-        let new = || Groups::new(group, query.dialect());
-        let by_record = matches!(query.plan.window, Window::Records { .. });
-        let grid = self.grids.get(&entry.number).copied();
-        let window_of = |row: u32| grid.map_or(0, |grid| grid.number(input.arrival(row)));
-        let mut from = 0;
-        while from < matched.len() {
-            // Rows of one window at a time; arrival never goes back, so each window's rows stand together.
-            let window = window_of(matched[from]);
-            let length = if by_record {
-                1
-            } else {
-                matched[from..].iter().take_while(|&&row| window_of(row) == window).count()
-            };
-            let arena = Bump::new();
-            let rows = all_rows.part(from..from + length);
-            let mut evaluate = |program: &crate::expr::Program| {
-                let mut values = Vec::new();
-                program.evaluate(&rows, &mut self.scratch, &arena, counts, &mut values);
-                values
-            };
-            let taken = GroupInput {
-                keys: group.keys.iter().map(&mut evaluate).collect(),
-                arguments: group
-                    .aggregates
-                    .iter()
-                    .map(|aggregate| aggregate.arguments.iter().map(&mut evaluate).collect())
-                    .collect(),
-                table_arguments: group
-                    .table
-                    .iter()
-                    .flat_map(|table| &table.arguments)
-                    .map(&mut evaluate)
-                    .collect(),
-            };
-            if by_record {
-                let mut groups = new();
-                step.mistyped += groups.update(length, &taken);
-                step.single_rows.push((input.arrival(matched[from]), groups));
-            } else {
-                let windows = self.groups.entry(entry.number).or_default();
-                let held = match windows.iter().position(|(number, _)| *number == window) {
-                    Some(place) => &mut windows[place].1,
-                    None => {
-                        windows.push((window, new()));
-                        &mut windows.last_mut().expect("one was just pushed").1
-                    }
-                };
-                // A window's first rows bring what it takes up while empty: all of it is taken off when it is flushed.
-                let before = if held.is_empty() { 0 } else { held.bytes() as i64 };
-                step.mistyped += held.update(length, &taken);
-                step.grown_bytes += held.bytes() as i64 - before;
-            }
-            from += length;
-        }
-    }
-
     /// Makes the shard fit for further batches after a step that panicked: what it had in hand is thrown away, groups are
     /// kept. The queries that the step was for must be ended.
     pub fn recover(&mut self) {
@@ -387,20 +369,18 @@ impl Shard {
         self.view_scratch = Scratch::default();
     }
 
-    /// Takes out the groups of a query's windows below `before`, window by window.
-    pub fn flush(&mut self, number: QueryNumber, before: u64) -> Vec<(u64, Groups)> {
-        let Some(windows) = self.groups.get_mut(&number) else { return Vec::new() };
-        let (flushed, kept) = std::mem::take(windows).into_iter().partition(|(window, _)| *window < before);
-        *windows = kept;
-        if windows.is_empty() {
+    /// Takes out a query's slices that begin before `before`.
+    pub fn flush(&mut self, number: QueryNumber, before: i64) -> Vec<Partial> {
+        let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
+        let flushed = slices.extract_if(.., |slice| slice.start < before).collect();
+        if slices.is_empty() {
             self.groups.remove(&number);
         }
         flushed
     }
 
-    /// Takes out all groups of a query that has ended, and forgets it.
-    pub fn remove(&mut self, number: QueryNumber) -> Vec<(u64, Groups)> {
-        self.grids.remove(&number);
+    /// Takes out all that is held of a query.
+    pub fn remove(&mut self, number: QueryNumber) -> Vec<Partial> {
         self.groups.remove(&number).unwrap_or_default()
     }
 }
@@ -409,6 +389,14 @@ impl StepInput<'_> {
     fn arrival(&self, row: u32) -> Millis {
         self.arrivals.get(row as usize).copied().unwrap_or(self.batch.meta().arrival)
     }
+}
+
+/// Where a query looks at a batch.
+struct Surroundings<'s> {
+    input: &'s StepInput<'s>,
+    entry: &'s Entry,
+    /// The events' own times, where its windows go by these.
+    times: Option<&'s EventTimes>,
 }
 
 /// What a body reads: columns, and for each matched event its row in them.

@@ -14,7 +14,7 @@ use swiftwater_lang::{
     plan::{Body, Expr, LateralView, Query},
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, QueryStep, ResultSet, Shard, StandingQuery, StepInput,
+    Collector, CollectorLimits, Index, Place, QueryStep, ResultSet, Shard, Slices, StandingQuery, StepInput,
 };
 
 use Dialect::{Bullet, Native};
@@ -116,10 +116,11 @@ fn run(plan: Query, events: &[String], batch: usize, shards: usize) -> (Vec<Resu
             break;
         }
     }
+    let mut slices = Slices::default();
     for shard in &mut shards {
-        shard.remove(0).into_iter().for_each(|(window, groups)| collector.groups(window, groups));
+        shard.remove(0).into_iter().for_each(|partial| collector.partial(partial, &mut slices));
     }
-    collector.finish(0, 0, &mut results);
+    collector.finish(0, &mut slices, 0, &mut results);
     (results, done)
 }
 

@@ -46,6 +46,14 @@ pub enum CompileError {
         /// How many it may have.
         most: u64,
     },
+    /// Windows of which too many hold one event.
+    #[error("an event would be in {windows} windows at once, limit is {max}")]
+    Overlap {
+        /// How many.
+        windows: u64,
+        /// The limit.
+        max: u64,
+    },
 }
 
 /// The node of an expression.

@@ -71,6 +71,27 @@ impl<'a> Rows<'a> {
     }
 }
 
+impl<'a> Rows<'a> {
+    /// The rows to run over, where they are stated.
+    pub(crate) fn selection(&self) -> &'a [u32] {
+        match *self {
+            Rows::Events { rows, .. } | Rows::Exploded { rows, .. } => rows,
+            Rows::Slots { .. } => &[],
+        }
+    }
+
+    /// These rows to run over.
+    pub(crate) fn select(self, rows: &'a [u32]) -> Rows<'a> {
+        match self {
+            Rows::Events { decoded, bindings, now, .. } => Rows::Events { decoded, bindings, rows, now },
+            Rows::Exploded { events, event_of_row, slots, now, .. } => {
+                Rows::Exploded { events, event_of_row, slots, rows, now }
+            }
+            Rows::Slots { .. } => self,
+        }
+    }
+}
+
 /// The values of some wants of some rows: for each of `bindings`, one value a row, as programs would read them.
 pub(crate) fn want_values<'a>(
     decoded: &'a Decoded,

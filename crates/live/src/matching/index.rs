@@ -7,8 +7,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use swiftwater_event::{DecodePlan, Want};
 
-use super::part::{Part, body_is_late};
-use crate::standing::StandingQuery;
+use super::part::{Part, Standing, body_is_late};
+use crate::{operate::SlicePlan, standing::StandingQuery};
 
 /// A query's number in its engine: never used again.
 pub type QueryNumber = u64;
@@ -34,7 +34,18 @@ impl Index {
     /// The same index and one query more.
     #[must_use]
     pub fn with(&self, number: QueryNumber, query: &Arc<StandingQuery>) -> Index {
-        let added = [(number, query)];
+        self.with_slices(number, query, &Arc::default())
+    }
+
+    /// The same index and one query more; its groups are cut into slices as `slices` says.
+    #[must_use]
+    pub fn with_slices(
+        &self,
+        number: QueryNumber,
+        query: &Arc<StandingQuery>,
+        slices: &Arc<SlicePlan>,
+    ) -> Index {
+        let added = [(number, query, slices)];
         let old_delta = self.parts[DELTA].entries();
         let all = extended(&self.all, wants_of_all(query).collect());
         let late = extended(&self.late, wants_when_late(query).collect());
@@ -70,18 +81,21 @@ impl Index {
         smaller
     }
 
-    fn of(queries: &[(QueryNumber, &Arc<StandingQuery>)]) -> Index {
+    fn of(queries: &[Standing<'_>]) -> Index {
         let all =
-            Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_of_all(query).cloned())));
-        let late =
-            Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query)| wants_when_late(query).cloned())));
+            Arc::new(DecodePlan::new(queries.iter().flat_map(|(_, query, _)| wants_of_all(query).cloned())));
+        let late = Arc::new(DecodePlan::new(
+            queries.iter().flat_map(|(_, query, _)| wants_when_late(query).cloned()),
+        ));
         let main = Arc::new(Part::build(queries.iter().copied(), &all, &late));
         Index { all, late, parts: [main, Arc::default()], ended: Arc::default() }
     }
 
-    fn standing(&self, part: usize) -> impl Iterator<Item = (QueryNumber, &Arc<StandingQuery>)> {
+    fn standing(&self, part: usize) -> impl Iterator<Item = Standing<'_>> {
         let entries = self.parts[part].entries().iter();
-        entries.filter(|entry| self.stands(entry.number)).map(|entry| (entry.number, &entry.query))
+        entries
+            .filter(|entry| self.stands(entry.number))
+            .map(|entry| (entry.number, &entry.query, &entry.slices))
     }
 
     pub(crate) fn stands(&self, number: QueryNumber) -> bool {
@@ -111,7 +125,8 @@ impl Index {
 
 fn wants_of_all(query: &StandingQuery) -> impl Iterator<Item = &Want> {
     let body = if body_is_late(query) { &[] } else { query.body_wants.as_slice() };
-    query.filter_wants().chain(body)
+    let times = query.event_time.iter().flat_map(|time| time.wants.as_slice());
+    query.filter_wants().chain(body).chain(times)
 }
 
 fn wants_when_late(query: &StandingQuery) -> impl Iterator<Item = &Want> {

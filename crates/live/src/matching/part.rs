@@ -5,7 +5,11 @@
 //! equal filters once for all. Cost of an event: one look-up per indexed path, the residuals of the queries it is a
 //! candidate of, and the filters that have no access predicate. After Fabret et al., SIGMOD 2001.
 
-use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::BuildHasher,
+    sync::Arc,
+};
 
 use bumpalo::Bump;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -15,6 +19,7 @@ use super::access::{Access, AccessValue, number_key};
 use crate::{
     QueryNumber,
     expr::{EvalCounts, Rows, Scratch, Wants},
+    operate::SlicePlan,
     standing::StandingQuery,
 };
 
@@ -29,7 +34,14 @@ pub(crate) struct Entry {
     pub(crate) body: Vec<WantId>,
     /// The body's paths are decoded only of events that matched.
     pub(crate) body_is_late: bool,
+    /// Columns of the event time's wants.
+    pub(crate) time: Vec<WantId>,
+    /// How groups are cut into slices.
+    pub(crate) slices: Arc<SlicePlan>,
 }
+
+/// A standing query as the index is told of it.
+pub(crate) type Standing<'q> = (QueryNumber, &'q Arc<StandingQuery>, &'q Arc<SlicePlan>);
 
 /// What a batch matched of one query.
 pub(crate) struct Matched<'p> {
@@ -48,6 +60,8 @@ pub(crate) struct Part {
     entries: Vec<Entry>,
     equals: Vec<EqualTable>,
     scans: Vec<Scan>,
+    /// Queries with an access predicate that go by the events' own time: they hear of batches without matches too.
+    timed: Vec<u32>,
     bytes: usize,
 }
 
@@ -73,14 +87,14 @@ impl Part {
     /// Builds the tables for these queries. `all` must hold their filters' wants, and the bodies' of those whose body
     /// is not late; `late` the others.
     pub(crate) fn build<'q>(
-        queries: impl IntoIterator<Item = (QueryNumber, &'q Arc<StandingQuery>)>,
+        queries: impl IntoIterator<Item = Standing<'q>>,
         all: &DecodePlan,
         late: &DecodePlan,
     ) -> Part {
         let mut part = Part::default();
         let mut tables: HashMap<Want, usize> = HashMap::new();
         let mut scans: HashMap<&str, usize> = HashMap::new();
-        for (number, query) in queries {
+        for (number, query, slices) in queries {
             let place = part.entries.len() as u32;
             let body_is_late = body_is_late(query);
             part.entries.push(Entry {
@@ -92,7 +106,12 @@ impl Part {
                     .map_or_else(Vec::new, |residual| bind(&residual.wants, all)),
                 body: bind(&query.body_wants, if body_is_late { late } else { all }),
                 body_is_late,
+                time: query.event_time.as_ref().map_or_else(Vec::new, |time| bind(&time.wants, all)),
+                slices: Arc::clone(slices),
             });
+            if query.event_time.is_some() && query.access.is_some() {
+                part.timed.push(place);
+            }
             part.bytes += size_of::<Entry>() + 64;
             match &query.access {
                 Some(access) => {
@@ -129,7 +148,8 @@ impl Part {
         self.bytes
     }
 
-    /// Appends what the batch matches; queries that are candidates without a match appear with no rows.
+    /// Appends what the batch matches; queries that are candidates without a match appear with no rows, and so do all
+    /// that go by the events' own time.
     pub(crate) fn matches<'p>(
         &'p self,
         batch: &MatchInput<'_>,
@@ -152,6 +172,20 @@ impl Part {
             if !rows.is_empty() {
                 out.push(self.test(entry, rows, batch, scratch));
             }
+        }
+        if !self.timed.is_empty() {
+            let met: HashSet<QueryNumber> = out.iter().map(|found| found.entry.number).collect();
+            let entries = self.timed.iter().map(|&place| &self.entries[place as usize]);
+            let missed = entries.filter(|entry| (batch.stands)(entry.number) && !met.contains(&entry.number));
+            out.extend(missed.map(|entry| Matched {
+                entry,
+                rows: Vec::new(),
+                candidates: 0,
+                residual_tests: 0,
+                expression_errors: 0,
+                mistyped: 0,
+                nanos: 0,
+            }));
         }
         for scan in &self.scans {
             let mut shared: Option<Matched<'p>> = None;

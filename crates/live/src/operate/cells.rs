@@ -18,7 +18,7 @@ use crate::expr::{cast_to_double, total_order};
 pub(crate) const PASSED_OVER: u32 = u32::MAX;
 
 /// One aggregate's cells, one per group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Cells {
     Count(Vec<u64>),
     Sum(Vec<SumCell>),

@@ -3,18 +3,25 @@
 //!
 //! A pure step machine: time comes in as `now`. Knows nothing of who reads the results.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod ordered;
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use swiftwater_event::Millis;
-use swiftwater_lang::plan::{Take, Window};
+use swiftwater_lang::plan::Window;
 
 use super::{
-    Grid, Groups, RowChunk, SketchMeta,
+    Axis, Groups, Partial, RowChunk, SketchMeta, Slices,
     group_result::{Bounds, GroupResult, with_single_group, write_groups},
     outer::OuterQuery,
-    rows::{RowOrder, RowStore, write_with_times},
+    rows::{RowOrder, RowSlices, RowStore, write_with_times},
+    sessions::Sessions,
+    window::Shape,
 };
-use crate::standing::{CompiledBody, StandingQuery};
+use crate::{
+    NO_TIME, Timed,
+    standing::{CompiledBody, StandingQuery},
+};
 
 /// What a result may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,44 +72,56 @@ pub struct ResultWindow {
 /// ones before those are left out.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
-/// What a window holds until it closes.
+/// What a window holds.
 #[derive(Debug)]
 enum Held {
     Rows(RowStore),
     Groups(Groups),
 }
 
-/// The merging end of one query.
+/// The merging end of one query. What it holds of groups by time lies in the [`Slices`] of its operator, which others
+/// may share.
 #[derive(Debug)]
 pub struct Collector {
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
-    grid: Option<Grid>,
+    axis: Axis,
+    shape: Option<Shape>,
     started: Millis,
     order: RowOrder,
-    /// Open windows by number; one, number 0, where the query has none by time.
-    windows: BTreeMap<u64, Held>,
+    /// Which epochs of the slices it sees.
+    epochs: Range<u64>,
+    /// Others may need what is in the slices.
+    shares: bool,
+    rows: RowSlices,
+    sessions: Option<Sessions>,
     /// The first window that is not closed.
-    open: u64,
+    open: i64,
+    /// Windows were closed up to here: what says that it is earlier is here.
+    closed: i64,
     /// Of an additive window: all before the open ones.
     total: Option<Groups>,
+    /// The latest event time.
+    peak: Millis,
     emits: u64,
     /// Rows given out as they came.
     streamed: u64,
-    /// Of a window by record: rows in it, when it began, and when the last came.
-    records: u64,
-    record_start: Millis,
-    record_end: Millis,
+    /// Matches that were taken in.
+    taken: u64,
+    /// Of a window by record: arrivals of the first and the last record of each slice.
+    spans: BTreeMap<i64, (Millis, Millis)>,
+    /// Events that came after the last window that would hold them was closed.
+    late: u64,
     is_done: bool,
     outer: Option<OuterQuery>,
 }
 
 impl Collector {
-    /// The collector of a query that stands from `started` on; time windows begin there, or at `grid_start`.
+    /// The collector of a query that stands from `started` on; windows by arrival begin there, or at `origin`.
     pub fn new(
         query: Arc<StandingQuery>,
         started: Millis,
-        grid_start: Millis,
+        origin: Millis,
         limits: CollectorLimits,
     ) -> Collector {
         let plan = &query.plan;
@@ -121,28 +140,41 @@ impl Collector {
             CompiledBody::Raw { order, .. } => order.iter().map(|(_, descending)| *descending).collect(),
             CompiledBody::Group(_) => Vec::new(),
         };
+        let axis = Axis::of(&plan.window);
         Collector {
             limits,
-            grid: query.window_ms().map(|every_ms| Grid { start: grid_start, every_ms: every_ms.max(1) }),
+            axis,
+            shape: Shape::of(&query, origin),
             started,
             order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n() },
-            windows: BTreeMap::new(),
-            open: 0,
+            epochs: 0..u64::MAX,
+            shares: false,
+            rows: RowSlices::default(),
+            sessions: match plan.window {
+                Window::Session { gap_ms, .. } => Some(Sessions::new(gap_ms)),
+                _ => None,
+            },
+            open: if matches!(axis, Axis::Event { .. }) { i64::MIN } else { 0 },
+            closed: i64::MIN,
             total: None,
+            peak: NO_TIME,
             emits: 0,
             streamed: 0,
-            records: 0,
-            record_start: started,
-            record_end: started,
+            taken: 0,
+            spans: BTreeMap::new(),
+            late: 0,
             is_done: false,
             outer: query.outer.as_ref().map(OuterQuery::new),
             query,
         }
     }
 
-    /// The time windows, where the query has such.
-    pub fn grid(&self) -> Option<Grid> {
-        self.grid
+    /// Slices of groups by arrival that begin before this are over at `now`; none where there are no such.
+    pub fn is_over_before(&self, now: Millis) -> Option<i64> {
+        match (&self.query.body, self.axis, &self.shape) {
+            (CompiledBody::Group(_), Axis::Arrival, Some(shape)) => Some(shape.cuts().start_of(now)),
+            _ => None,
+        }
     }
 
     /// The most rows of one result; `None`: any number.
@@ -150,27 +182,37 @@ impl Collector {
         self.order.limit
     }
 
+    /// Events that came after the last window that would hold them was closed.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
     /// Whether no further event can change what is answered: LIMIT is reached, and there is no window.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Bytes held, about.
+    /// Bytes held, about, besides those in the slices.
     pub fn bytes(&self) -> usize {
-        let held: usize = self
-            .windows
-            .values()
-            .map(|held| match held {
-                Held::Rows(rows) => rows.bytes(),
-                Held::Groups(groups) => groups.bytes(),
-            })
-            .sum();
-        held + self.total.as_ref().map_or(0, Groups::bytes)
+        let total = self.total.as_ref().map_or(0, Groups::bytes);
+        let sessions = self.sessions.as_ref().map_or(0, Sessions::bytes);
+        let spans = self.spans.len() * size_of::<(i64, (Millis, Millis))>();
+        self.rows.bytes() + total + sessions + spans
     }
 
-    /// When the next time window closes.
+    /// When, by arrival, the next window closes; for sessions that may change with every event.
     pub fn due(&self) -> Option<Millis> {
-        self.grid.map(|grid| grid.end_of(self.open))
+        match (&self.sessions, &self.shape) {
+            _ if self.axis != Axis::Arrival => None,
+            (Some(sessions), _) => sessions.due(),
+            (None, Some(shape)) => Some(shape.end(self.open)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether [`Collector::due`] may change when events come.
+    pub fn has_sessions(&self) -> bool {
+        self.sessions.is_some()
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
@@ -179,21 +221,44 @@ impl Collector {
         if self.is_done || chunk.is_empty() {
             return 0;
         }
-        match self.query.plan.window {
-            Window::Records { every: size, .. } => self.rows_by_record(chunk, size, now_micros, out),
-            Window::None if self.streams() => return self.rows_as_they_come(chunk, now_micros, out),
-            _ => {
-                for row in 0..chunk.len() {
-                    if self.is_done {
-                        return row;
-                    }
-                    let number = self.grid.map_or(0, |grid| grid.number(chunk.arrivals[row])).max(self.open);
-                    let held = self.windows.entry(number).or_insert_with(|| Held::Rows(RowStore::default()));
-                    if let Held::Rows(rows) = held {
-                        rows.push(chunk, row, &self.order);
-                        self.is_done |= self.grid.is_none() && rows.is_full(&self.order);
-                    }
+        if self.axis == Axis::None && self.streams() {
+            return self.rows_as_they_come(chunk, now_micros, out);
+        }
+        let slices = &mut Slices::default();
+        for row in 0..chunk.len() {
+            if self.is_done {
+                return row;
+            }
+            let number = self.taken;
+            self.taken += 1;
+            let (time, peak) = chunk.event_times.get(row).copied().unwrap_or((NO_TIME, NO_TIME));
+            let at = match self.axis {
+                Axis::None => 0,
+                Axis::Arrival => chunk.arrivals[row].max(self.closed),
+                Axis::Records => number as i64,
+                Axis::Event { .. } => {
+                    self.advance(peak, slices, now_micros, out);
+                    time
                 }
+            };
+            if matches!(self.axis, Axis::Event { .. }) && at == NO_TIME {
+                continue;
+            }
+            if self.sessions.is_some() {
+                self.row_of_session(chunk, row, number, at);
+                continue;
+            }
+            let held = self.shape.is_none_or(|shape| shape.first_holding(at).is_some());
+            let is_late = self.is_late(at);
+            self.late += u64::from(is_late);
+            if held && !is_late {
+                let start = self.shape.map_or(0, |shape| shape.cuts().start_of(at));
+                let store = self.rows.slice(start);
+                store.push(chunk, row, number, &self.order);
+                self.is_done |= self.axis == Axis::None && store.is_full(&self.order);
+            }
+            if self.axis == Axis::Records {
+                self.record(chunk.arrivals[row], slices, now_micros, out);
             }
         }
         chunk.len()
@@ -227,109 +292,168 @@ impl Collector {
         count as usize
     }
 
-    fn rows_by_record(&mut self, chunk: &RowChunk, size: u64, now_micros: i64, out: &mut Vec<ResultSet>) {
-        for row in 0..chunk.len() {
-            self.count_record(chunk.arrivals[row]);
-            let held = self.windows.entry(0).or_insert_with(|| Held::Rows(RowStore::default()));
-            if let Held::Rows(rows) = held {
-                rows.push(chunk, row, &self.order);
+    /// Where a slice of groups that a shard hands on by arrival is to be put: what says that it is of a window that is
+    /// closed counts into the first that is not.
+    pub fn partial(&self, partial: Partial, slices: &mut Slices) {
+        let start = match (self.axis, &self.shape) {
+            (Axis::Arrival, Some(shape)) if self.closed > i64::MIN => {
+                partial.start.max(shape.cuts().start_of(self.closed))
             }
-            if self.records == size {
-                self.close_by_record(now_micros, out);
-            }
-        }
-    }
-
-    fn count_record(&mut self, arrival: Millis) {
-        if self.records == 0 {
-            self.record_start = arrival;
-        }
-        self.record_end = arrival;
-        self.records += 1;
-    }
-
-    fn close_by_record(&mut self, now_micros: i64, out: &mut Vec<ResultSet>) {
-        let held = self.windows.remove(&0);
-        self.emits += 1;
-        let window = ResultWindow {
-            kind: "record",
-            number: self.emits,
-            records: self.records,
-            start: self.record_start,
-            end: self.record_end,
+            _ => partial.start,
         };
-        self.records = 0;
-        let result = self.result(held, Some(window), now_micros);
-        self.give_out(result, now_micros, out);
+        slices.add(Partial { start, ..partial });
     }
 
-    /// Takes the groups of a window, from any shard, at any time before the window is closed; later ones are counted
-    /// into the first open window.
-    pub fn groups(&mut self, window: u64, groups: Groups) {
-        let number = if self.grid.is_some() { window.max(self.open) } else { 0 };
-        match self.windows.entry(number) {
-            std::collections::btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(Held::Groups(groups));
-            }
-            std::collections::btree_map::Entry::Occupied(mut held) => {
-                if let Held::Groups(ours) = held.get_mut() {
-                    // The larger one stays, so that merging costs what the smaller one holds.
-                    if ours.len() < groups.len() {
-                        let smaller = std::mem::replace(ours, groups);
-                        ours.merge(&smaller);
-                    } else {
-                        ours.merge(&groups);
-                    }
+    /// Takes what a batch brings by the events' own time; batches must come in the order of the stream.
+    pub fn timed(&mut self, timed: Timed, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        for generation in timed.generations {
+            self.advance(generation.peak, slices, now_micros, out);
+            for (partial, events) in generation.partials {
+                if self.is_late(partial.start) {
+                    self.late += events;
+                } else if self.shape.is_none_or(|shape| shape.first_holding(partial.start).is_some()) {
+                    slices.add(partial);
                 }
             }
         }
+        self.advance(timed.latest, slices, now_micros, out);
     }
 
-    /// Takes the groups of single rows, in the order of the stream: for windows by record.
-    pub fn single_rows(&mut self, rows: Vec<(Millis, Groups)>, now_micros: i64, out: &mut Vec<ResultSet>) {
-        let Window::Records { every: size, .. } = self.query.plan.window else { return };
-        for (arrival, groups) in rows {
-            self.count_record(arrival);
-            self.groups(0, groups);
-            if self.records == size {
-                self.close_by_record(now_micros, out);
-            }
+    /// Whether all windows that would hold an instant are closed.
+    fn is_late(&self, at: i64) -> bool {
+        let by_event = matches!(self.axis, Axis::Event { .. });
+        by_event && self.shape.is_some_and(|shape| shape.holds_only_before(at, self.open))
+    }
+
+    /// Closes what the events' own time has passed.
+    fn advance(&mut self, latest: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let Axis::Event { lateness } = self.axis else { return };
+        if latest > self.peak {
+            self.peak = latest;
+            self.close(latest.saturating_sub_unsigned(lateness), slices, now_micros, out);
         }
     }
 
-    /// Closes the time windows that end at `now` or before.
-    pub fn close(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
-        let Some(grid) = self.grid else { return };
-        let earliest = grid.number(now).saturating_sub(WINDOWS_LATE_MAX);
-        while grid.end_of(self.open) <= now {
-            if self.open < earliest && !self.windows.contains_key(&self.open) {
-                self.open = self.windows.keys().next().map_or(earliest, |&first| first.min(earliest));
-                continue;
-            }
-            if !self.limits.emits_empty_windows {
-                match self.windows.keys().next() {
-                    Some(&first) if grid.end_of(first) <= now => self.open = first,
-                    _ => {
-                        self.open = grid.number(now);
-                        break;
-                    }
-                }
-            }
-            let (start, end) = (grid.start_of(self.open), grid.end_of(self.open));
-            let held = self.windows.remove(&self.open);
-            self.open += 1;
-            let result = self.time_window(held, start, end, now_micros);
+    /// Closes the windows by arrival that end at `now` or before.
+    pub fn close_by_arrival(
+        &mut self,
+        now: Millis,
+        slices: &mut Slices,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
+        if self.axis == Axis::Arrival {
+            self.close(now, slices, now_micros, out);
+        }
+    }
+
+    /// Closes the windows that end at `at` on their line, or before.
+    fn close(&mut self, at: i64, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        if self.sessions.is_some() {
+            return self.close_sessions(at, now_micros, out);
+        }
+        let Some(shape) = self.shape else { return };
+        if at <= self.closed {
+            return;
+        }
+        while let Some(number) = self.closing(&shape, at, slices) {
+            let result = self.window(&shape, number, shape.end(number), slices, now_micros);
+            self.open = number.saturating_add(1);
             self.give_out(result, now_micros, out);
+            self.release(&shape, slices);
+        }
+        self.closed = at;
+        self.open = self.open.max(shape.closing_after(at));
+        self.release(&shape, slices);
+    }
+
+    /// The next window that closes at `at` or before.
+    fn closing(&self, shape: &Shape, at: i64, slices: &Slices) -> Option<i64> {
+        let number = match self.axis {
+            Axis::Arrival if self.limits.emits_empty_windows => {
+                // After a leap of the clock empty windows are left out but for the last ones.
+                let latest = shape.closing_after(at).saturating_sub(WINDOWS_LATE_MAX as i64);
+                if self.open < latest {
+                    let held = self.held_from(shape, self.open, slices);
+                    held.map_or(latest, |held| held.min(latest))
+                } else {
+                    self.open
+                }
+            }
+            Axis::Records => self.open,
+            _ => self.held_from(shape, self.open, slices)?,
+        };
+        (shape.end(number) <= at).then_some(number)
+    }
+
+    /// The first window from `number` on that holds anything.
+    fn held_from(&self, shape: &Shape, number: i64, slices: &Slices) -> Option<i64> {
+        let mut from = if number == i64::MIN { i64::MIN } else { shape.from(number) };
+        loop {
+            let rows = self.rows.first_from(from);
+            let groups = slices.first_from(from, &self.epochs);
+            let start = rows.into_iter().chain(groups).min()?;
+            if let Some(first) = shape.first_holding(start) {
+                return Some(first.max(number));
+            }
+            from = start.checked_add(1)?;
         }
     }
 
-    fn time_window(&mut self, held: Option<Held>, start: Millis, end: Millis, now_micros: i64) -> ResultSet {
+    /// What a window holds. Windows are asked for in their order.
+    fn held(&mut self, shape: &Shape, number: i64, slices: &mut Slices) -> Option<Held> {
+        let starts = shape.from(number)..shape.end(number);
+        if matches!(self.query.body, CompiledBody::Raw { .. }) {
+            return self.rows.window(starts, !shape.overlaps()).map(Held::Rows);
+        }
+        let takes = !self.shares && !shape.overlaps();
+        slices.window(starts, &self.epochs, takes).map(Held::Groups)
+    }
+
+    /// Drops what no window needs that is still open.
+    fn release(&mut self, shape: &Shape, slices: &mut Slices) {
+        let from = if self.open == i64::MIN { i64::MIN } else { shape.from(self.open) };
+        self.rows.drop_before(from);
+        if !self.shares {
+            slices.drop_before(from);
+        }
+        while let Some(first) = self.spans.first_entry().filter(|first| *first.key() < from) {
+            first.remove();
+        }
+    }
+
+    /// From where on it needs slices.
+    pub fn needs_from(&self) -> i64 {
+        match &self.shape {
+            Some(shape) if self.open > i64::MIN => shape.from(self.open),
+            _ => i64::MIN,
+        }
+    }
+
+    /// The result of a window that is cut off at `end`.
+    fn window(
+        &mut self,
+        shape: &Shape,
+        number: i64,
+        end: i64,
+        slices: &mut Slices,
+        now_micros: i64,
+    ) -> ResultSet {
         self.emits += 1;
-        let additive = matches!(self.query.plan.window, Window::Time { take: Take::All, .. });
-        let (kind, start) = if additive { ("additive", self.started) } else { ("tumbling", start) };
-        let window = Some(ResultWindow { kind, number: self.emits, records: 0, start, end });
-        if !additive {
-            return self.result(held, window, now_micros);
+        let mut window = ResultWindow {
+            kind: shape.kind(),
+            number: self.emits,
+            records: 0,
+            start: if shape.is_additive() { shape.start(number).min(end) } else { shape.start(number) },
+            end,
+        };
+        if self.axis == Axis::Records {
+            let start = shape.start(number);
+            window = self.window_by_record(window, start, end);
+        }
+        let held = self.held(shape, number, slices);
+        if !shape.is_additive() {
+            return self.result(held, Some(window), now_micros);
         }
         let total = match (self.total.take(), held) {
             (Some(mut total), Some(Held::Groups(new))) => {
@@ -339,52 +463,60 @@ impl Collector {
             (None, Some(Held::Groups(new))) => Some(new),
             (total, _) => total,
         };
-        let mut result = ResultSet { window, ..ResultSet::default() };
-        let total = self.write_groups(total, now_micros, &mut result);
-        self.total = total;
+        let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
+        self.total = self.write_groups(total, now_micros, &mut result);
         result
     }
 
-    /// The last result: what the open windows hold, as one. Nothing where all was given out as it came.
-    pub fn finish(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
-        // The machine's clock may have gone back behind what arrived.
-        let latest = self.grid.zip(self.windows.keys().next_back()).map(|(grid, &last)| grid.start_of(last));
-        let now = latest.map_or(now, |latest| latest.max(now));
-        self.close(now, now_micros, out);
-        let mut windows = std::mem::take(&mut self.windows).into_values();
-        let mut held = windows.next();
-        for other in windows {
-            if let (Some(Held::Groups(ours)), Held::Groups(theirs)) = (&mut held, &other) {
-                ours.merge(theirs);
-            }
+    /// The last result: what the open windows hold. By arrival and by record that is the window that would close next, cut
+    /// off; by the events' own time all of them. Nothing where all was given out as it came.
+    pub fn finish(&mut self, now: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        if self.sessions.is_some() {
+            return self.finish_sessions(now, now_micros, out);
         }
-        let result = match (self.grid, &self.query.plan.window) {
-            (Some(grid), _) => {
-                if held.is_none() && !self.limits.emits_empty_windows {
-                    return;
-                }
-                let start = grid.start_of(self.open);
-                if held.is_none() && now <= start && self.emits > 0 {
-                    // A window closed at this very instant, and none is open.
-                    return;
-                }
-                self.time_window(held, start, now.max(start), now_micros)
+        let Some(shape) = self.shape else {
+            let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
+            if is_raw && self.streams() {
+                return;
             }
-            (None, Window::Records { .. }) => {
-                if held.is_none() {
-                    return;
-                }
-                self.close_by_record_at_end(held, now_micros)
-            }
-            (None, _) => {
-                let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
-                if is_raw && self.streams() {
-                    return;
-                }
-                self.emits += 1;
-                self.result(held, None, now_micros)
+            self.emits += 1;
+            let held = if is_raw {
+                self.rows.window(i64::MIN..i64::MAX, true).map(Held::Rows)
+            } else {
+                slices.window(i64::MIN..i64::MAX, &self.epochs, !self.shares).map(Held::Groups)
+            };
+            let result = self.result(held, None, now_micros);
+            self.give_out(result, now_micros, out);
+            return;
+        };
+        let now = match self.axis {
+            Axis::Event { .. } => return self.close(i64::MAX, slices, now_micros, out),
+            Axis::Records => self.taken as i64,
+            Axis::None | Axis::Arrival => {
+                // The machine's clock may have gone back behind what arrived.
+                let latest = self.rows.last().into_iter().chain(slices.last()).max();
+                let now = latest.map_or(now, |latest| latest.max(now));
+                self.close(now, slices, now_micros, out);
+                now
             }
         };
+        let number = self.open;
+        let period = shape.period(number);
+        // Otherwise a window closed at this very instant, and none is open.
+        let newest = self.rows.last().into_iter().chain(slices.last()).max();
+        let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
+        let is_left_out = match self.axis {
+            Axis::Records => !is_open,
+            _ if !self.limits.emits_empty_windows => {
+                !is_open || self.held_from(&shape, number, slices) != Some(number)
+            }
+            _ => !is_open && self.emits > 0,
+        };
+        if is_left_out && !self.query.dialect().ends_with_window() {
+            return;
+        }
+        // What is held at this very instant is in it.
+        let result = self.window(&shape, number, now.max(period), slices, now_micros);
         self.give_out(result, now_micros, out);
     }
 
@@ -394,18 +526,6 @@ impl Collector {
             Some(outer) => outer.answer(result, self.limits, now_micros.div_euclid(1000), now_micros),
             None => result,
         });
-    }
-
-    fn close_by_record_at_end(&mut self, held: Option<Held>, now_micros: i64) -> ResultSet {
-        self.emits += 1;
-        let window = ResultWindow {
-            kind: "record",
-            number: self.emits,
-            records: self.records,
-            start: self.record_start,
-            end: self.record_end,
-        };
-        self.result(held, Some(window), now_micros)
     }
 
     fn result(&mut self, held: Option<Held>, window: Option<ResultWindow>, now_micros: i64) -> ResultSet {
@@ -433,8 +553,8 @@ impl Collector {
         result: &mut ResultSet,
     ) -> Option<Groups> {
         let groups = with_single_group(&self.query, groups)?;
-        let bounds = match (&self.grid, &result.window) {
-            (Some(_), Some(window)) => Bounds::One(window.start, window.end),
+        let bounds = match (self.axis, &result.window) {
+            (Axis::Arrival | Axis::Event { .. }, Some(window)) => Bounds::One(window.start, window.end),
             _ => Bounds::None,
         };
         let of = GroupResult { limit: self.order.limit, bounds, now: now_micros.div_euclid(1000) };

@@ -28,7 +28,6 @@ pub(crate) struct GroupResult<'b> {
 
 /// First instants of windows, and the first ones after them.
 #[derive(Debug, Clone, Copy)]
-#[expect(dead_code, reason = "no window closes group by group yet")]
 pub(crate) enum Bounds<'b> {
     /// There is no window by time.
     None,

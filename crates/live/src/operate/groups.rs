@@ -33,7 +33,7 @@ const SAMPLED: usize = 512;
 const SAMPLED_HELD_MAX: usize = 4 * SAMPLED;
 
 /// The groups of one query (of one of its windows, on one shard, or merged).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Groups {
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,

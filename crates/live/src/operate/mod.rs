@@ -14,8 +14,13 @@ mod sketch_cells;
 mod sketch_meta;
 mod table;
 
-mod collector;
+mod sessions;
+mod slice_plan;
+mod slices;
+mod watermark;
 mod window;
+
+mod collector;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
@@ -25,4 +30,8 @@ pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;
 pub use rows::{RowChunk, RowTimes};
 pub use sketch_meta::{DistinctFigures, SketchFigures, SketchMeta};
-pub use window::Grid;
+pub use slice_plan::SlicePlan;
+pub use slices::{Partial, Slices};
+pub use watermark::Peaks;
+pub(crate) use window::Axis;
+pub use window::{Cuts, Series};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, EventMeta, Millis, check_block};
 
-use super::{Collector, CollectorLimits, ResultSet};
+use super::{Collector, CollectorLimits, ResultSet, Slices};
 use crate::{
     matching::Index,
     standing::StandingQuery,
@@ -80,10 +80,11 @@ impl OuterQuery {
                 }
             }
         }
-        for (window, groups) in shard.remove(NUMBER) {
-            collector.groups(window, groups);
+        let mut slices = Slices::default();
+        for partial in shard.remove(NUMBER) {
+            collector.partial(partial, &mut slices);
         }
-        collector.finish(now, now_micros, &mut results);
+        collector.finish(now, &mut slices, now_micros, &mut results);
         let own = results.pop().unwrap_or_default();
         ResultSet {
             window: inner.window,

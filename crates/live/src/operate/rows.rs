@@ -1,6 +1,6 @@
 //! Records of matched events, on their way and kept.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap, ops::Range, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::Millis;
@@ -32,6 +32,9 @@ pub struct RowChunk {
     pub rows: Vec<u32>,
     /// When each arrived.
     pub arrivals: Vec<Millis>,
+    /// Where windows go by the events' own time: each one's, and the latest of all events of the batch before it; the
+    /// least of all instants where there is none.
+    pub event_times: Vec<(Millis, Millis)>,
     /// Of lateral views, for each record: matched events up to its own, which is one of them. Empty where each matched
     /// event is one record.
     pub(crate) matched: Vec<u64>,
@@ -68,6 +71,7 @@ impl RowChunk {
             chunk.ends.push(chunk.text.len());
             chunk.rows.push(self.rows[place]);
             chunk.arrivals.push(self.arrivals[place]);
+            chunk.event_times.extend(self.event_times.get(place));
             chunk.keys.extend(self.keys.get(place).cloned());
         }
         chunk
@@ -80,18 +84,18 @@ impl RowChunk {
 }
 
 /// Records kept for one result: the first so many, or by an order the first so many of all.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RowStore {
     rows: Vec<StoredRow>,
     bytes: usize,
-    /// Rows ever taken in: ties of the order go to the earlier.
-    taken: u64,
 }
 
-#[derive(Debug)]
+/// A kept record; windows that overlap share its text.
+#[derive(Debug, Clone)]
 struct StoredRow {
-    record: Box<[u8]>,
-    keys: Box<[OwnedValue]>,
+    record: Arc<[u8]>,
+    keys: Arc<[OwnedValue]>,
+    /// Its place among all that the query matched: ties of the order go to the earlier.
     number: u64,
     times: RowTimes,
 }
@@ -117,16 +121,17 @@ impl RowStore {
         by_arrival && order.limit.is_some_and(|limit| self.rows.len() as u64 >= limit)
     }
 
-    pub(crate) fn push(&mut self, chunk: &RowChunk, row: usize, order: &RowOrder) {
+    /// Takes in a row, which is the query's match of this number.
+    pub(crate) fn push(&mut self, chunk: &RowChunk, row: usize, number: u64, order: &RowOrder) {
+        // Numbers ascend here, so a store that is full has the first ones.
         if self.is_full(order) {
             return;
         }
-        let record: Box<[u8]> = chunk.record(row).into();
-        let keys = chunk.keys.get(row).cloned().unwrap_or_default();
-        self.bytes +=
-            record.len() + keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>();
-        self.rows.push(StoredRow { record, keys, number: self.taken, times: chunk.times });
-        self.taken += 1;
+        let record: Arc<[u8]> = chunk.record(row).into();
+        let keys = chunk.keys.get(row).map_or_else(|| [].into(), |keys| keys.to_vec().into());
+        let stored = StoredRow { record, keys, number, times: chunk.times };
+        self.bytes += stored.heap_bytes();
+        self.rows.push(stored);
         // Pruned when it has twice as many rows as will be left: the sorting is paid for by the rows dropped.
         if let Some(limit) = order.limit {
             let most = (limit as usize).saturating_mul(2).max(1024);
@@ -136,24 +141,27 @@ impl RowStore {
         }
     }
 
+    /// Takes in the rows of another; they may be more than will be left.
+    pub(crate) fn merge(&mut self, other: RowStore) {
+        self.bytes += other.bytes;
+        self.rows.extend(other.rows);
+    }
+
     fn sort(&mut self, order: &RowOrder) {
-        if !order.descending.is_empty() {
+        let most = order.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let is_by_key = !order.descending.is_empty();
+        if !is_by_key || order.sorts_first {
+            self.rows.sort_by_key(|row| row.number);
+            self.rows.truncate(most);
+        }
+        if is_by_key {
             let arena = Bump::new();
             self.rows.sort_by(|a, b| {
                 compare_keys(&a.keys, &b.keys, &order.descending, &arena).then(a.number.cmp(&b.number))
             });
+            self.rows.truncate(most);
         }
-        if let Some(limit) = order.limit {
-            self.rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        self.bytes = self
-            .rows
-            .iter()
-            .map(|row| {
-                row.record.len()
-                    + row.keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes()).sum::<usize>()
-            })
-            .sum();
+        self.bytes = self.rows.iter().map(StoredRow::heap_bytes).sum();
     }
 
     /// The result: its records' text, with times where `answered` says when they are given out.
@@ -163,6 +171,65 @@ impl RowStore {
             write_with_times(&row.record, answered.map(|answered| (row.times, answered)), out);
         }
         self.rows.len() as u64
+    }
+}
+
+impl StoredRow {
+    fn heap_bytes(&self) -> usize {
+        let keys = self.keys.iter().map(|key| size_of::<OwnedValue>() + key.heap_bytes());
+        self.record.len() + keys.sum::<usize>()
+    }
+}
+
+/// Records by where their slices begin on the windows' line.
+#[derive(Debug, Default)]
+pub(crate) struct RowSlices {
+    slices: BTreeMap<i64, RowStore>,
+}
+
+impl RowSlices {
+    /// The slice that begins here, made if it is new.
+    pub(crate) fn slice(&mut self, start: i64) -> &mut RowStore {
+        self.slices.entry(start).or_default()
+    }
+
+    /// As [`Slices::window`](super::Slices), for rows.
+    pub(crate) fn window(&mut self, starts: Range<i64>, takes: bool) -> Option<RowStore> {
+        if starts.is_empty() {
+            return None;
+        }
+        let mut whole: Option<RowStore> = None;
+        let mut add = |other: RowStore| match &mut whole {
+            None => whole = Some(other),
+            Some(whole) => whole.merge(other),
+        };
+        if takes {
+            self.slices.extract_if(starts, |_, _| true).for_each(|(_, rows)| add(rows));
+        } else {
+            self.slices.range(starts).for_each(|(_, rows)| add(rows.clone()));
+        }
+        whole
+    }
+
+    /// Where the first slice from `start` on begins.
+    pub(crate) fn first_from(&self, start: i64) -> Option<i64> {
+        self.slices.range(start..).next().map(|(start, _)| *start)
+    }
+
+    /// Where the last slice begins.
+    pub(crate) fn last(&self) -> Option<i64> {
+        self.slices.last_key_value().map(|(start, _)| *start)
+    }
+
+    /// Drops what begins before `start`.
+    pub(crate) fn drop_before(&mut self, start: i64) {
+        while let Some(first) = self.slices.first_entry().filter(|first| *first.key() < start) {
+            first.remove();
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.slices.values().map(RowStore::bytes).sum()
     }
 }
 

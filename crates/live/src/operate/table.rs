@@ -17,7 +17,7 @@ use crate::{expr::decode_group_value, standing::CompiledTable};
 const TOP_ROWS_DEFAULT: u64 = 500;
 
 /// One sketch per group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum TableCells {
     Distribution { cells: Vec<Quantiles>, k: u16 },
     Top { cells: Vec<Frequent>, entries: u32 },

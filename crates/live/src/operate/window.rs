@@ -1,30 +1,298 @@
-//! Windows of equal length on a line of time.
+//! Where windows lie on a line: of time, or of matched events one after another.
+//!
+//! A [`Shape`] says where a query's windows begin and end. [`Cuts`] are the places where slices must be cut so that every
+//! window of every query that shares them is a row of whole slices. All of it is arithmetic on numbers that may lie
+//! anywhere: an event's own time can be any LONG, so results that would pass the line's ends stay at them.
 
 use swiftwater_event::Millis;
+use swiftwater_lang::plan::{Take, Window, WindowClock};
 
-/// Windows `[start + n * every, start + (n + 1) * every)`, n from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
-    /// Where window 0 starts.
-    pub start: Millis,
-    /// The length of each, in milliseconds; at least 1.
-    pub every_ms: u64,
+use crate::StandingQuery;
+
+/// Equally spaced cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Series {
+    /// The distance of two cuts; at least 1.
+    pub every: u64,
+    /// Where one of them is, in `[0, every)`.
+    pub phase: u64,
 }
 
-impl Grid {
-    /// The window that an instant is in; what is before the start is in the first.
-    pub fn number(&self, at: Millis) -> u64 {
-        u64::try_from(at.saturating_sub(self.start)).unwrap_or(0) / self.every_ms
+/// Places where a line is cut into slices; none: it is one slice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cuts {
+    series: Vec<Series>,
+}
+
+/// A query's windows on its line; they are numbered, and close in the order of their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Where the period of window 0 begins.
+    pub(crate) origin: i64,
+    /// From one period to the next.
+    pub(crate) every: u64,
+    take: Take,
+    /// There is nothing before the origin: what says it is, is at it.
+    begins: bool,
+}
+
+/// What a query's windows go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// There is no window.
+    None,
+    /// Arrival.
+    Arrival,
+    /// The events' own time; the watermark is so far behind the latest.
+    Event {
+        /// Milliseconds.
+        lateness: u64,
+    },
+    /// The number of the matched event.
+    Records,
+}
+
+impl Series {
+    fn new(every: u64, through: i64) -> Series {
+        let every = every.max(1);
+        Series { every, phase: i128::from(through).rem_euclid(i128::from(every)) as u64 }
     }
 
-    /// Where a window starts.
-    pub fn start_of(&self, number: u64) -> Millis {
-        let offset = i64::try_from(number.saturating_mul(self.every_ms)).unwrap_or(i64::MAX);
-        self.start.saturating_add(offset)
+    /// The last cut that is not after `at`.
+    fn before(self, at: i64) -> i64 {
+        let (every, phase) = (i128::from(self.every), i128::from(self.phase));
+        clamp((i128::from(at) - phase).div_euclid(every) * every + phase)
+    }
+}
+
+impl Cuts {
+    /// These and those.
+    #[must_use]
+    pub fn and(&self, other: &Cuts) -> Cuts {
+        let mut series: Vec<Series> = self.series.iter().chain(&other.series).copied().collect();
+        series.sort_unstable();
+        series.dedup();
+        Cuts { series }
     }
 
-    /// The first instant after a window.
-    pub fn end_of(&self, number: u64) -> Millis {
-        self.start_of(number.saturating_add(1))
+    /// How many series there are.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Where the slice begins that an instant is in; the least of all instants where nothing is cut.
+    pub fn start_of(&self, at: i64) -> i64 {
+        self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
+    }
+}
+
+impl Axis {
+    pub(crate) fn of(window: &Window) -> Axis {
+        match window {
+            Window::None => Axis::None,
+            Window::Records { .. } => Axis::Records,
+            Window::Time { clock, .. } | Window::Session { clock, .. } => match clock {
+                WindowClock::Arrival => Axis::Arrival,
+                WindowClock::Event { lateness_ms, .. } => Axis::Event { lateness: *lateness_ms },
+            },
+        }
+    }
+}
+
+impl Shape {
+    /// The windows of a query; by arrival they begin at `origin`. None for sessions, and where there are no windows.
+    pub(crate) fn of(query: &StandingQuery, origin: Millis) -> Option<Shape> {
+        let (every, take, origin, begins) = match &query.plan.window {
+            Window::None | Window::Session { .. } => return None,
+            Window::Records { every, take } => (*every, *take, 0, true),
+            Window::Time { every_ms, take, clock } => {
+                let every = (*every_ms).max(query.dialect().window_ms_min());
+                // A tumbling window stays one when it is made longer.
+                let take = if *take == Take::First(*every_ms) { Take::First(every) } else { *take };
+                match clock {
+                    WindowClock::Arrival => (every, take, origin, true),
+                    WindowClock::Event { .. } => (every, take, 0, false),
+                }
+            }
+        };
+        let every = every.max(1);
+        let take = match take {
+            Take::First(size) => Take::First(size.clamp(1, every)),
+            Take::Last(size) => Take::Last(size.max(1)),
+            Take::All => Take::All,
+        };
+        Some(Shape { origin, every, take, begins })
+    }
+
+    /// Where slices must be cut for these windows.
+    pub(crate) fn cuts(&self) -> Cuts {
+        let main = Series::new(self.every, self.origin);
+        let other = match self.take {
+            Take::First(size) => Series::new(self.every, self.origin.saturating_add_unsigned(size)),
+            Take::Last(size) => Series::new(self.every, self.origin.saturating_sub_unsigned(size)),
+            Take::All => main,
+        };
+        Cuts { series: vec![main] }.and(&Cuts { series: vec![other] })
+    }
+
+    /// What such windows are called.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.take {
+            Take::First(_) => "tumbling",
+            Take::Last(_) => "hopping",
+            Take::All => "additive",
+        }
+    }
+
+    /// Whether a window holds all that came before it too.
+    pub(crate) fn is_additive(&self) -> bool {
+        self.take == Take::All
+    }
+
+    /// Whether what a window holds may be in the next one too.
+    pub(crate) fn overlaps(&self) -> bool {
+        matches!(self.take, Take::Last(size) if size > self.every)
+    }
+
+    /// Where the period of a window begins: the windows of two periods are emitted one period apart.
+    pub(crate) fn period(&self, number: i64) -> i64 {
+        self.at(number, 0)
+    }
+
+    /// The first instant of a window.
+    pub(crate) fn start(&self, number: i64) -> i64 {
+        let start = match self.take {
+            Take::First(_) => self.at(number, 0),
+            Take::Last(size) => self.at(number, i128::from(self.every) - i128::from(size)),
+            Take::All => self.origin,
+        };
+        if self.begins { start.max(self.origin) } else { start }
+    }
+
+    /// The first instant after a window: where it closes.
+    pub(crate) fn end(&self, number: i64) -> i64 {
+        match self.take {
+            Take::First(size) => self.at(number, i128::from(size)),
+            Take::Last(_) | Take::All => self.at(number, i128::from(self.every)),
+        }
+    }
+
+    /// From where on slices belong to a window, or, where it is additive, to it and to none before it.
+    pub(crate) fn from(&self, number: i64) -> i64 {
+        let from = match self.take {
+            Take::All if !self.begins => i64::MIN,
+            Take::All => self.period(number),
+            _ => self.start(number),
+        };
+        if self.begins && from <= self.origin { i64::MIN } else { from }
+    }
+
+    /// The first window that closes after an instant.
+    pub(crate) fn closing_after(&self, at: i64) -> i64 {
+        let number = match self.take {
+            Take::First(size) => self.number(at, -i128::from(size)).saturating_add(1),
+            Take::Last(_) | Take::All => self.number(at, 0),
+        };
+        if self.begins { number.max(0) } else { number }
+    }
+
+    /// The first window that holds an instant; none where it lies in a gap between windows.
+    pub(crate) fn first_holding(&self, at: i64) -> Option<i64> {
+        let at = if self.begins { at.max(self.origin) } else { at };
+        let number = self.number(at, 0);
+        match self.take {
+            Take::First(_) => (at < self.end(number)).then_some(number),
+            Take::Last(_) => (self.start(number) <= at).then_some(number),
+            Take::All => Some(number),
+        }
+    }
+
+    /// Whether all windows that hold an instant come before this one; false where none does.
+    pub(crate) fn holds_only_before(&self, at: i64, number: i64) -> bool {
+        let Some(first) = self.first_holding(at) else { return false };
+        match self.take {
+            Take::First(_) => first < number,
+            Take::Last(size) => {
+                let last = self.number(at, i128::from(size)).saturating_sub(1);
+                last.max(first) < number
+            }
+            Take::All => false,
+        }
+    }
+
+    fn at(&self, number: i64, offset: i128) -> i64 {
+        clamp(i128::from(self.origin) + i128::from(number) * i128::from(self.every) + offset)
+    }
+
+    fn number(&self, at: i64, offset: i128) -> i64 {
+        let from = i128::from(at) - i128::from(self.origin) + offset;
+        clamp(from.div_euclid(i128::from(self.every)))
+    }
+}
+
+fn clamp(at: i128) -> i64 {
+    at.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shape() -> impl Strategy<Value = Shape> {
+        let take =
+            prop_oneof![(1u64..60).prop_map(Take::First), (1u64..200).prop_map(Take::Last), Just(Take::All),];
+        (-50i64..50, 1u64..60, take, any::<bool>()).prop_map(|(origin, every, take, begins)| {
+            let take = match take {
+                Take::First(size) => Take::First(size.min(every)),
+                other => other,
+            };
+            Shape { origin, every, take, begins }
+        })
+    }
+
+    fn holds(shape: &Shape, number: i64, at: i64) -> bool {
+        if shape.begins && number < 0 {
+            return false;
+        }
+        let at = if shape.begins { at.max(shape.origin) } else { at };
+        let starts = shape.is_additive() || shape.start(number) <= at;
+        starts && at < shape.end(number)
+    }
+
+    proptest! {
+        #[test]
+        fn windows_are_found_by_what_they_hold(shape in shape(), at in -300i64..300) {
+            let numbers = || -800i64..800;
+            let first = numbers().find(|&number| holds(&shape, number, at));
+            prop_assert_eq!(shape.first_holding(at), first);
+            let closing = numbers().filter(|&n| !shape.begins || n >= 0).find(|&n| shape.end(n) > at);
+            prop_assert_eq!(Some(shape.closing_after(at)), closing);
+            for number in [-3, 0, 1, 2, 5] {
+                let only_before = first.is_some() && !(number..800).any(|other| holds(&shape, other, at));
+                prop_assert_eq!(shape.holds_only_before(at, number), only_before);
+            }
+        }
+
+        #[test]
+        fn a_slice_is_wholly_in_a_window_or_out_of_it(shape in shape(), at in -300i64..300) {
+            let start = shape.cuts().start_of(at);
+            prop_assert!(start <= at);
+            let first = if shape.begins { 0 } else { -400 };
+            for between in start..at {
+                for number in first..400 {
+                    prop_assert_eq!(holds(&shape, number, between), holds(&shape, number, at));
+                }
+            }
+        }
+
+        #[test]
+        fn instants_may_be_anything(shape in shape(), at in any::<i64>(), number in any::<i64>()) {
+            prop_assert!(shape.cuts().start_of(at) <= at);
+            shape.first_holding(at);
+            shape.holds_only_before(at, number);
+            prop_assert!(shape.start(number) <= shape.end(number).max(shape.origin));
+        }
     }
 }

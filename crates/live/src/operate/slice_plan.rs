@@ -1,0 +1,61 @@
+//! Where the events of an operator are cut into slices, for whoever looks at its batches.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use swiftwater_event::Millis;
+
+use super::{Axis, Cuts, window::Shape};
+use crate::standing::{CompiledBody, StandingQuery};
+
+/// The epochs of an operator: from which offset on, and how each is cut. Shared by all shards; an epoch is added before
+/// any batch of it is taken, so what a batch finds here depends on its offset alone.
+#[derive(Debug)]
+pub struct SlicePlan {
+    epochs: RwLock<Vec<(u64, Arc<Cuts>)>>,
+}
+
+impl Default for SlicePlan {
+    fn default() -> SlicePlan {
+        SlicePlan::new(Cuts::default())
+    }
+}
+
+impl SlicePlan {
+    /// That of a query alone, whose windows by arrival begin at `origin`.
+    pub fn of(query: &StandingQuery, origin: Millis) -> SlicePlan {
+        SlicePlan::new(cuts_of(query, origin))
+    }
+
+    /// One epoch, from the stream's first event on.
+    pub fn new(cuts: Cuts) -> SlicePlan {
+        SlicePlan { epochs: RwLock::new(vec![(0, Arc::new(cuts))]) }
+    }
+
+    /// Begins an epoch with the event at `first`; forgets those that end at `looked_at` or before.
+    pub fn begin(&self, first: u64, cuts: Cuts, looked_at: u64) {
+        let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
+        match epochs.last_mut() {
+            Some((of, last)) if *of == first => *last = Arc::new(cuts),
+            _ => epochs.push((first, Arc::new(cuts))),
+        }
+        let past = epochs.iter().skip(1).take_while(|(of, _)| *of <= looked_at).count();
+        epochs.drain(..past);
+    }
+
+    /// The epoch of an offset, and its cuts.
+    pub fn at(&self, offset: u64) -> (u64, Arc<Cuts>) {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        let place = epochs.partition_point(|(first, _)| *first <= offset).saturating_sub(1);
+        epochs.get(place).map_or_else(|| (0, Arc::default()), |(first, cuts)| (*first, Arc::clone(cuts)))
+    }
+}
+
+/// Where the groups of a query are to be cut.
+pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> Cuts {
+    match (&query.body, Axis::of(&query.plan.window)) {
+        (CompiledBody::Group(_), Axis::Arrival | Axis::Event { .. }) => {
+            Shape::of(query, origin).map_or_else(Cuts::default, |shape| shape.cuts())
+        }
+        _ => Cuts::default(),
+    }
+}

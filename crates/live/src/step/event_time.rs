@@ -1,0 +1,63 @@
+//! The events' own times of a batch: read once for all queries that go by the same expression.
+
+use bumpalo::Bump;
+use swiftwater_event::{Decoded, Millis, Value, WantId};
+
+use crate::{
+    expr::{EvalCounts, Rows, Scratch, parse_rfc3339_micros},
+    standing::EventTime,
+};
+
+/// Where an event has no time, or none came yet: before all others.
+pub const NO_TIME: Millis = Millis::MIN;
+
+/// When the events of a batch happened.
+#[derive(Debug)]
+pub(crate) struct EventTimes {
+    /// Each event's; [`NO_TIME`] where it has none.
+    pub(crate) times: Vec<Millis>,
+    /// The latest of those before each event, and of all.
+    pub(crate) peaks: Vec<Millis>,
+    pub(crate) latest: Millis,
+}
+
+impl EventTimes {
+    pub(crate) fn of(
+        time: &EventTime,
+        decoded: &Decoded,
+        bindings: &[WantId],
+        now: Millis,
+        scratch: &mut Scratch,
+    ) -> EventTimes {
+        let arena = Bump::new();
+        let rows: Vec<u32> = (0..decoded.rows as u32).collect();
+        let input = Rows::Events { decoded, bindings, rows: &rows, now };
+        let mut values = Vec::new();
+        // An event without a time is told of where it is missed: in the queries that matched it.
+        time.program.evaluate(&input, scratch, &arena, &mut EvalCounts::default(), &mut values);
+        let times: Vec<Millis> = values.iter().map(millis).collect();
+        let mut latest = NO_TIME;
+        let peaks = times
+            .iter()
+            .map(|&time| {
+                let before = latest;
+                latest = latest.max(time);
+                before
+            })
+            .collect();
+        EventTimes { times, peaks, latest }
+    }
+}
+
+/// A time, as milliseconds since 1970.
+fn millis(value: &Value<'_>) -> Millis {
+    match *value {
+        Value::Timestamp(micros) => micros.div_euclid(1000),
+        Value::Integer(ms) => i64::from(ms),
+        Value::Long(ms) => ms,
+        Value::Float(ms) if ms.is_finite() => f64::from(ms).floor() as i64,
+        Value::Double(ms) if ms.is_finite() => ms.floor() as i64,
+        Value::String(text) => parse_rfc3339_micros(text).map_or(NO_TIME, |micros| micros.div_euclid(1000)),
+        _ => NO_TIME,
+    }
+}
