@@ -110,6 +110,7 @@ pub struct Collector {
     taken: u64,
     /// Of a window by record: arrivals of the first and the last record of each slice.
     spans: BTreeMap<i64, (Millis, Millis)>,
+    first_record: Option<Millis>,
     /// Events that came after the last window that would hold them was closed.
     late: u64,
     is_done: bool,
@@ -162,6 +163,7 @@ impl Collector {
             streamed: 0,
             taken: 0,
             spans: BTreeMap::new(),
+            first_record: None,
             late: 0,
             is_done: false,
             outer: query.outer.as_ref().map(OuterQuery::new),
@@ -469,10 +471,11 @@ impl Collector {
     }
 
     /// The last result: what the open windows hold. By arrival and by record that is the window that would close next, cut
-    /// off; by the events' own time all of them. Nothing where all was given out as it came.
+    /// off; sessions, and windows by the events' own time, are all given out whole. Nothing where all was given out as it
+    /// came.
     pub fn finish(&mut self, now: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
         if self.sessions.is_some() {
-            return self.finish_sessions(now, now_micros, out);
+            return self.close_sessions(i64::MAX, now_micros, out);
         }
         let Some(shape) = self.shape else {
             let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
@@ -506,7 +509,7 @@ impl Collector {
         let newest = self.rows.last().into_iter().chain(slices.last()).max();
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
-            Axis::Records => !is_open,
+            Axis::Records => !is_open || shape.start(number) >= now,
             _ if !self.limits.emits_empty_windows => {
                 !is_open || self.held_from(&shape, number, slices) != Some(number)
             }
@@ -516,7 +519,8 @@ impl Collector {
             return;
         }
         // What is held at this very instant is in it.
-        let result = self.window(&shape, number, now.max(period), slices, now_micros);
+        let end = now.max(period).max(shape.start(number));
+        let result = self.window(&shape, number, end, slices, now_micros);
         self.give_out(result, now_micros, out);
     }
 

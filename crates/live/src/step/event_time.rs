@@ -55,9 +55,15 @@ fn millis(value: &Value<'_>) -> Millis {
         Value::Timestamp(micros) => micros.div_euclid(1000),
         Value::Integer(ms) => i64::from(ms),
         Value::Long(ms) => ms,
-        Value::Float(ms) if ms.is_finite() => f64::from(ms).floor() as i64,
-        Value::Double(ms) if ms.is_finite() => ms.floor() as i64,
+        Value::Float(ms) => whole(f64::from(ms)),
+        Value::Double(ms) => whole(ms),
         Value::String(text) => parse_rfc3339_micros(text).map_or(NO_TIME, |micros| micros.div_euclid(1000)),
         _ => NO_TIME,
     }
+}
+
+/// The last whole millisecond that is not after.
+fn whole(ms: f64) -> Millis {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BEYOND..BEYOND).contains(&ms) { ms.floor() as i64 } else { NO_TIME }
 }

@@ -52,6 +52,7 @@ impl Collector {
     ) {
         let Some(shape) = self.shape else { return };
         let start = shape.cuts().start_of(self.taken as i64 - 1);
+        self.first_record.get_or_insert(arrival);
         self.spans.entry(start).or_insert((arrival, arrival)).1 = arrival;
         self.close(self.taken as i64, slices, now_micros, out);
     }
@@ -59,7 +60,8 @@ impl Collector {
     /// A window of the records in `[start, end)`.
     pub(super) fn window_by_record(&self, window: ResultWindow, start: i64, end: i64) -> ResultWindow {
         let spans = || self.spans.range(start..end.max(start));
-        let first = spans().next().map_or(self.started, |(_, (first, _))| *first);
+        let first = if start == 0 { self.first_record } else { spans().next().map(|(_, (first, _))| *first) };
+        let first = first.unwrap_or(self.started);
         let last = spans().next_back().map_or(first, |(_, (_, last))| *last);
         let records = u64::try_from(end - start).unwrap_or(0);
         ResultWindow { kind: "record", records, start: first, end: last, ..window }
@@ -75,52 +77,33 @@ impl Collector {
 
     pub(super) fn close_sessions(&mut self, at: i64, now_micros: i64, out: &mut Vec<ResultSet>) {
         while let Some((end, closed)) = self.sessions.as_mut().and_then(|sessions| sessions.close(at)) {
-            let result = self.sessions_result(closed, |_| end, now_micros);
+            let result = self.sessions_result(closed, end, now_micros);
             self.give_out(result, now_micros, out);
         }
         self.closed = self.closed.max(at);
     }
 
-    /// The sessions that are open at the end: by arrival they are cut off there, and are one result.
-    pub(super) fn finish_sessions(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
-        if self.axis != Axis::Arrival {
-            return self.close_sessions(i64::MAX, now_micros, out);
-        }
-        self.close_sessions(now, now_micros, out);
-        let open = self.sessions.as_mut().map(|sessions| sessions.take()).unwrap_or_default();
-        if !open.is_empty() {
-            let result = self.sessions_result(open, |session| now.max(session.last), now_micros);
-            self.give_out(result, now_micros, out);
-        }
-    }
-
-    /// One result of several keys' sessions.
-    fn sessions_result(
-        &mut self,
-        sessions: Vec<Session>,
-        end: impl Fn(&Session) -> i64,
-        now_micros: i64,
-    ) -> ResultSet {
+    /// The result of the sessions of several keys that end at one instant.
+    fn sessions_result(&mut self, sessions: Vec<Session>, end: Millis, now_micros: i64) -> ResultSet {
         self.emits += 1;
         let window = ResultWindow {
             kind: "session",
             number: self.emits,
             records: 0,
             start: sessions.iter().map(|session| session.first).min().unwrap_or(NO_TIME),
-            end: sessions.iter().map(&end).max().unwrap_or(NO_TIME),
+            end,
         };
         let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
         let mut groups: Option<Groups> = None;
         let mut bounds = Vec::new();
         for session in sessions {
-            let ends = end(&session);
             match session.held {
                 SessionHeld::Rows(rows) => {
                     let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                     result.count += rows.write(&self.order, answered, &mut result.text);
                 }
                 SessionHeld::Groups(theirs) => {
-                    bounds.push((session.first, ends));
+                    bounds.push((session.first, end));
                     match &mut groups {
                         // Each key is there once: the groups stand in the order of their merging.
                         Some(ours) => ours.merge(&theirs),
