@@ -446,7 +446,7 @@ impl Collector {
             kind: shape.kind(),
             number: self.emits,
             records: 0,
-            start: if shape.is_additive() { shape.start(number).min(end) } else { shape.start(number) },
+            start: shape.start(number).min(end),
             end,
         };
         if self.axis == Axis::Records {
@@ -471,11 +471,11 @@ impl Collector {
     }
 
     /// The last result: what the open windows hold. By arrival and by record that is the window that would close next, cut
-    /// off; sessions, and windows by the events' own time, are all given out whole. Nothing where all was given out as it
-    /// came.
+    /// off; open sessions are cut off too; windows by the events' own time are all given out whole. Nothing where all was
+    /// given out as it came.
     pub fn finish(&mut self, now: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
         if self.sessions.is_some() {
-            return self.close_sessions(i64::MAX, now_micros, out);
+            return self.finish_sessions(now, now_micros, out);
         }
         let Some(shape) = self.shape else {
             let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
@@ -509,7 +509,7 @@ impl Collector {
         let newest = self.rows.last().into_iter().chain(slices.last()).max();
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
-            Axis::Records => !is_open || shape.start(number) >= now,
+            Axis::Records => !is_open,
             _ if !self.limits.emits_empty_windows => {
                 !is_open || self.held_from(&shape, number, slices) != Some(number)
             }
@@ -519,8 +519,7 @@ impl Collector {
             return;
         }
         // What is held at this very instant is in it.
-        let end = now.max(period).max(shape.start(number));
-        let result = self.window(&shape, number, end, slices, now_micros);
+        let result = self.window(&shape, number, now.max(period), slices, now_micros);
         self.give_out(result, now_micros, out);
     }
 

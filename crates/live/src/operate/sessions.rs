@@ -105,6 +105,13 @@ impl Sessions {
         Some((end, closed))
     }
 
+    /// Takes out all.
+    pub(crate) fn take(&mut self) -> Vec<Session> {
+        self.ends.clear();
+        self.bytes = 0;
+        self.by_key.drain().flat_map(|(_, sessions)| sessions).collect()
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

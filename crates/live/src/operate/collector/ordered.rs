@@ -9,7 +9,7 @@ use crate::{
         Axis, Groups, Partial, RowChunk, Slices,
         group_result::{Bounds, GroupResult, write_groups},
         rows::RowStore,
-        sessions::{Session, SessionHeld},
+        sessions::{Session, SessionHeld, Sessions},
     },
 };
 
@@ -77,33 +77,52 @@ impl Collector {
 
     pub(super) fn close_sessions(&mut self, at: i64, now_micros: i64, out: &mut Vec<ResultSet>) {
         while let Some((end, closed)) = self.sessions.as_mut().and_then(|sessions| sessions.close(at)) {
-            let result = self.sessions_result(closed, end, now_micros);
+            let result = self.sessions_result(closed, |_| end, now_micros);
             self.give_out(result, now_micros, out);
         }
         self.closed = self.closed.max(at);
     }
 
-    /// The result of the sessions of several keys that end at one instant.
-    fn sessions_result(&mut self, sessions: Vec<Session>, end: Millis, now_micros: i64) -> ResultSet {
+    /// The sessions that are open at the end: by arrival they are cut off there, and are one result.
+    pub(super) fn finish_sessions(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
+        if self.axis != Axis::Arrival {
+            return self.close_sessions(i64::MAX, now_micros, out);
+        }
+        self.close_sessions(now, now_micros, out);
+        let open = self.sessions.as_mut().map(Sessions::take).unwrap_or_default();
+        if !open.is_empty() {
+            let result = self.sessions_result(open, |session| now.max(session.last), now_micros);
+            self.give_out(result, now_micros, out);
+        }
+    }
+
+    /// One result of several keys' sessions.
+    fn sessions_result(
+        &mut self,
+        sessions: Vec<Session>,
+        end: impl Fn(&Session) -> Millis,
+        now_micros: i64,
+    ) -> ResultSet {
         self.emits += 1;
         let window = ResultWindow {
             kind: "session",
             number: self.emits,
             records: 0,
             start: sessions.iter().map(|session| session.first).min().unwrap_or(NO_TIME),
-            end,
+            end: sessions.iter().map(&end).max().unwrap_or(NO_TIME),
         };
         let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
         let mut groups: Option<Groups> = None;
         let mut bounds = Vec::new();
         for session in sessions {
+            let bound = (session.first, end(&session));
             match session.held {
                 SessionHeld::Rows(rows) => {
                     let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                     result.count += rows.write(&self.order, answered, &mut result.text);
                 }
                 SessionHeld::Groups(theirs) => {
-                    bounds.push((session.first, end));
+                    bounds.push(bound);
                     match &mut groups {
                         // Each key is there once: the groups stand in the order of their merging.
                         Some(ours) => ours.merge(&theirs),
