@@ -16,8 +16,8 @@ use swiftwater_lang::{
     },
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, ResultSet, Shard, SketchFigures, SketchSizes, StandingQuery,
-    StepInput,
+    Collector, CollectorLimits, Index, Place, ResultSet, Shard, SketchFigures, SketchSizes, Slices,
+    StandingQuery, StepInput,
 };
 
 use AggregateFunction::{Count, CountDistinct, Percentile};
@@ -96,13 +96,14 @@ fn run(asked: &Asked<'_>, sizes: SketchSizes, events: &[String], batch: usize, s
         let count = shards.len();
         shards[number % count].step(&index, &input, &mut Vec::new());
     }
+    let mut slices = Slices::default();
     for shard in &mut shards {
-        for (window, groups) in shard.remove(0) {
-            collector.groups(window, groups);
+        for partial in shard.remove(0) {
+            collector.partial(partial, &mut slices);
         }
     }
     let mut results = Vec::new();
-    collector.finish(0, 0, &mut results);
+    collector.finish(0, &mut slices, 0, &mut results);
     results.pop().unwrap()
 }
 

@@ -81,6 +81,9 @@ impl Shard {
     }
 }
 
+/// Places of rows, by where their slices begin.
+type PlacesBySlice = Vec<(i64, Vec<u32>)>;
+
 /// What folding uses up and tells.
 struct Folding<'f> {
     scratch: &'f mut Scratch,
@@ -130,7 +133,7 @@ impl Fold<'_> {
     ) -> Vec<Generation> {
         // The places of each slice, by generation: whatever the watermark was before the batch, it passes a cut within
         // the batch only where the latest time of the batch itself does.
-        let mut generations: Vec<(Millis, Millis, Vec<(i64, Vec<u32>)>)> = Vec::new();
+        let mut generations: Vec<(Millis, Millis, PlacesBySlice)> = Vec::new();
         for (place, &row) in self.matched.iter().enumerate() {
             let (at, peak) = (times.times[row as usize], times.peaks[row as usize]);
             if at == NO_TIME {
