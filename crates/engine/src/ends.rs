@@ -110,6 +110,10 @@ impl Shared {
             status.finished = Some(context.now);
             let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
             lock(&self.kept).insert(handle.meta.id.clone(), (until, status));
+            // Its reader may have taken the last emit and gone before it was kept.
+            if handle.mailbox.is_done_with() && !handle.mailbox.is_attached() {
+                self.forget(&handle.meta.id);
+            }
         } else {
             self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
         }

@@ -535,7 +535,11 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.handle.mailbox.release();
         let id = &self.handle.meta.id;
-        if !self.handle.is_detached.load(Ordering::Acquire) {
+        if self.handle.is_detached.load(Ordering::Acquire) {
+            if self.handle.mailbox.is_done_with() {
+                self.shared.forget(id);
+            }
+        } else {
             self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
             self.shared.ask_to_end(id.clone(), EndReason::Client);
         }

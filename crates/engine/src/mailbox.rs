@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{Emit, EngineConfig, SlowReader};
+use crate::{Emit, EndReason, EngineConfig, SlowReader};
 
 /// A queue of emits between a query and its reader.
 #[derive(Debug, Default)]
@@ -176,6 +176,14 @@ impl Mailbox {
 
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
+    }
+
+    /// Whether nobody will ask again: the last emit was read, and it says that the query was killed. Who has a query
+    /// killed wants no more of it than that; any other end may reach the reader over a connection that breaks.
+    pub(crate) fn is_done_with(&self) -> bool {
+        let state = self.lock();
+        let last = state.taken.back().and_then(|emit| emit.meta.finished.as_ref());
+        state.emits.is_empty() && last.is_some_and(|finished| finished.reason == EndReason::Killed)
     }
 
     fn lock(&self) -> MutexGuard<'_, MailboxState> {

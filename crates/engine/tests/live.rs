@@ -253,6 +253,22 @@ fn detached_queries_wait_for_pick_up() {
 }
 
 #[test]
+fn what_was_killed_and_read_is_forgotten() {
+    let bench = Bench::new();
+    let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
+    let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id.clone();
+    bench.send("{\"a\":1}");
+    bench.drained();
+    bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
+    let mut query = bench.engine.attach(&Principal::local(), &id).unwrap();
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
+    assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Killed));
+    drop(query);
+    assert!(bench.engine.queries(&Principal::local()).is_empty());
+    assert_eq!(bench.engine.metrics().subscriber_bytes, 0);
+}
+
+#[test]
 fn slow_readers_lose_the_oldest_and_are_told() {
     let bench = Bench::with(EngineConfig { shards: 1, subscriber_emits_max: 4, ..EngineConfig::default() });
     let mut query = bench.submit("SELECT a FROM STREAM()");

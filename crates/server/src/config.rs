@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub shutdown_grace_ms: u64,
     /// Streams that have their own numbers in the metrics: the busiest; the others are told as one. Default: 100.
     pub metrics_streams_max: usize,
-    /// Prepared queries that are kept, in memory. Default: 10 000.
+    /// Prepared queries that are kept, in memory. Default: 1000.
     pub prepared_max: usize,
     /// Where to push the metrics, if anywhere. Default: nowhere.
     pub otlp: Option<OtlpConfig>,
@@ -116,7 +116,7 @@ impl Default for ServerConfig {
             keep_alive_ms: 15_000,
             shutdown_grace_ms: 10_000,
             metrics_streams_max: 100,
-            prepared_max: 10_000,
+            prepared_max: 1_000,
             otlp: None,
             bullet: BulletConfig::default(),
         }

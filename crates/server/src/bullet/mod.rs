@@ -19,6 +19,8 @@ mod async_query;
 mod columns;
 mod conversation;
 mod http_query;
+#[cfg(test)]
+mod laws;
 mod outgoing;
 mod polling;
 mod sockjs;
