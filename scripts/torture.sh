@@ -1,6 +1,7 @@
 #!/bin/sh
 # Long runs, for a night rather than a change: `make torture`.
 #   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
+#   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
 set -u
@@ -28,9 +29,10 @@ skip() { # skip NAME WHY
 }
 
 SOAK_SECONDS=${SOAK_SECONDS:-3600}
+SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
-export SOAK_SECONDS PROPTEST_CASES
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)

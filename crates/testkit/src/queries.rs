@@ -406,6 +406,19 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_the_whole_language_parse_too() {
+        let mut queries = QueryTexts::new(5);
+        let mut refused = Vec::new();
+        for _ in 0..1000 {
+            let text = queries.wide(Wide::ALL);
+            if let Err(errors) = parse(&text, &ParseOptions::new(Dialect::Native, 0)) {
+                refused.push(format!("{text}\n  {errors}"));
+            }
+        }
+        assert!(refused.len() < 100, "{} of 1000 do not parse:\n{}", refused.len(), refused.join("\n"));
+    }
+
+    #[test]
     fn conditions_keep_some_events_and_not_others() {
         let events = oracle::read(&MixedEvents::new(3).events(100));
         let mut queries = QueryTexts::new(4);
