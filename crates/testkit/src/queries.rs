@@ -69,12 +69,14 @@ pub struct QueryTexts {
     fields: Option<Vec<String>>,
     /// Columns of lateral views.
     view_columns: Vec<String>,
+    /// What the names of keys and of other columns begin with.
+    letters: (&'static str, &'static str),
 }
 
 impl QueryTexts {
     /// The same seed gives the same texts.
     pub fn new(seed: u64) -> QueryTexts {
-        QueryTexts { rng: Rng::new(seed), fields: None, view_columns: Vec::new() }
+        QueryTexts { rng: Rng::new(seed), fields: None, view_columns: Vec::new(), letters: ("k", "c") }
     }
 
     /// The next query, of any shape.

@@ -42,7 +42,9 @@ impl QueryTexts {
             return inner.text;
         }
         self.fields = inner.names;
+        self.letters = ("g", "d");
         let outer = self.block(wide, &format!("({})", inner.text), "");
+        self.letters = ("k", "c");
         self.fields = None;
         outer.text
     }
@@ -51,7 +53,7 @@ impl QueryTexts {
         self.view_columns.clear();
         let is_raw = window.contains("ALL");
         let kinds = if is_raw { 2 } else { 0 };
-        let select_explode = wide.views && !is_raw && self.rng.chance(0.08);
+        let select_explode = wide.views && !is_raw && !window.contains("EVENT") && self.rng.chance(0.08);
         let views = match select_explode {
             true => String::new(),
             false if wide.views && self.rng.chance(0.3) => self.views(),
@@ -79,10 +81,10 @@ impl QueryTexts {
                 columns.clear();
                 ("*".to_owned(), None)
             }
-            1 => (format!("*, {}", named(&columns, "c")), None),
-            _ => (named(&columns, "c"), Some(aliases(columns.len(), "c"))),
+            1 => (format!("*, {}", named(&columns, self.letters.1)), None),
+            _ => (named(&columns, self.letters.1), Some(aliases(columns.len(), self.letters.1))),
         };
-        let mut keys = aliases(columns.len(), "c");
+        let mut keys = aliases(columns.len(), self.letters.1);
         if self.fields.is_none() {
             keys.extend(SCALAR_FIELDS[..4].iter().map(|field| (*field).to_owned()));
         }
@@ -97,9 +99,9 @@ impl QueryTexts {
         let (explode, mut names) = self.explode();
         self.fields = Some(names.clone());
         let columns = self.several(2, |queries| queries.value(1));
-        names.extend(aliases(columns.len(), "c"));
+        names.extend(aliases(columns.len(), self.letters.1));
         let filter = self.filter();
-        let text = format!("SELECT {explode}, {} FROM {from}{filter}", named(&columns, "c"));
+        let text = format!("SELECT {explode}, {} FROM {from}{filter}", named(&columns, self.letters.1));
         self.fields = None;
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
@@ -107,15 +109,15 @@ impl QueryTexts {
     fn all_block(&mut self, wide: Wide, from: &str, views: &str, window: &str) -> Block {
         let columns = self.wide_aggregates(wide);
         let filter = self.filter();
-        let text = format!("SELECT {} FROM {from}{views}{filter}{window}", named(&columns, "c"));
-        Block { text, names: Some(aliases(columns.len(), "c")) }
+        let text = format!("SELECT {} FROM {from}{views}{filter}{window}", named(&columns, self.letters.1));
+        Block { text, names: Some(aliases(columns.len(), self.letters.1)) }
     }
 
     fn distinct_block(&mut self, from: &str, views: &str, window: &str) -> Block {
         let columns = self.several(2, QueryTexts::value_at_depth_one);
-        let names = aliases(columns.len(), "c");
+        let names = aliases(columns.len(), self.letters.1);
         let filter = self.filter();
-        let text = format!("SELECT DISTINCT {} FROM {from}{views}{filter}", named(&columns, "c"));
+        let text = format!("SELECT DISTINCT {} FROM {from}{views}{filter}", named(&columns, self.letters.1));
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
 
@@ -126,8 +128,8 @@ impl QueryTexts {
             aggregates.push(self.rng.pick(&["window_start", "window_end"]).to_owned());
         }
         let filter = self.filter();
-        let mut names = aliases(keys.len(), "k");
-        names.extend(aliases(aggregates.len(), "c"));
+        let mut names = aliases(keys.len(), self.letters.0);
+        names.extend(aliases(aggregates.len(), self.letters.1));
         let having = match self.rng.below(4) {
             0 => format!(" HAVING COUNT(*) > {}", 1 + self.rng.below(3)),
             1 => format!(
@@ -138,7 +140,7 @@ impl QueryTexts {
             ),
             _ => String::new(),
         };
-        let columns = [named(&keys, "k"), named(&aggregates, "c")].join(", ");
+        let columns = [named(&keys, self.letters.0), named(&aggregates, self.letters.1)].join(", ");
         let text =
             format!("SELECT {columns} FROM {from}{views}{filter} GROUP BY {}{having}", keys.join(", "));
         Block { text: self.ended(text, &names, window), names: Some(names) }
@@ -155,7 +157,7 @@ impl QueryTexts {
             }
             _ => {
                 let threshold =
-                    if self.rng.chance(0.4) { format!(", {}", self.rng.below(4)) } else { String::new() };
+                    if self.rng.chance(0.4) { format!(", {}", 1 + self.rng.below(3)) } else { String::new() };
                 let paths = self.several(2, QueryTexts::path);
                 let call = format!("TOP({}{threshold}, {})", 1 + self.rng.below(8), paths.join(", "));
                 (call, vec!["Count"])
@@ -167,9 +169,9 @@ impl QueryTexts {
         let mut group = String::new();
         if self.rng.chance(0.4) {
             let key = self.path();
-            text = format!("SELECT {key} AS k0, {call}");
+            text = format!("SELECT {key} AS key, {call}");
             group = format!(" GROUP BY {key}");
-            names.push("k0");
+            names.push("key");
         }
         let text = format!("{text} FROM {from}{views}{filter}{group}");
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
