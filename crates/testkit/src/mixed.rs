@@ -99,7 +99,7 @@ impl MixedEvents {
     pub fn event_at(&mut self, millis: i64) -> String {
         let time = match self.rng.below(20) {
             0 => "null".to_owned(),
-            1 => self.scalar(),
+            1 => self.rng.pick(&["true", "\"x\"", "[1]", "{}", "100", "-1.5", "1e2"]).to_owned(),
             2 | 3 => format!("\"{}\"", rfc3339(millis)),
             4 => format!("{millis}.0"),
             _ => millis.to_string(),

@@ -188,19 +188,21 @@ impl<'a> Watched<'a> {
         if take == Take::All {
             return self.all_by_event_time(query, every);
         }
-        let (Some(least), Some(greatest)) =
-            (self.rows.iter().map(|seen| seen.time).min(), self.rows.iter().map(|seen| seen.time).max())
-        else {
-            return Ok(Vec::new());
-        };
+        // Of each row, the windows that may hold it: those that close at a multiple of `every` not too long after it.
         let reach = if let Take::Last(last) = take { last as i64 } else { every };
+        let closes: BTreeSet<i64> = self
+            .rows
+            .iter()
+            .flat_map(|seen| {
+                let first = (seen.time.div_euclid(every) + 1) * every;
+                (first..=seen.time + reach.max(every)).step_by(every as usize)
+            })
+            .collect();
         let mut emits = Vec::new();
         let mut is_held = vec![false; self.rows.len()];
         let mut has_window = vec![false; self.rows.len()];
-        let mut begin = least.div_euclid(every) * every;
-        while begin + every - reach <= greatest {
-            let close = begin + every;
-            let (from, to) = span(take, begin, close, i64::MIN);
+        for close in closes {
+            let (from, to) = span(take, close - every, close, i64::MIN);
             let holds = |seen: &Seen<'_>| (from..to).contains(&seen.time) && seen.is_before(to);
             for (place, seen) in self.rows.iter().enumerate() {
                 has_window[place] |= (from..to).contains(&seen.time);
@@ -209,7 +211,6 @@ impl<'a> Watched<'a> {
             if self.rows.iter().any(holds) {
                 emits.push(self.emit(query, Some((from, to)), holds)?);
             }
-            begin = close;
         }
         self.late = has_window.iter().zip(&is_held).filter(|(has, held)| **has && !**held).count() as u64;
         Ok(emits)
