@@ -22,6 +22,8 @@ pub(crate) fn options(shards: usize, time_field: Option<Path>) -> InputOptions {
         check: CheckLimits::default(),
         dialect: Dialect::Native,
         schema: None,
+        types: None,
+        parameters: Vec::new(),
         time_field,
         times: false,
         ..InputOptions::default()
