@@ -250,6 +250,7 @@ impl QueryTexts {
                 self.path()
             ),
             5 => format!("COALESCE({}, {})", self.path(), self.value(below)),
+            6 if self.rng.chance(0.3) => format!("HASH({})", self.value(below)),
             6 => format!("SIZEOF({})", self.container()),
             _ => {
                 let ty = self.rng.pick(&["LONG", "DOUBLE", "STRING", "BOOLEAN", "INTEGER"]);

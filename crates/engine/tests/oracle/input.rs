@@ -120,5 +120,5 @@ fn answers_are_those_of_the_oracle() {
 
 #[test]
 fn answers_of_the_whole_language_are_those_of_the_oracle() {
-    check_many(600, 1, |texts| texts.wide(Wide::ALL));
+    check_many(800, 9, |texts| texts.wide(Wide::ALL));
 }

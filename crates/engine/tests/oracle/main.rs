@@ -4,8 +4,8 @@
 //! So many random queries of each kind are asked as `SOAK_CASES` says (a few hundred without it), from `TORTURE_SEED`
 //! on. A difference is shown with its seed, and as few events as show it.
 
-mod bullet;
 mod cases;
 mod input;
 mod pauses;
 mod running;
+mod shards;

@@ -165,7 +165,7 @@ fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
 fn queries_that_come_and_go_answer_as_if_alone() {
     let mut compared = 0;
     let mut differing = Vec::new();
-    for seed in seeds(300).step_by(10) {
+    for seed in seeds(600).step_by(10) {
         let story = story(seed);
         match run(&story, &story.steps) {
             Ok(queries) => compared += queries,

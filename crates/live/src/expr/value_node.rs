@@ -208,10 +208,16 @@ fn apply_unary<'a>(operator: &Unary, context: &mut Context<'_, 'a>, values: &mut
             })
         }
         Unary::Hash => {
+            let native = dialect == Dialect::Native;
             for value in values {
-                if !matches!(value, Value::Error) {
-                    *value = Value::Integer(java::java_hash(value));
-                }
+                // In the native dialect an INTEGER is a LONG, and what cannot be had is null.
+                *value = match *value {
+                    Value::Error if !native => Value::Error,
+                    Value::Integer(number) if native => {
+                        Value::Integer(java::java_hash(&Value::Long(i64::from(number))))
+                    }
+                    ref other => Value::Integer(java::java_hash(other)),
+                };
             }
         }
         Unary::Cast(ty) => each(values, |value| cast::cast(value, ty, dialect, arena)),

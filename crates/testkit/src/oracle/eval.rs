@@ -30,7 +30,6 @@ pub(crate) fn unsupported(expr: &Expr) -> Option<&'static str> {
         Expr::Literal(_) | Expr::Slot(_) => None,
         Expr::Path { ty, .. } => has_timestamp(ty).then_some("TIMESTAMP"),
         Expr::Call { function, args } => match function {
-            Function::Hash => Some("HASH"),
             Function::UnixTimestamp => Some("UNIXTIMESTAMP"),
             Function::Cast(Type::List(_) | Type::Map(_)) => Some("CAST to a container"),
             Function::Cast(ty) if has_timestamp(ty) => Some("TIMESTAMP"),
@@ -108,6 +107,9 @@ fn call(function: &Function, args: &[Expr], row: Row<'_>) -> Value {
         Function::IsNull => return Value::Boolean(args.iter().all(|arg| evaluate(arg, row).is_null())),
         Function::IsNotNull => return Value::Boolean(args.iter().all(|arg| !evaluate(arg, row).is_null())),
         _ => {}
+    }
+    if let (Function::Hash, [value]) = (function, args) {
+        return Value::Long(i64::from(functions::hash(&evaluate(value, row))));
     }
     let operands: Vec<Value> = args.iter().map(|arg| evaluate(arg, row)).collect();
     if let (Function::Between { negated }, [value, low, high]) = (function, operands.as_slice()) {

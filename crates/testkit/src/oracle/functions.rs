@@ -165,6 +165,34 @@ pub(crate) fn absolute(value: &Value) -> Value {
     }
 }
 
+/// Java's `hashCode`.
+pub(crate) fn hash(value: &Value) -> i32 {
+    let folded = |bits: u64| (bits ^ (bits >> 32)) as u32 as i32;
+    let of_text = |text: &str| {
+        text.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+    };
+    match value {
+        Value::Null => 0,
+        Value::Boolean(truth) => {
+            if *truth {
+                1231
+            } else {
+                1237
+            }
+        }
+        Value::Long(number) => folded(*number as u64),
+        Value::Float(number) => number.to_bits() as i32,
+        Value::Double(number) => folded(number.to_bits()),
+        Value::String(text) => of_text(text),
+        Value::List(items) => {
+            items.iter().fold(1_i32, |sum, item| sum.wrapping_mul(31).wrapping_add(hash(item)))
+        }
+        Value::Map(entries) => {
+            entries.iter().fold(0_i32, |sum, (key, item)| sum.wrapping_add(of_text(key) ^ hash(item)))
+        }
+    }
+}
+
 /// A function from text to text.
 pub(crate) fn on_text(value: &Value, function: impl Fn(&str) -> String) -> Value {
     if let Value::String(text) = value { Value::String(function(text)) } else { Value::Null }

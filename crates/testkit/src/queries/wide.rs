@@ -107,7 +107,10 @@ impl QueryTexts {
     }
 
     fn all_block(&mut self, wide: Wide, from: &str, views: &str, window: &str) -> Block {
-        let columns = self.wide_aggregates(wide);
+        let mut columns = self.wide_aggregates(wide);
+        if self.shows_bounds(window) {
+            columns.push("window_end - window_start".to_owned());
+        }
         let filter = self.filter();
         let text = format!("SELECT {} FROM {from}{views}{filter}{window}", named(&columns, self.letters.1));
         Block { text, names: Some(aliases(columns.len(), self.letters.1)) }
