@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value as Json};
 use swiftwater_engine::Emit;
-use swiftwater_testkit::{MixedEvents, Rng, oracle::GotEmit};
+use swiftwater_testkit::{MixedEvents, Rng, Wide, oracle::GotEmit};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -23,6 +23,9 @@ pub(crate) fn seeds(short: u64) -> std::ops::Range<u64> {
 pub(crate) fn show(text: &str) {
     eprintln!("{text}");
 }
+
+/// What of the language is asked for.
+pub(crate) const WIDE: Wide = Wide { windows: false, event_time: false, sessions: false, ..Wide::ALL };
 
 /// An event and when it arrives.
 pub(crate) type Timed = (i64, String);

@@ -10,11 +10,11 @@ use swiftwater_lang::{
     plan::{Query, Window},
 };
 use swiftwater_testkit::{
-    QueryTexts, TestClock, Wide, fewest,
+    QueryTexts, TestClock, fewest,
     oracle::{self, Emits, GotEmit, Life},
 };
 
-use crate::cases::{Timed, got, seeds, show, timed_events};
+use crate::cases::{Timed, WIDE, got, seeds, show, timed_events};
 
 pub(crate) fn options(shards: usize, time_field: Option<Path>) -> InputOptions {
     InputOptions {
@@ -120,5 +120,5 @@ fn answers_are_those_of_the_oracle() {
 
 #[test]
 fn answers_of_the_whole_language_are_those_of_the_oracle() {
-    check_many(800, 9, |texts| texts.wide(Wide::ALL));
+    check_many(800, 9, |texts| texts.wide(WIDE));
 }

@@ -10,11 +10,11 @@ use swiftwater_engine::{
 use swiftwater_event::{CheckLimits, StreamName, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_testkit::{
-    QueryTexts, Rng, TestClock, Wide, fewest,
+    QueryTexts, Rng, TestClock, fewest,
     oracle::{self, GotEmit, Life},
 };
 
-use crate::cases::{got, seeds, show, timed_events};
+use crate::cases::{WIDE, got, seeds, show, timed_events};
 
 const START: i64 = 1_700_000_000_000;
 
@@ -42,7 +42,7 @@ struct Story {
 fn story(seed: u64) -> Story {
     let mut rng = Rng::new(seed ^ 0x5eed);
     let mut queries = QueryTexts::new(seed);
-    let mut texts: Vec<String> = (0..1 + rng.below(10)).map(|_| queries.wide(Wide::ALL)).collect();
+    let mut texts: Vec<String> = (0..1 + rng.below(10)).map(|_| queries.wide(WIDE)).collect();
     // The same again, so that there is something to share.
     for _ in 0..rng.below(4) {
         let again = rng.pick(&texts);

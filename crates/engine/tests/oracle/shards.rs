@@ -11,7 +11,7 @@ use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_testkit::{MixedEvents, QueryTexts, Rng, Wide, fewest, oracle::GotEmit};
 
 use crate::{
-    cases::{Timed, seeds, show, timed_events},
+    cases::{Timed, WIDE, seeds, show, timed_events},
     input::{Dribble, answer, options},
 };
 
@@ -75,7 +75,7 @@ fn bullet_answers_do_not_depend_on_shards_or_cuts() {
 
 #[test]
 fn events_own_times_may_lie_anywhere() {
-    let wide = Wide { views: false, sketches: false, outer: false, ..Wide::ALL };
+    let wide = Wide { views: false, sketches: false, outer: false, ..WIDE };
     check_many(Dialect::Native, wide, 300, |seed| {
         let mut rng = Rng::new(seed);
         let mut mixed = MixedEvents::new(seed);
