@@ -51,9 +51,9 @@ pub(crate) fn for_each_value(array: &dyn Array, mut take: impl FnMut(usize, &[u8
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
             let mut values: Vec<Option<Vec<u8>>> = vec![None; dictionary.values().len()];
-            for_each_value(dictionary.values().as_ref(), |place, bytes| {
-                values[place] = Some(bytes.to_vec())
-            })?;
+            // Without a type of its own, or each level of dictionaries would make a function of its own.
+            let keep: &mut dyn FnMut(usize, &[u8]) = &mut |place, bytes| values[place] = Some(bytes.to_vec());
+            for_each_value(dictionary.values().as_ref(), keep)?;
             if values.is_empty() {
                 return Ok(());
             }
