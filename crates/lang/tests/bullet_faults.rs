@@ -46,6 +46,8 @@ fn the_first_word_that_cannot_be() {
     at("SELECT a FROM STREAM(-5, TIME)", "1:22");
     at("SELECT a FROM STREAM() LIMIT 5L", "1:30");
     at("SELECT a FROM STREAM() LIMIT -5", "1:30");
+    at("SELECT a FROM STREAM() GROUP BY ROLLUP(a)", "1:39");
+    at("SELECT a FROM STREAM() GROUP BY GROUPING SETS ((a))", "1:42");
     at("EXPLAIN SELECT a FROM STREAM()", "1:1");
     at("SELECT a FROM STREAM() WHERE a = = b ORDER FROM LIMIT", "1:34");
     at("SELECT a b c, d FROM STREAM() WHERE 'x", "1:12");

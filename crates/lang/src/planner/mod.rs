@@ -18,6 +18,7 @@ mod group;
 mod lower;
 mod path;
 mod structure;
+mod table;
 mod window;
 
 use std::{
@@ -30,8 +31,8 @@ use self::{
     check::Ty,
     columns::{Column, ColumnValue, TableItem},
     fields::Fields,
-    group::Table,
     lower::{Scope, Typed},
+    table::Table,
 };
 use crate::{
     Dialect, ParseOptions,
