@@ -140,7 +140,8 @@ pub enum AggregateFunction {
     /// COUNT(DISTINCT x, …): a LONG; exact while there are few, then a theta sketch's estimate. A null is a value like
     /// any other in Bullet; in the native dialect, rows in which an argument is null are passed over.
     CountDistinct,
-    /// APPROX_PERCENTILE_CONT(x, p) (native): a DOUBLE, by a quantile sketch.
+    /// APPROX_PERCENTILE_CONT(x, p) (native): a DOUBLE, by a quantile sketch: of n values in order the one at place
+    /// ⌊p · n⌋, counted from 0, or the last one. No value in between is made up.
     Percentile {
         /// p, in millionths.
         millionths: u32,
