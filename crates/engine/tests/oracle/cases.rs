@@ -25,7 +25,7 @@ pub(crate) fn show(text: &str) {
 }
 
 /// What of the language is asked for.
-pub(crate) const WIDE: Wide = Wide { windows: false, event_time: false, sessions: false, ..Wide::ALL };
+pub(crate) const WIDE: Wide = Wide::ALL;
 
 /// An event and when it arrives.
 pub(crate) type Timed = (i64, String);
