@@ -186,6 +186,11 @@ impl Program {
         }
     }
 
+    /// Whether the expression is the value of a slot, as it is.
+    pub(crate) fn is_slot(&self) -> bool {
+        matches!(self.root, Node::Slot(_))
+    }
+
     /// Whether the expression is the value of one want, as it is, and of which.
     pub fn as_want(&self) -> Option<usize> {
         match &self.root {

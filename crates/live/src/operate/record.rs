@@ -9,22 +9,22 @@ use crate::standing::CompiledColumn;
 /// Writes records of computed columns.
 pub(crate) struct RecordWriter<'q> {
     columns: &'q [CompiledColumn],
+    nulls_are_shown: bool,
     omits_null: bool,
-    omits_errors: bool,
     /// Of `*`: fields of the event that are null are left out.
     pub(crate) omits_event_null: bool,
 }
 
 impl<'q> RecordWriter<'q> {
-    /// `nulls_are_shown`: aggregates that have no value are written as null in every dialect.
+    /// `nulls_are_shown`: aggregates that have no value are written as null in every dialect; what is computed of them
+    /// is as any other column.
     pub(crate) fn new(
         columns: &'q [CompiledColumn],
         dialect: Dialect,
         nulls_are_shown: bool,
     ) -> RecordWriter<'q> {
-        let omits_errors = dialect.omits_null_columns();
-        let omits_null = omits_errors && !nulls_are_shown;
-        RecordWriter { columns, omits_null, omits_errors, omits_event_null: omits_null }
+        let omits_null = dialect.omits_null_columns();
+        RecordWriter { columns, nulls_are_shown, omits_null, omits_event_null: omits_null }
     }
 
     /// One record of the columns alone; `values[c][row]` is column c's.
@@ -78,8 +78,8 @@ impl<'q> RecordWriter<'q> {
             let value = &values[row];
             // What cannot be had has no text in any dialect: it is left out where nulls are, and is null elsewhere.
             let omitted = match value {
-                Value::Null => self.omits_null,
-                Value::Error => self.omits_errors,
+                Value::Null => self.omits_null && !(self.nulls_are_shown && column.program.is_slot()),
+                Value::Error => self.omits_null,
                 _ => false,
             };
             if omitted {
