@@ -136,12 +136,28 @@ fn made(points: &Points, range: (f64, f64), most: usize) -> Vec<f64> {
 
 fn rounded(point: f64) -> f64 {
     let scaled = point * PLACES;
-    if scaled.is_finite() && scaled.abs() < 1e15 { (scaled + 0.5).floor() / PLACES } else { point }
+    if scaled.abs() < 1e15 {
+        return (scaled + 0.5).floor() / PLACES;
+    }
+    // Multiplying would lose what is to be rounded.
+    format!("{point:.6}").parse().unwrap_or(point)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn made_points_have_six_places_however_large_they_are() {
+        for (point, expected) in [
+            (0.1 + 0.2, 0.3),
+            (-1_288_490_147.800_000_2, -1_288_490_147.8),
+            (1e300, 1e300),
+            (f64::INFINITY, f64::INFINITY),
+        ] {
+            assert_eq!(rounded(point), expected);
+        }
+    }
 
     fn sketch(numbers: &[f64]) -> Quantiles {
         let mut sketch = Quantiles::new(64);
