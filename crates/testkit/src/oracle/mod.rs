@@ -13,10 +13,13 @@
 //!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both pass over what is no number.
 //! - COUNT(DISTINCT …) passes over rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions look at
 //!   numbers only; all three are exact here, as the engine is while a sketch is small.
+//! - TOP is exact too; which of equally frequent combinations it shows, and in what order, is left open.
+//! - HASH is Java's; that of null, and of what cannot be had, is 0.
 //! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So
 //!   1 and 1.0 are one group key, shown as a LONG, and null is a key. MIN and MAX pass over nulls, lists and maps.
 //!
-//! [`answer`] knows no time; [`emits`] takes it in by naive loops, a window at a time.
+//! [`answer`] knows no time; [`emits`] takes it in by naive loops, a window at a time. Of windows by the events' own time
+//! an event is late for those that the watermark of the events before it has closed.
 //!
 //! ```no_run
 //! # fn parse(_: &str) -> swiftwater_lang::plan::Query { unimplemented!() }
