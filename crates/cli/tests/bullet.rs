@@ -115,10 +115,8 @@ fn check_answered(case: &RecordedCase, ran: &Ran) -> Result<(), String> {
         return Err(format!("exit status {:?}: {}{}", ran.code, ran.out, ran.err));
     }
     let emits = ran.out.lines().map(RecordedEmit::parse).collect::<Result<Vec<_>, _>>()?;
-    match case.difference(&emits) {
-        None => Ok(()),
-        Some(difference) => Err(difference),
-    }
+    let difference = case.difference(&emits).or_else(|| case.meta_difference(&emits));
+    difference.map_or(Ok(()), Err)
 }
 
 fn check_rejected(case: &RecordedCase, ran: &Ran) -> Result<(), String> {

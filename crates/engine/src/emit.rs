@@ -53,6 +53,8 @@ pub struct EmitMeta {
     pub sketches: Vec<SketchMeta>,
     /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
     pub inner_sketches: Option<Vec<SketchMeta>>,
+    /// Why there are no records, where this result could not be made; the query goes on.
+    pub failure: Option<Box<str>>,
     /// What an asker should know besides.
     pub warnings: Vec<String>,
 }

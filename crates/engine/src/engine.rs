@@ -22,7 +22,7 @@ use crate::{
     id::query_id,
     mailbox::Mailbox,
     rate::EmitRate,
-    running::{QueryHandle, Running},
+    running::{QueryHandle, Running, last_window},
     shared::{Errand, Shared},
     stream::lock,
 };
@@ -277,6 +277,7 @@ impl Engine {
             let mut merge = lock(&stream.merge);
             let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);
             running.rate = EmitRate::new(config, query.dialect(), now);
+            running.last_window = last_window(&query.plan);
             running.due = running.next_due();
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));

@@ -39,7 +39,7 @@ use crate::{
     fault::guarded,
     id::query_id,
     mailbox::Mailbox,
-    running::{EmitContext, QueryHandle, Running, Totals},
+    running::{EmitContext, QueryHandle, Running, Totals, last_window},
     stream::lock,
 };
 
@@ -352,10 +352,12 @@ impl<'m> Merger<'m> {
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
         let is_dealt = is_dealt(&query.plan, options);
+        let last_window = last_window(&query.plan);
         let first_full_wins = query.plan.window == Window::None;
         let collector = Collector::new(query, started, grid_start, limits);
         let deal = is_dealt.then(|| Deal::new(options.workers, collector.row_limit(), first_full_wins));
-        let running = Running::new(Arc::new(handle), collector, 0);
+        let mut running = Running::new(Arc::new(handle), collector, 0);
+        running.last_window = last_window;
         Merger {
             running,
             config,
@@ -418,7 +420,7 @@ impl<'m> Merger<'m> {
             self.running.finish(self.latest, now_micros, &mut results);
         }
         if results.is_empty() {
-            results.push(swiftwater_live::ResultSet::default());
+            results.push(self.running.nothing(self.context().now));
         }
         let last = results.len() - 1;
         let context = self.context();

@@ -6,7 +6,11 @@ use std::sync::{
 };
 
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_live::{Collector, Partial, QueryNumber, QueryStep, ResultSet, Slices};
+use swiftwater_lang::{
+    Dialect,
+    plan::{Query, Window},
+};
+use swiftwater_live::{Collector, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, Slices};
 
 use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
@@ -42,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) cost: QueryCost,
     pub(crate) emits: u64,
     pub(crate) rate: EmitRate,
+    /// The kind of the window of a last emit that nothing is left for; none where it needs none.
+    pub(crate) last_window: Option<&'static str>,
     pub(crate) records: u64,
     /// Bytes that its groups hold on the shards.
     pub(crate) shard_bytes: i64,
@@ -96,6 +102,7 @@ impl Running {
             cost: QueryCost::default(),
             emits: 0,
             rate: EmitRate::default(),
+            last_window: None,
             records: 0,
             shard_bytes: 0,
             accounted_bytes: 0,
@@ -177,7 +184,7 @@ impl Running {
             return Some(EndReason::RateLimited(too_often));
         }
         if finished.is_some() && results.is_empty() {
-            results.push(ResultSet::default());
+            results.push(self.nothing(context.now));
         }
         self.rate.add(results.len() as u64);
         self.is_finished |= finished.is_some();
@@ -209,6 +216,14 @@ impl Running {
             }
         }
         must_end.filter(|_| !std::mem::replace(&mut self.is_ending, true))
+    }
+
+    /// A result without records. By Bullet's rules it has a window wherever the query has one.
+    pub(crate) fn nothing(&self, now: Millis) -> ResultSet {
+        let number = self.emits + 1;
+        let window =
+            self.last_window.map(|kind| ResultWindow { kind, number, records: 0, start: now, end: now });
+        ResultSet { window, ..ResultSet::default() }
     }
 
     pub(crate) fn emit(
@@ -245,6 +260,7 @@ impl Running {
                 counts: Counts { seen: self.seen(context.stream.position), ..self.counts },
                 sketches: result.sketches,
                 inner_sketches: result.inner_sketches,
+                failure: result.failure,
                 warnings,
             },
         }
@@ -293,5 +309,15 @@ impl Running {
     /// Takes its state out of the engine's total.
     pub(crate) fn forget(&mut self, totals: &Totals) {
         totals.state_bytes.fetch_sub(std::mem::take(&mut self.accounted_bytes), Ordering::Relaxed);
+    }
+}
+
+/// The kind of the window that Bullet tells of a last emit, though nothing is left for it.
+pub(crate) fn last_window(plan: &Query) -> Option<&'static str> {
+    match plan.window {
+        Window::None => None,
+        _ if plan.dialect == Dialect::Native => None,
+        Window::Records { .. } => Some("record"),
+        _ => Some("tumbling"),
     }
 }

@@ -129,6 +129,16 @@ impl RecordedCase {
         (!is_equal).then(|| format!("got    {}\n    wanted {}", show_all(got), show_all(&wanted)))
     }
 
+    /// How what is told about an answer differs from what Bullet tells: in its keys, or in values that are not times,
+    /// identities or a sketch's own.
+    pub fn meta_difference(&self, got: &[RecordedEmit]) -> Option<String> {
+        let wanted = self.emits();
+        let differs =
+            |(got, wanted): &(&RecordedEmit, &RecordedEmit)| !is_meta_alike(&got.meta, &wanted.meta);
+        let (got, wanted) = got.iter().zip(&wanted).find(differs)?;
+        Some(format!("got    {}\n    wanted {}", got.meta, wanted.meta))
+    }
+
     fn is_equal(&self, got: &[RecordedRow], wanted: &[RecordedRow]) -> bool {
         if self.note().contains("sample of groups") {
             // Which groups are in the sample is chance, and each is whole.
@@ -217,6 +227,19 @@ impl RecordedCase {
         let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
         order.split(", ").map(key).filter(|key| names.contains(key)).collect()
     }
+}
+
+fn is_meta_alike(got: &Json, wanted: &Json) -> bool {
+    let (Json::Object(got), Json::Object(wanted)) = (got, wanted) else { return got == wanted };
+    let is_own = |key: &str| {
+        let own = ["ID", "Size", "Standard Deviations", "Normalized Rank Error", "Uniques Estimate", "Theta"];
+        key.ends_with(" Time") || own.contains(&key)
+    };
+    got.len() == wanted.len()
+        && wanted.iter().all(|(key, wanted)| {
+            let is_masked = is_own(key) || wanted.as_str().is_some_and(|text| text.contains("<now>"));
+            got.get(key).is_some_and(|got| is_masked || is_meta_alike(got, wanted))
+        })
 }
 
 /// Places of faults in a list of errors, each once, and whether one has none.

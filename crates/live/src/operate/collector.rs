@@ -51,6 +51,8 @@ pub struct ResultSet {
     pub sketches: Vec<SketchMeta>,
     /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
     pub inner_sketches: Option<Vec<SketchMeta>>,
+    /// Why it has no records, where it could not be made.
+    pub failure: Option<Box<str>>,
 }
 
 /// The window of a result.

@@ -15,6 +15,9 @@ use crate::{
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
 
+/// What is said of rows that Bullet cannot sort.
+pub(crate) const NO_ORDER: &str = "ORDER BY meets values that cannot be compared with one another";
+
 /// What a result of groups is, besides the groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupResult<'b> {
@@ -71,6 +74,10 @@ pub(crate) fn write_groups(
         group_of_row.iter().map(|&group| of.bounds.values(group)).unzip();
     slots.extend([starts, ends]);
     let rows = chosen_rows(group, &slots, group_of_row.len(), of, dialect, &arena, &mut counts);
+    let Some(rows) = rows else {
+        result.failure = Some(NO_ORDER.into());
+        return;
+    };
     let kept: Vec<Vec<Value<'_>>> =
         slots.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect();
     let input = Rows::Slots { columns: &kept, count: rows.len(), now: of.now };
@@ -92,7 +99,7 @@ pub(crate) fn write_groups(
     result.expression_errors += counts.expression_errors;
 }
 
-/// The rows that HAVING keeps, in order, as many as LIMIT says.
+/// The rows that HAVING keeps, in order, as many as LIMIT says; `None` where they have no order.
 fn chosen_rows<'a>(
     group: &CompiledGroup,
     slots: &'a [Vec<Value<'a>>],
@@ -101,7 +108,7 @@ fn chosen_rows<'a>(
     dialect: Dialect,
     arena: &'a Bump,
     counts: &mut EvalCounts,
-) -> Vec<u32> {
+) -> Option<Vec<u32>> {
     let input = Rows::Slots { columns: slots, count, now: of.now };
     let mut rows: Vec<u32> = (0..count as u32).collect();
     if let Some(having) = &group.having {
@@ -134,7 +141,7 @@ fn chosen_rows<'a>(
     if let Some(limit) = of.limit.filter(|_| !is_table_limit) {
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
-    rows
+    is_comparable.then_some(rows)
 }
 
 impl Bounds<'_> {

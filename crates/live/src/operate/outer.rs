@@ -90,6 +90,7 @@ impl OuterQuery {
             window: inner.window,
             expression_errors: expression_errors + own.expression_errors,
             inner_sketches: Some(inner.sketches),
+            failure: inner.failure.or(own.failure),
             ..own
         }
     }

@@ -111,6 +111,12 @@ fn write_body(emit: &Emit, out: &mut Vec<u8>) {
 
 /// Adds an emit's `meta` object.
 pub fn write_bullet_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
+    if let Some(failure) = &meta.failure {
+        out.push(b'{');
+        let resolutions = vec!["Please try again later.".to_owned()];
+        write_errors(&[BulletError { error: failure.to_string(), resolutions }], out);
+        return out.push(b'}');
+    }
     put(out, format_args!("{{\"Query\":{{\"ID\":\"{}\",\"Query String\":", meta.query.id));
     write_text(&meta.query.printed, out);
     put(out, format_args!(",\"Receive Time\":{}", meta.query.received));
@@ -221,8 +227,8 @@ fn write_sketches(sketches: &[SketchMeta], out: &mut Vec<u8>) {
         }
         SketchFigures::Quantiles { bytes, items_seen, least, greatest, rank_error } => {
             put(out, format_args!(",\"Size\":{bytes},\"Items Seen\":{items_seen}"));
-            write_double("Minimum Value", least.unwrap_or(f64::NAN), out);
-            write_double("Maximum Value", greatest.unwrap_or(f64::NAN), out);
+            write_double("Minimum Value", least.unwrap_or(f64::INFINITY), out);
+            write_double("Maximum Value", greatest.unwrap_or(f64::NEG_INFINITY), out);
             write_double("Normalized Rank Error", *rank_error, out);
         }
         SketchFigures::Frequent { items_seen, active_items, count_error } => put(
@@ -292,6 +298,7 @@ mod tests {
                 counts: Counts::default(),
                 sketches: Vec::new(),
                 inner_sketches: None,
+                failure: None,
                 warnings: vec![],
             },
         }
@@ -371,7 +378,7 @@ mod tests {
                 rank_error: 0.25,
             },
             json!({"Family": "QUANTILES", "Was Estimated": false, "Size": 96, "Items Seen": 6,
-                   "Minimum Value": "NaN", "Maximum Value": 120.0, "Normalized Rank Error": 0.25}),
+                   "Minimum Value": "Infinity", "Maximum Value": 120.0, "Normalized Rank Error": 0.25}),
         );
         check(
             SketchFigures::Frequent { items_seen: 7, active_items: 2, count_error: 0 },
@@ -402,6 +409,11 @@ mod tests {
         assert_eq!(value["kind"], "rate_limited");
         assert_eq!(value["records"], json!([]));
         assert_eq!(value["meta"]["errors"][0]["error"], "too often");
+        emit.meta.failure = Some("no order".into());
+        let value = written(&emit);
+        let alone = json!({"errors": [{"error": "no order", "resolutions": ["Please try again later."]}]});
+        assert_eq!(value["meta"], alone, "neither query nor window are told");
+        emit.meta.failure = None;
         emit.meta.finished = Some(Finished { at: 1, reason: EndReason::Failed("too large".to_owned()) });
         let value = written(&emit);
         assert_eq!(value["kind"], "final");

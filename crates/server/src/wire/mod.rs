@@ -106,7 +106,7 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         write_text(warning, out);
     }
     out.push(b']');
-    if let Some(message) = failure(meta) {
+    if let Some(message) = failure(meta).or(meta.failure.as_deref()) {
         out.extend_from_slice(b",\"error\":{\"message\":");
         write_text(message, out);
         out.push(b'}');
@@ -224,6 +224,7 @@ mod tests {
                 },
                 sketches: Vec::new(),
                 inner_sketches: None,
+                failure: None,
                 warnings: vec![],
             },
         }
