@@ -94,7 +94,12 @@ impl Shared {
             let context = self.context(stream, merge.position);
             for (number, _) in due {
                 let Some(running) = merge.running.get_mut(&number) else { continue };
-                let until = running.handle.ends.map_or(now, |ends| ends.min(now));
+                let until = match running.handle.ends.filter(|ends| *ends <= now) {
+                    // In Bullet a window that ends with the query is its last result.
+                    Some(ends) if running.last_window.is_some() => ends - 1,
+                    Some(ends) => ends,
+                    None => now,
+                };
                 let closed = guarded("a window could not be closed", || {
                     let mut results = Vec::new();
                     running.close(until, context.now_micros, &mut results);

@@ -35,7 +35,8 @@ impl Ask<'_> {
         let clock = Arc::new(TestClock::at(1_767_225_600_000));
         let ran = run_input(source, self.bql, &options, clock, &mut |_| {}, &mut |emit| {
             let text = String::from_utf8(emit.records.text.to_vec()).unwrap();
-            emits.push(text.lines().collect::<Vec<_>>().join(" "));
+            let rows = text.lines().collect::<Vec<_>>().join(" ");
+            emits.push(if emit.meta.failure.is_some() { "failed".to_owned() } else { rows });
             ControlFlow::Continue(())
         });
         match ran {
@@ -354,8 +355,8 @@ fn views_explode_before_where() {
         "{\"m\":{\"a\":1}}",
         "{\"m\":{\"a\":1},\"k\":\"a\",\"v\":1}",
     );
-    // A new column hides a field of its name.
-    check("SELECT n FROM STREAM() LATERAL VIEW EXPLODE(l) AS n", records, "{\"n\":1} {\"n\":2} {}");
+    // A new column hides a field of its name where it is not null.
+    check("SELECT n FROM STREAM() LATERAL VIEW EXPLODE(l) AS n", records, "{\"n\":1} {\"n\":2} {\"n\":4}");
     check("SELECT EXPLODE(l) AS x FROM STREAM()", records, "{\"x\":1} {\"x\":2} {}");
     check(
         "SELECT x, y FROM STREAM() LATERAL VIEW EXPLODE(l) AS x LATERAL VIEW EXPLODE(l) AS y",
@@ -425,5 +426,20 @@ fn schema_turns_checks_on_and_types_tell_what_records_hold() {
 #[test]
 fn texts_are_ordered_and_measured_by_utf16_units() {
     let records = "{\"s\":\"\u{ff5e}\"}{\"s\":\"\u{1f600}\"}";
+    check("SELECT SIZEOF(s) AS n FROM STREAM() ORDER BY s", records, "{\"n\":2} {\"n\":1}");
     check("SELECT SIZEOF(s) AS n FROM STREAM() GROUP BY s ORDER BY s", records, "{\"n\":2} {\"n\":1}");
+}
+
+#[test]
+fn rows_that_cannot_be_sorted_are_no_result() {
+    let records = "{\"n\":1,\"v\":1}{\"n\":2,\"v\":\"a\"}";
+    check("SELECT n FROM STREAM() ORDER BY v", records, "failed");
+    check("SELECT n FROM STREAM() ORDER BY m", "{\"n\":1,\"m\":{}}{\"n\":2,\"m\":{}}", "failed");
+    check("SELECT n FROM STREAM() ORDER BY n, v", records, "{\"n\":1} {\"n\":2}");
+    check("SELECT n FROM STREAM() ORDER BY v", "{\"n\":1,\"v\":[]}", "{\"n\":1}");
+    check(
+        "SELECT n FROM STREAM() ORDER BY v",
+        "{\"n\":1,\"v\":1}{\"n\":2}{\"n\":3,\"v\":-0.5}",
+        "{\"n\":2} {\"n\":3} {\"n\":1}",
+    );
 }

@@ -12,7 +12,7 @@ use swiftwater_lang::plan::Window;
 
 use super::{
     Axis, Groups, Partial, RowChunk, SketchMeta, Slices,
-    group_result::{Bounds, GroupResult, with_single_group, write_groups},
+    group_result::{Bounds, GroupResult, NO_ORDER, with_single_group, write_groups},
     outer::OuterQuery,
     rows::{RowOrder, RowSlices, RowStore, write_with_times},
     sessions::Sessions,
@@ -149,7 +149,7 @@ impl Collector {
             axis,
             shape: Shape::of(&query, origin),
             started,
-            order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n() },
+            order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n(), dialect },
             epochs: 0..u64::MAX,
             shares: false,
             rows: RowSlices::default(),
@@ -501,7 +501,9 @@ impl Collector {
                 // The machine's clock may have gone back behind what arrived.
                 let latest = self.rows.last().into_iter().chain(slices.last()).max();
                 let now = latest.map_or(now, |latest| latest.max(now));
-                self.close(now, slices, now_micros, out);
+                // In Bullet the last result is also that of a window that ends with the query.
+                let ends_with_it = i64::from(self.query.dialect().ends_with_window());
+                self.close(now.saturating_sub(ends_with_it), slices, now_micros, out);
                 now
             }
         };
@@ -538,7 +540,10 @@ impl Collector {
         match held {
             Some(Held::Rows(rows)) => {
                 let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
-                result.count = rows.write(&self.order, answered, &mut result.text);
+                match rows.write(&self.order, answered, &mut result.text) {
+                    Some(count) => result.count = count,
+                    None => result.failure = Some(NO_ORDER.into()),
+                }
             }
             Some(Held::Groups(groups)) => {
                 self.write_groups(Some(groups), now_micros, &mut result);

@@ -4,9 +4,10 @@ use std::{cmp::Ordering, collections::BTreeMap, ops::Range, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::Millis;
+use swiftwater_lang::Dialect;
 
 use super::owned::OwnedValue;
-use crate::expr::total_order;
+use crate::expr::row_order;
 
 /// When the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +109,8 @@ pub(crate) struct RowOrder {
     pub(crate) descending: Vec<bool>,
     /// The first rows are taken, then sorted.
     pub(crate) sorts_first: bool,
+    /// Whose rules hold.
+    pub(crate) dialect: Dialect,
 }
 
 impl RowStore {
@@ -147,7 +150,9 @@ impl RowStore {
         self.rows.extend(other.rows);
     }
 
-    fn sort(&mut self, order: &RowOrder) {
+    /// Sorts, and keeps the first; false where some rows have no order.
+    fn sort(&mut self, order: &RowOrder) -> bool {
+        let mut is_comparable = true;
         let most = order.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let is_by_key = !order.descending.is_empty();
         if !is_by_key || order.sorts_first {
@@ -157,20 +162,25 @@ impl RowStore {
         if is_by_key {
             let arena = Bump::new();
             self.rows.sort_by(|a, b| {
-                compare_keys(&a.keys, &b.keys, &order.descending, &arena).then(a.number.cmp(&b.number))
+                compare_keys(&a.keys, &b.keys, order, &arena, &mut is_comparable)
+                    .then(a.number.cmp(&b.number))
             });
             self.rows.truncate(most);
         }
         self.bytes = self.rows.iter().map(StoredRow::heap_bytes).sum();
+        is_comparable
     }
 
-    /// The result: its records' text, with times where `answered` says when they are given out.
-    pub(crate) fn write(mut self, order: &RowOrder, answered: Option<i64>, out: &mut Vec<u8>) -> u64 {
-        self.sort(order);
+    /// The result: its records' text, with times where `answered` says when they are given out. Answers how many there
+    /// are; `None`, and nothing is written, where they have no order.
+    pub(crate) fn write(mut self, order: &RowOrder, answered: Option<i64>, out: &mut Vec<u8>) -> Option<u64> {
+        if !self.sort(order) {
+            return None;
+        }
         for row in &self.rows {
             write_with_times(&row.record, answered.map(|answered| (row.times, answered)), out);
         }
-        self.rows.len() as u64
+        Some(self.rows.len() as u64)
     }
 }
 
@@ -233,9 +243,15 @@ impl RowSlices {
     }
 }
 
-fn compare_keys(a: &[OwnedValue], b: &[OwnedValue], descending: &[bool], arena: &Bump) -> Ordering {
-    for ((a, b), &descending) in a.iter().zip(b).zip(descending) {
-        let order = total_order(&a.get(arena), &b.get(arena));
+fn compare_keys(
+    a: &[OwnedValue],
+    b: &[OwnedValue],
+    order: &RowOrder,
+    arena: &Bump,
+    is_comparable: &mut bool,
+) -> Ordering {
+    for ((a, b), &descending) in a.iter().zip(b).zip(&order.descending) {
+        let order = row_order(&a.get(arena), &b.get(arena), order.dialect, is_comparable);
         let order = if descending { order.reverse() } else { order };
         if order.is_ne() {
             return order;

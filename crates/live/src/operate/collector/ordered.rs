@@ -119,7 +119,8 @@ impl Collector {
             match session.held {
                 SessionHeld::Rows(rows) => {
                     let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
-                    result.count += rows.write(&self.order, answered, &mut result.text);
+                    // Only Bullet has rows without an order, and it has no sessions.
+                    result.count += rows.write(&self.order, answered, &mut result.text).unwrap_or_default();
                 }
                 SessionHeld::Groups(theirs) => {
                     bounds.push(bound);
