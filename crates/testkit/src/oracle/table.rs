@@ -122,9 +122,12 @@ fn steps(start: f64, step: f64, count: usize) -> Vec<f64> {
     points
 }
 
-/// Numbers so large that they have no such places stay as they are.
+/// To six places, half a place up; of large numbers by way of their text, for a product would have lost those places.
 fn rounded(number: f64) -> f64 {
-    if number.abs() < 1e9 { (number * 1e6 + 0.5).floor() / 1e6 } else { number }
+    if number.abs() < 1e9 {
+        return (number * 1e6 + 0.5).floor() / 1e6;
+    }
+    format!("{number:.6}").parse().unwrap_or(number)
 }
 
 /// The most frequent combinations, most frequent first; and those left out that are as frequent as the last of them,
