@@ -210,6 +210,7 @@ impl Shape {
     /// Whether all windows that hold an instant come before this one; false where none does.
     pub(crate) fn holds_only_before(&self, at: i64, number: i64) -> bool {
         let Some(first) = self.first_holding(at) else { return false };
+        let at = if self.begins { at.max(self.origin) } else { at };
         match self.take {
             Take::First(_) => first < number,
             Take::Last(size) => {
