@@ -27,7 +27,7 @@ impl Shared {
         let Some(handle) = handle else { return false };
         let Some(stream) = self.find_stream(&handle.stream) else { return false };
         let number = handle.number;
-        let last_position = {
+        let (last_position, shared) = {
             let _change = lock(&stream.change);
             let mut merge = lock(&stream.merge);
             // Whoever comes second finds that somebody else is ending it.
@@ -35,17 +35,38 @@ impl Shared {
                 return false;
             };
             running.is_leaving = true;
-            drop(merge);
-            stream.set_index(stream.index().without(number))
+            let shared = running.operator;
+            match (shared, merge.leave(&stream, number)) {
+                (Some(shared), Some((last, is_last))) => (last, Some((shared, is_last))),
+                _ => {
+                    drop(merge);
+                    (stream.set_index(stream.index().without(number)), None)
+                }
+            }
         };
         let mut left = Vec::new();
         for shard in &stream.shards {
-            left.extend(lock(shard).shard.remove(number));
+            let mut state = lock(shard);
+            match shared {
+                None => left.extend(state.shard.remove(number)),
+                Some((shared, is_last)) => {
+                    // Put down before the shard is let go: whoever comes through next leaves after this.
+                    let slices = if is_last {
+                        state.shard.remove(shared)
+                    } else {
+                        state.shard.flush_epochs(shared, last_position)
+                    };
+                    if let Some(operator) = lock(&stream.merge).operators.get_mut(&shared) {
+                        operator.take_slices(slices);
+                    }
+                }
+            }
         }
         {
             let mut merge = lock(&stream.merge);
             let merge: &mut Merge = &mut merge;
             let early = merge.take_early(number);
+            merge.tell(number);
             let Some(mut running) = merge.running.remove(&number) else { return false };
             // A table keeps its size when queries leave: a crowd that is gone is not to be paid for.
             if merge.running.len() * 4 < merge.running.capacity() && merge.running.capacity() > 256 {
@@ -71,7 +92,8 @@ impl Shared {
             let mut reason = reason.clone();
             if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
                 let finished = guarded("a last result could not be made", || {
-                    running.finish(at, context.now_micros, &mut results);
+                    let operator = shared.and_then(|(shared, _)| merge.operators.get_mut(&shared));
+                    running.finish(operator, at, context.now_micros, &mut results);
                 });
                 reason = finished.err().unwrap_or(reason);
             }
@@ -91,6 +113,9 @@ impl Shared {
                 _ => {}
             }
             running.forget(&self.totals);
+            if let Some((shared, _)) = shared {
+                merge.forget_member(shared, number, &self.totals);
+            }
             if !running.is_finished {
                 running.give_out(results, Some(reason), &context);
             }

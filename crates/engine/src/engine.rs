@@ -21,6 +21,7 @@ use crate::{
     Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus,
     id::query_id,
     mailbox::Mailbox,
+    operator::Operator,
     rate::EmitRate,
     running::{QueryHandle, Running, last_window},
     shared::{Errand, Shared},
@@ -270,9 +271,19 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(meta.id.clone(), Arc::clone(&handle));
         let change = lock(&stream.change);
-        // Made before the merge is locked: a large index takes a while.
+        let meaning: Option<Arc<str>> = query.meaning().map(Into::into);
+        let shared_with = meaning.as_ref().and_then(|meaning| {
+            let merge = lock(&stream.merge);
+            let number = *merge.by_meaning.get(meaning)?;
+            merge.operators.get(&number)?.has_room(&collector.cuts()).then_some(number)
+        });
+        // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
+        let entry = shared_with.unwrap_or_else(|| match meaning {
+            Some(_) => shared.next_number.fetch_add(1, Ordering::Relaxed),
+            None => number,
+        });
         let slices = Arc::new(SlicePlan::of(&query, now));
-        let index = stream.index().with_slices(number, &query, &slices);
+        let index = shared_with.is_none().then(|| stream.index().with_slices(entry, &query, &slices));
         {
             let mut merge = lock(&stream.merge);
             let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);
@@ -282,7 +293,16 @@ impl Engine {
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));
             }
-            running.first_offset = stream.set_index(index);
+            match (meaning, index) {
+                (None, Some(index)) => running.first_offset = stream.set_index(index),
+                (None, None) => {}
+                (Some(meaning), index) => {
+                    if index.is_some() {
+                        merge.open(entry, Operator::new(slices, meaning));
+                    }
+                    merge.join(&stream, entry, &mut running, index);
+                }
+            }
             merge.running.insert(number, Box::new(running));
             stream.set_next_due(&merge);
         }

@@ -417,7 +417,7 @@ impl<'m> Merger<'m> {
                 self.running.collector.rows(&rows, now_micros, &mut results);
             }
             // Without times, all that came belongs to the one window that the end closes.
-            self.running.finish(self.latest, now_micros, &mut results);
+            self.running.finish(None, self.latest, now_micros, &mut results);
         }
         if results.is_empty() {
             results.push(self.running.nothing(self.context().now));
@@ -453,7 +453,7 @@ impl<'m> Merger<'m> {
         self.summary.bytes += made.bytes;
         let now_micros = self.clock.now_micros();
         let mut results = Vec::new();
-        self.running.close(self.latest, now_micros, &mut results);
+        self.running.close(None, self.latest, now_micros, &mut results);
         if let Some(mut step) = made.step {
             if let Some(rows) = &mut step.rows {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));

@@ -13,6 +13,7 @@ mod gate;
 mod id;
 mod line;
 mod mailbox;
+mod operator;
 mod rate;
 mod running;
 

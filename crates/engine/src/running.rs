@@ -16,6 +16,7 @@ use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
     WindowMeta,
     mailbox::{Delivery, Mailbox},
+    operator::{Operator, Tally},
     rate::EmitRate,
 };
 
@@ -37,7 +38,13 @@ pub(crate) struct QueryHandle {
 pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
     pub(crate) collector: Collector,
+    /// Its merged groups, where it shares them with nobody.
     pub(crate) slices: Slices,
+    /// The operator whose groups it looks at, where others may too; what that has done for it, and its share of that
+    /// one's bytes.
+    pub(crate) operator: Option<QueryNumber>,
+    pub(crate) shared: Tally,
+    pub(crate) shared_bytes: u64,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
@@ -96,6 +103,9 @@ impl Running {
             handle,
             collector,
             slices: Slices::default(),
+            operator: None,
+            shared: Tally::default(),
+            shared_bytes: 0,
             first_offset,
             last_position: None,
             counts: Counts::default(),
@@ -157,14 +167,30 @@ impl Running {
         }
     }
 
-    /// Closes the windows by arrival that are over.
-    pub(crate) fn close(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
-        self.collector.close_by_arrival(now, &mut self.slices, now_micros, out);
+    /// Closes the windows by arrival that are over; of its operator's groups, where there is one.
+    pub(crate) fn close(
+        &mut self,
+        operator: Option<&mut Operator>,
+        now: Millis,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
+        self.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
+        let slices = operator.map_or(&mut self.slices, |operator| &mut operator.slices);
+        self.collector.close_by_arrival(now, slices, now_micros, out);
     }
 
     /// Makes the last results.
-    pub(crate) fn finish(&mut self, now: Millis, now_micros: i64, out: &mut Vec<ResultSet>) {
-        self.collector.finish(now, &mut self.slices, now_micros, out);
+    pub(crate) fn finish(
+        &mut self,
+        operator: Option<&mut Operator>,
+        now: Millis,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
+        self.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
+        let slices = operator.map_or(&mut self.slices, |operator| &mut operator.slices);
+        self.collector.finish(now, slices, now_micros, out);
     }
 
     /// Gives results to the reader. With `finished`, the last of them (or an empty one) is the query's last emit.
@@ -257,12 +283,34 @@ impl Running {
                     emitted: context.now,
                 }),
                 stream: context.stream.clone(),
-                counts: Counts { seen: self.seen(context.stream.position), ..self.counts },
+                counts: self.counts(context.stream.position),
                 sketches: result.sketches,
                 inner_sketches: result.inner_sketches,
                 failure: result.failure,
                 warnings,
             },
+        }
+    }
+
+    /// What it has counted, when all before `position` were looked at.
+    fn counts(&self, position: u64) -> Counts {
+        Counts {
+            seen: self.seen(position),
+            matched: self.counts.matched + self.shared.matches,
+            mistyped: self.counts.mistyped + self.shared.mistyped,
+            expression_errors: self.counts.expression_errors + self.shared.expression_errors,
+            ..self.counts
+        }
+    }
+
+    /// What it has cost.
+    pub(crate) fn cost(&self) -> QueryCost {
+        QueryCost {
+            candidates: self.cost.candidates + self.shared.candidates,
+            residual_tests: self.cost.residual_tests + self.shared.residual_tests,
+            matches: self.cost.matches + self.shared.matches,
+            cpu_nanos: self.cost.cpu_nanos + self.shared.nanos,
+            ..self.cost
         }
     }
 

@@ -114,6 +114,21 @@ impl Shared {
             let mut is_due_changed = false;
             for step in output.steps {
                 let number = step.number;
+                if let Some(operator) = merge.operators.get_mut(&number) {
+                    let taken = guarded("matches could not be taken in", || {
+                        operator.take_step(&step, output.first);
+                        operator.account(&self.config, &self.totals).map(EndReason::Failed)
+                    });
+                    if let Some(reason) = taken.unwrap_or_else(Some) {
+                        for member in operator.members() {
+                            let Some(running) = merge.running.get_mut(&member) else { continue };
+                            if !std::mem::replace(&mut running.is_ending, true) {
+                                self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
+                            }
+                        }
+                    }
+                    continue;
+                }
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 if running.is_ending {
                     continue;
@@ -168,7 +183,7 @@ impl Shared {
 
     /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.
     fn finish_at_limit(&self, running: &mut Running, mut results: Vec<ResultSet>, context: &EmitContext<'_>) {
-        running.finish(context.now, context.now_micros, &mut results);
+        running.finish(None, context.now, context.now_micros, &mut results);
         running.give_out(results, Some(EndReason::Limit), context);
     }
 }

@@ -138,8 +138,8 @@ impl Shared {
             emits: running.emits,
             records: running.records,
             dropped: handle.mailbox.dropped(),
-            state_bytes: running.state_bytes(),
-            cost: running.cost,
+            state_bytes: running.state_bytes() + running.shared_bytes,
+            cost: running.cost(),
             lag_ms: context.stream.lag_ms,
         }
     }
@@ -151,7 +151,8 @@ impl Shared {
             return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }
         let stream = self.find_stream(&handle.stream)?;
-        let merge = lock(&stream.merge);
+        let mut merge = lock(&stream.merge);
+        merge.tell(handle.number);
         let context = self.context(&stream, merge.position);
         merge.running.get(&handle.number).map(|running| self.status_of(running, &context))
     }

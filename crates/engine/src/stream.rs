@@ -15,9 +15,13 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
-use swiftwater_live::{Index, QueryNumber, QueryStep, Shard};
+use swiftwater_live::{Cuts, Index, QueryNumber, QueryStep, Shard, SlicePlan};
 
-use crate::{EndReason, StreamMeta, StreamStatus, running::Running};
+use crate::{
+    EndReason, StreamMeta, StreamStatus,
+    operator::Operator,
+    running::{Running, Totals},
+};
 
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -74,6 +78,10 @@ struct Intake {
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
+    /// Those that queries share, by their numbers in the index.
+    pub(crate) operators: HashMap<QueryNumber, Operator>,
+    /// Of each meaning, the operator that was opened last.
+    pub(crate) by_meaning: HashMap<Arc<str>, QueryNumber>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     next_sequence: u64,
@@ -273,6 +281,22 @@ impl Stream {
         intake.next_taken
     }
 
+    /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event.
+    pub(crate) fn begin_epoch(
+        &self,
+        plan: &SlicePlan,
+        cuts: Cuts,
+        looked_at: u64,
+        index: Option<Index>,
+    ) -> u64 {
+        let mut intake = lock(&self.intake);
+        if let Some(index) = index {
+            intake.index = Arc::new(index);
+        }
+        plan.begin(intake.next_taken, cuts, looked_at);
+        intake.next_taken
+    }
+
     pub(crate) fn set_next_due(&self, merge: &Merge) {
         self.next_due.store(merge.agenda.first().map_or(i64::MAX, |(due, _)| *due), Ordering::Release);
     }
@@ -373,6 +397,77 @@ impl Merge {
             next.push(output);
         }
         next
+    }
+
+    /// Opens an operator, which those of its meaning join from now on.
+    pub(crate) fn open(&mut self, number: QueryNumber, operator: Operator) {
+        self.by_meaning.insert(Arc::clone(&operator.meaning), number);
+        self.operators.insert(number, operator);
+    }
+
+    /// Makes a query a member of an operator, which is new where there is an index with it. The caller holds `change`.
+    pub(crate) fn join(
+        &mut self,
+        stream: &Stream,
+        number: QueryNumber,
+        running: &mut Running,
+        index: Option<Index>,
+    ) {
+        let Some(operator) = self.operators.get_mut(&number) else { return };
+        let cuts = running.collector.cuts();
+        let all = operator.cuts().and(&cuts);
+        let first = stream.begin_epoch(&operator.plan, all, self.position, index);
+        operator.join(running.handle.number, cuts, first, self.position);
+        running.collector.look_at(first..u64::MAX);
+        running.operator = Some(number);
+        running.first_offset = first;
+    }
+
+    /// Begins a member's leaving; answers the offset of the first event that it does not see, and whether it is the last
+    /// member. The caller holds `change`.
+    pub(crate) fn leave(&mut self, stream: &Stream, number: QueryNumber) -> Option<(u64, bool)> {
+        let running = self.running.get_mut(&number)?;
+        let shared = running.operator?;
+        let operator = self.operators.get_mut(&shared)?;
+        let is_last = operator.is_last(number);
+        let index = is_last.then(|| stream.index().without(shared));
+        if is_last && self.by_meaning.get(&operator.meaning) == Some(&shared) {
+            self.by_meaning.remove(&operator.meaning);
+        }
+        let cuts = operator.cuts_without(number);
+        let last = stream.begin_epoch(&operator.plan, cuts, self.position, index);
+        operator.leave(number, last, self.position);
+        running.collector.look_at(running.first_offset..last);
+        Some((last, is_last))
+    }
+
+    /// Forgets a member that has left, and an operator without any.
+    pub(crate) fn forget_member(&mut self, shared: QueryNumber, number: QueryNumber, totals: &Totals) {
+        let Some(operator) = self.operators.get_mut(&shared) else { return };
+        if operator.forget_member(number) {
+            self.drop_slices(shared);
+        } else if let Some(mut operator) = self.operators.remove(&shared) {
+            operator.forget(totals);
+        }
+    }
+
+    /// Tells a query what its operator has done for it.
+    pub(crate) fn tell(&mut self, number: QueryNumber) {
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let Some(operator) = running.operator.and_then(|operator| self.operators.get(&operator)) else {
+            return;
+        };
+        running.shared = operator.tally_of(number);
+        running.shared_bytes = operator.bytes_share();
+    }
+
+    /// Drops the slices that no member of an operator needs any more.
+    pub(crate) fn drop_slices(&mut self, operator: QueryNumber) {
+        let Some(operator) = self.operators.get_mut(&operator) else { return };
+        let members = operator.members().filter_map(|member| self.running.get(&member));
+        if let Some(from) = members.map(|running| running.collector.needs_from()).min() {
+            operator.slices.drop_before(from);
+        }
     }
 
     /// Takes out what waits for its predecessors of one query, in order, with its batch's first offset.

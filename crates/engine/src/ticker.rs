@@ -1,6 +1,6 @@
 //! The ticker: closes windows as time goes by, ends queries whose duration is over, and runs errands between.
 
-use std::{sync::mpsc, time::Duration};
+use std::{collections::BTreeMap, sync::mpsc, time::Duration};
 
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
@@ -65,6 +65,8 @@ impl Shared {
         }
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<QueryId> = Vec::new();
+        // Operators with members that are due, and what of theirs is over.
+        let mut operators: BTreeMap<QueryNumber, i64> = BTreeMap::new();
         {
             let merge = lock(&stream.merge);
             for (_, number) in merge.agenda.iter().take_while(|(at, _)| *at <= now) {
@@ -72,7 +74,13 @@ impl Shared {
                 if running.handle.ends.is_some_and(|ends| ends <= now) {
                     over.push(running.handle.meta.id.clone());
                 }
-                due.push((*number, running.collector.is_over_before(now)));
+                match running.operator.and_then(|number| Some((number, merge.operators.get(&number)?))) {
+                    Some((shared, operator)) => {
+                        operators.entry(shared).or_insert_with(|| operator.cuts().start_of(now));
+                        due.push((*number, None));
+                    }
+                    None => due.push((*number, running.collector.is_over_before(now))),
+                }
             }
         }
         for shard in &stream.shards {
@@ -85,6 +93,12 @@ impl Shared {
                     running.take_slices(slices);
                 }
             }
+            for (&number, &before) in &operators {
+                let slices = state.shard.flush(number, before);
+                if let Some(operator) = merge.operators.get_mut(&number) {
+                    operator.take_slices(slices);
+                }
+            }
         }
         let mut ended: Vec<(QueryId, EndReason)> =
             over.into_iter().map(|id| (id, EndReason::Duration)).collect();
@@ -93,6 +107,7 @@ impl Shared {
             let merge = &mut *merge;
             let context = self.context(stream, merge.position);
             for (number, _) in due {
+                merge.tell(number);
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 let until = match running.handle.ends.filter(|ends| *ends <= now) {
                     // In Bullet a window that ends with the query is its last result.
@@ -102,7 +117,8 @@ impl Shared {
                 };
                 let closed = guarded("a window could not be closed", || {
                     let mut results = Vec::new();
-                    running.close(until, context.now_micros, &mut results);
+                    let operator = running.operator.and_then(|number| merge.operators.get_mut(&number));
+                    running.close(operator, until, context.now_micros, &mut results);
                     let reason = running.give_out(results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });
@@ -115,6 +131,13 @@ impl Shared {
                 }
                 if let Some(next) = next {
                     merge.agenda.insert((next, number));
+                }
+            }
+            for number in operators.into_keys() {
+                merge.drop_slices(number);
+                if let Some(operator) = merge.operators.get_mut(&number) {
+                    // What passes a limit is found out with the next batch.
+                    operator.account(&self.config, &self.totals);
                 }
             }
             stream.set_next_due(merge);

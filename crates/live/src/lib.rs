@@ -8,6 +8,7 @@ pub mod expr;
 
 mod explain;
 mod matching;
+mod meaning;
 mod operate;
 mod standing;
 mod step;

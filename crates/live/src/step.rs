@@ -379,6 +379,12 @@ impl Shard {
         flushed
     }
 
+    /// Takes out a query's slices of the epochs before this one.
+    pub fn flush_epochs(&mut self, number: QueryNumber, before: u64) -> Vec<Partial> {
+        let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
+        slices.extract_if(.., |slice| slice.epoch < before).collect()
+    }
+
     /// Takes out all that is held of a query.
     pub fn remove(&mut self, number: QueryNumber) -> Vec<Partial> {
         self.groups.remove(&number).unwrap_or_default()

@@ -11,7 +11,7 @@ use swiftwater_event::Millis;
 use swiftwater_lang::plan::Window;
 
 use super::{
-    Axis, Groups, Partial, RowChunk, SketchMeta, Slices,
+    Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices,
     group_result::{Bounds, GroupResult, NO_ORDER, with_single_group, write_groups},
     outer::OuterQuery,
     rows::{RowOrder, RowSlices, RowStore, write_with_times},
@@ -171,6 +171,24 @@ impl Collector {
             outer: query.outer.as_ref().map(OuterQuery::new),
             query,
         }
+    }
+
+    /// Where its windows by arrival cut the slices of groups.
+    pub fn cuts(&self) -> Cuts {
+        match (self.axis, &self.shape) {
+            (Axis::Arrival, Some(shape)) => shape.cuts(),
+            _ => Cuts::default(),
+        }
+    }
+
+    /// From now on it looks at these epochs of slices alone.
+    pub fn look_at(&mut self, epochs: Range<u64>) {
+        self.epochs = epochs;
+    }
+
+    /// Whether it leaves what it has used of its slices to others.
+    pub fn share(&mut self, shares: bool) {
+        self.shares = shares;
     }
 
     /// Slices of groups by arrival that begin before this are over at `now`; none where there are no such.
@@ -499,7 +517,7 @@ impl Collector {
             Axis::Records => self.taken as i64,
             Axis::None | Axis::Arrival => {
                 // The machine's clock may have gone back behind what arrived.
-                let latest = self.rows.last().into_iter().chain(slices.last()).max();
+                let latest = self.rows.last().into_iter().chain(slices.last(&self.epochs)).max();
                 let now = latest.map_or(now, |latest| latest.max(now));
                 // In Bullet the last result is also that of a window that ends with the query.
                 let ends_with_it = i64::from(self.query.dialect().ends_with_window());
@@ -510,7 +528,7 @@ impl Collector {
         let number = self.open;
         let period = shape.period(number);
         // Otherwise a window closed at this very instant, and none is open.
-        let newest = self.rows.last().into_iter().chain(slices.last()).max();
+        let newest = self.rows.last().into_iter().chain(slices.last(&self.epochs)).max();
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
             Axis::Records => !is_open,

@@ -110,9 +110,10 @@ impl Slices {
         slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| start)
     }
 
-    /// Where the last slice begins.
-    pub(crate) fn last(&self) -> Option<i64> {
-        self.slices.last_key_value().map(|((start, _), _)| *start)
+    /// Where the last slice of these epochs begins.
+    pub(crate) fn last(&self, epochs: &Range<u64>) -> Option<i64> {
+        let mut slices = self.slices.keys().rev();
+        slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| *start)
     }
 
     /// Drops what begins before `start`.

@@ -1,0 +1,212 @@
+//! An operator that several queries share: what it has merged, who its members are, and each one's part of the work.
+//!
+//! A member sees the events from the offset at which it joined to the one at which it leaves. Outputs are delivered in
+//! the order of the stream, so what the operator had counted at either is known when the first output behind it comes.
+
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
+
+use swiftwater_live::{Cuts, Partial, QueryNumber, QueryStep, SlicePlan, Slices};
+
+use crate::{EngineConfig, running::Totals};
+
+/// Series of cuts that one operator may have; beyond, a further operator is opened.
+const CUTS_MAX: usize = 64;
+/// Offsets at which members joined that one operator keeps apart; beyond, a further operator is opened.
+const EPOCHS_MAX: usize = 64;
+
+/// What was done for the events that an operator saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) candidates: u64,
+    pub(crate) residual_tests: u64,
+    pub(crate) matches: u64,
+    pub(crate) mistyped: u64,
+    pub(crate) expression_errors: u64,
+    /// Nanoseconds, divided among those who were members when they were spent.
+    pub(crate) nanos: u64,
+}
+
+#[derive(Debug)]
+struct Member {
+    cuts: Cuts,
+    /// The first offset that it sees, and the first that it does not.
+    first: u64,
+    last: Option<u64>,
+    /// What was counted when it joined, and when it left.
+    at_first: Option<Tally>,
+    at_last: Option<Tally>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub(crate) slices: Slices,
+    pub(crate) plan: Arc<SlicePlan>,
+    pub(crate) meaning: Arc<str>,
+    members: BTreeMap<QueryNumber, Member>,
+    /// Members whose joining or leaving may not have been reached yet.
+    moving: usize,
+    tally: Tally,
+    shard_bytes: i64,
+    accounted_bytes: u64,
+}
+
+impl Tally {
+    fn since(&self, before: &Tally) -> Tally {
+        Tally {
+            candidates: self.candidates - before.candidates,
+            residual_tests: self.residual_tests - before.residual_tests,
+            matches: self.matches - before.matches,
+            mistyped: self.mistyped - before.mistyped,
+            expression_errors: self.expression_errors - before.expression_errors,
+            nanos: self.nanos - before.nanos,
+        }
+    }
+}
+
+impl Operator {
+    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Arc<str>) -> Operator {
+        Operator {
+            slices: Slices::default(),
+            plan,
+            meaning,
+            members: BTreeMap::new(),
+            moving: 0,
+            tally: Tally::default(),
+            shard_bytes: 0,
+            accounted_bytes: 0,
+        }
+    }
+
+    /// Where its members' windows cut, of those that are not leaving.
+    pub(crate) fn cuts(&self) -> Cuts {
+        let standing = self.members.values().filter(|member| member.last.is_none());
+        standing.fold(Cuts::default(), |cuts, member| cuts.and(&member.cuts))
+    }
+
+    /// As [`Operator::cuts`], of the others.
+    pub(crate) fn cuts_without(&self, number: QueryNumber) -> Cuts {
+        let others = self.members.iter().filter(|(other, member)| **other != number && member.last.is_none());
+        others.fold(Cuts::default(), |cuts, (_, member)| cuts.and(&member.cuts))
+    }
+
+    /// Whether more than one query may need what it holds.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.members.len() > 1
+    }
+
+    /// Whether a query with these cuts may join.
+    pub(crate) fn has_room(&self, cuts: &Cuts) -> bool {
+        self.cuts().and(cuts).series().len() <= CUTS_MAX && self.slices.borders().count() < EPOCHS_MAX
+    }
+
+    pub(crate) fn join(&mut self, number: QueryNumber, cuts: Cuts, first: u64, position: u64) {
+        let at_first = (position >= first).then_some(self.tally);
+        self.moving += usize::from(at_first.is_none());
+        self.slices.add_border(first);
+        self.members.insert(number, Member { cuts, first, last: None, at_first, at_last: None });
+    }
+
+    /// A member will see nothing from `last` on.
+    pub(crate) fn leave(&mut self, number: QueryNumber, last: u64, position: u64) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        member.last = Some(last);
+        member.at_last = (position >= last).then_some(self.tally);
+        self.moving += usize::from(member.at_last.is_none());
+        self.slices.add_border(last);
+    }
+
+    /// Whether a member would be the last to leave.
+    pub(crate) fn is_last(&self, number: QueryNumber) -> bool {
+        self.members.iter().all(|(other, member)| *other == number || member.last.is_some())
+    }
+
+    /// Forgets a member that has left; answers whether there are others.
+    pub(crate) fn forget_member(&mut self, number: QueryNumber) -> bool {
+        if let Some(member) = self.members.remove(&number) {
+            self.slices.remove_border(member.first);
+            if let Some(last) = member.last {
+                self.slices.remove_border(last);
+            }
+            self.moving -= usize::from(member.at_first.is_none());
+            self.moving -= usize::from(member.last.is_some() && member.at_last.is_none());
+        }
+        !self.members.is_empty()
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = QueryNumber> {
+        self.members.keys().copied()
+    }
+
+    /// Takes one shard's step on one batch, whose first event has the offset `first`.
+    pub(crate) fn take_step(&mut self, step: &QueryStep, first: u64) {
+        if self.moving > 0 {
+            for member in self.members.values_mut() {
+                if member.at_first.is_none() && member.first <= first {
+                    member.at_first = Some(self.tally);
+                    self.moving -= 1;
+                }
+                if member.at_last.is_none() && member.last.is_some_and(|last| last <= first) {
+                    member.at_last = Some(self.tally);
+                    self.moving -= 1;
+                }
+            }
+        }
+        self.tally.candidates += step.candidates;
+        self.tally.residual_tests += step.residual_tests;
+        self.tally.matches += step.matches;
+        self.tally.mistyped += step.mistyped;
+        self.tally.expression_errors += step.expression_errors;
+        self.tally.nanos += step.nanos / self.members.len().max(1) as u64;
+        self.shard_bytes += step.grown_bytes;
+    }
+
+    /// Takes slices that were held on a shard.
+    pub(crate) fn take_slices(&mut self, partials: Vec<Partial>) {
+        for partial in partials {
+            self.shard_bytes -= partial.groups.bytes() as i64;
+            self.slices.add(partial);
+        }
+    }
+
+    /// What was done for a member.
+    pub(crate) fn tally_of(&self, number: QueryNumber) -> Tally {
+        let Some(member) = self.members.get(&number) else { return Tally::default() };
+        let Some(before) = &member.at_first else { return Tally::default() };
+        member.at_last.unwrap_or(self.tally).since(before)
+    }
+
+    /// A member's share of the bytes held.
+    pub(crate) fn bytes_share(&self) -> u64 {
+        self.bytes() / self.members.len().max(1) as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slices.bytes() as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
+    }
+
+    /// Brings the engine's total up to date; says what is wrong, if it holds too much.
+    pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<String> {
+        let bytes = self.bytes();
+        let before = std::mem::replace(&mut self.accounted_bytes, bytes);
+        let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        let total = total.wrapping_add(bytes).wrapping_sub(before);
+        let share = self.bytes_share();
+        if share > config.query_state_bytes_max as u64 {
+            return Some(format!(
+                "the query holds {share} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",
+                config.query_state_bytes_max
+            ));
+        }
+        (bytes > before && total > config.state_bytes_max as u64).then(|| {
+            format!(
+                "all queries hold {total} bytes of groups and rows, limit is {} (`engine.state_bytes_max`)",
+                config.state_bytes_max
+            )
+        })
+    }
+
+    /// Takes its state out of the engine's total.
+    pub(crate) fn forget(&mut self, totals: &Totals) {
+        totals.state_bytes.fetch_sub(std::mem::take(&mut self.accounted_bytes), Ordering::Relaxed);
+    }
+}

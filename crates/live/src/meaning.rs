@@ -1,0 +1,142 @@
+//! When two queries ask the same of a stream, however they are written: then one operator serves both.
+//!
+//! What makes an aggregation is its events (the stream's sample, the lateral views, the filter), its keys and its
+//! aggregates. What is done with its groups afterwards is each query's own: windows, HAVING, columns, ORDER BY, LIMIT,
+//! an outer query. Knows nothing of who shares what.
+
+use swiftwater_lang::{
+    Dialect,
+    plan::{Body, Comparison, Expr, Function, Quantifier, Query, Window, WindowClock},
+};
+
+use crate::StandingQuery;
+
+impl StandingQuery {
+    /// A text that is equal for queries whose aggregations are the same in meaning; none where groups cannot be shared:
+    /// for RAW queries, sessions, and windows by record or by the events' own time.
+    ///
+    /// Which operand of an AND is tested first is nobody's promise: of queries that differ in that alone, operations that
+    /// could not be done are counted as they arise in one of them.
+    pub fn meaning(&self) -> Option<String> {
+        let plan = &self.plan;
+        let Body::Group(group) = &plan.body else { return None };
+        match plan.window {
+            Window::None | Window::Time { clock: WindowClock::Arrival, .. } => {}
+            _ => return None,
+        }
+        let filter = plan.filter.as_ref().map(|filter| normal(filter, plan.dialect, true));
+        let Query { dialect, sample, views, .. } = plan;
+        // Names of views' columns are no part of it: expressions have their places.
+        let views: Vec<_> =
+            views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
+        let (keys, aggregates, table) = (&group.keys, &group.aggregates, &group.table);
+        Some(format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?}"))
+    }
+}
+
+/// An expression in the form that all of its meaning share. `decides`: only whether it is true counts.
+fn normal(expr: &Expr, dialect: Dialect, decides: bool) -> Expr {
+    let Expr::Call { function, args } = expr else { return expr.clone() };
+    // In Bullet an error goes up from the operand where it arises, unless another decided before: only where nothing
+    // but the truth of the whole counts, and so every operand must be true, their order is none of the meaning.
+    let is_free = match function {
+        Function::And => decides || dialect.errors_become_null(),
+        Function::Or => dialect.errors_become_null(),
+        _ => false,
+    };
+    if is_free {
+        let mut operands = Vec::new();
+        flatten(function, args, &mut operands);
+        let inner = decides && *function == Function::And;
+        let mut operands: Vec<Expr> =
+            operands.into_iter().map(|operand| normal(operand, dialect, inner)).collect();
+        operands.sort_by_cached_key(|operand| format!("{operand:?}"));
+        operands.dedup();
+        if operands.len() == 1 && decides {
+            return operands.remove(0);
+        }
+        return Expr::Call { function: function.clone(), args: operands };
+    }
+    let mut args: Vec<Expr> = args.iter().map(|arg| normal(arg, dialect, false)).collect();
+    let function = match (function, &*args) {
+        (Function::Compare(comparison, Quantifier::One), [Expr::Literal(_), right])
+            if !matches!(right, Expr::Literal(_)) =>
+        {
+            args.swap(0, 1);
+            Function::Compare(mirrored(*comparison), Quantifier::One)
+        }
+        (Function::In { .. }, [_, Expr::Call { function: Function::List, args: items }])
+            if items.iter().all(|item| matches!(item, Expr::Literal(_))) =>
+        {
+            let mut items = items.clone();
+            items.sort_by_cached_key(|item| format!("{item:?}"));
+            items.dedup();
+            args[1] = Expr::Call { function: Function::List, args: items };
+            function.clone()
+        }
+        _ => function.clone(),
+    };
+    Expr::Call { function, args }
+}
+
+fn flatten<'e>(of: &Function, args: &'e [Expr], out: &mut Vec<&'e Expr>) {
+    for arg in args {
+        match arg {
+            Expr::Call { function, args } if function == of => flatten(of, args, out),
+            other => out.push(other),
+        }
+    }
+}
+
+fn mirrored(comparison: Comparison) -> Comparison {
+    match comparison {
+        Comparison::Lt => Comparison::Gt,
+        Comparison::Le => Comparison::Ge,
+        Comparison::Gt => Comparison::Lt,
+        Comparison::Ge => Comparison::Le,
+        equal @ (Comparison::Eq | Comparison::Ne) => equal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_lang::{ParseOptions, parse};
+
+    use super::*;
+
+    fn meaning(rest: &str) -> Option<String> {
+        let text = format!("SELECT {rest}");
+        let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0)).map(|statement| statement.query);
+        plan.ok().and_then(|plan| StandingQuery::compile(plan).ok())?.meaning()
+    }
+
+    #[test]
+    fn same_meaning() {
+        let first =
+            meaning("k, COUNT(*) AS n FROM STREAM() WHERE a > 5 AND b IN (1, 2) AND c = 'x' GROUP BY k");
+        assert!(first.is_some());
+        for other in [
+            "k AS other, COUNT(*) FROM STREAM() WHERE c = 'x' AND (b IN (2, 1, 2) AND 5 < a) GROUP BY k",
+            "k, COUNT(*) + 1 FROM STREAM() WHERE 'x' = c AND a > 5 AND b IN (1, 2) AND a > 5 GROUP BY k
+             HAVING COUNT(*) > 2 ORDER BY k WINDOWING TUMBLING(5000, TIME) LIMIT 3",
+        ] {
+            assert_eq!(meaning(other), first, "{other}");
+        }
+    }
+
+    #[test]
+    fn other_meaning() {
+        let first = meaning("k, COUNT(*) AS n FROM STREAM() WHERE a > 5 OR b = 1 GROUP BY k");
+        for other in [
+            "k, COUNT(*) AS n FROM STREAM() WHERE a > 5 AND b = 1 GROUP BY k",
+            "k, COUNT(*) AS n FROM STREAM() WHERE a >= 5 OR b = 1 GROUP BY k",
+            "k, COUNT(*) AS n FROM STREAM() WHERE a > 5 OR b = 1L GROUP BY k",
+            "j, COUNT(*) AS n FROM STREAM() WHERE a > 5 OR b = 1 GROUP BY j",
+            "k, COUNT(a) AS n FROM STREAM() WHERE a > 5 OR b = 1 GROUP BY k",
+            "k FROM STREAM() WHERE a > 5 OR b = 1",
+            "k, COUNT(*) AS n FROM STREAM() WHERE a > 5 OR b = 1 GROUP BY k WINDOWING TUMBLING(2, RECORD)",
+        ] {
+            assert_ne!(meaning(other), first, "{other}");
+        }
+    }
+}
