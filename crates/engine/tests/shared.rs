@@ -1,0 +1,193 @@
+//! Queries that share an operator answer as each would alone, whenever they join and leave.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use swiftwater_engine::{
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, Principal, SubmitOptions, Subscription,
+};
+use swiftwater_event::{CheckLimits, StreamName, check_block};
+use swiftwater_testkit::{Rng, TestClock};
+
+const START: i64 = 1_700_000_000_000;
+
+struct Bench {
+    engine: Engine,
+    clock: Arc<TestClock>,
+    stream: StreamName,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    fn new(shards: usize) -> Bench {
+        let stream = StreamName::new("s").expect("a name");
+        let config = EngineConfig {
+            shards,
+            default_stream: Some(stream.clone()),
+            tick_ms: 1,
+            ..EngineConfig::default()
+        };
+        let clock = Arc::new(TestClock::at(START));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let for_engine: Arc<TestClock> = Arc::clone(&clock);
+        Bench { engine: Engine::start(config, for_engine), clock, stream, runtime }
+    }
+
+    fn submit(&self, query: &str) -> Subscription {
+        self.engine.submit(&Principal::local(), query, SubmitOptions::default()).expect(query)
+    }
+
+    fn send(&self, text: &str) {
+        let batch = check_block(Bytes::copy_from_slice(text.as_bytes()), &CheckLimits::default(), 1).batch;
+        let options = AppendOptions::default();
+        self.engine.append_blocking(&Principal::local(), &self.stream, batch, options).expect("it runs");
+        self.runtime.block_on(self.engine.drained());
+    }
+
+    fn end(&self, query: &Subscription) {
+        let id = &query.query().id;
+        // One whose duration is over has ended already.
+        let _ = self.engine.end_query(&Principal::local(), id, EndReason::Client);
+    }
+
+    fn stop(&self) {
+        self.runtime.block_on(self.engine.shutdown(Duration::from_secs(10)));
+    }
+}
+
+/// What happens, in order.
+#[derive(Debug, Clone)]
+enum Action {
+    Join(usize, String),
+    Leave(usize),
+    Send(String),
+    Pass(u64),
+}
+
+fn query(rng: &mut Rng) -> String {
+    let filter = rng.pick(&["a > 1 AND b < 8", "b < 8 AND 1 < a", "(8 > b) AND a > 1 AND a > 1", "a > 1"]);
+    let columns = rng.pick(&["k, COUNT(*) AS n, SUM(a) AS s", "k AS key, COUNT(*), SUM(a)"]);
+    let rest = rng.pick(&[
+        "",
+        "HAVING COUNT(*) > 1",
+        "ORDER BY k LIMIT 1",
+        "WINDOWING TUMBLING(1000, TIME)",
+        "WINDOWING TUMBLING(700, TIME)",
+        "WINDOWING EVERY(500, TIME, LAST, 1500, TIME)",
+        "WINDOWING EVERY(600, TIME, LAST, 200, TIME)",
+        "WINDOWING EVERY(900, TIME, FIRST, 400, TIME)",
+        "WINDOWING EVERY(800, TIME, ALL)",
+    ]);
+    let duration = rng.pick(&["", "MAX, TIME", "2500, TIME"]);
+    let (group, rest) = match rest.split_once("WINDOWING") {
+        Some((before, window)) => (before, format!("WINDOWING{window}")),
+        None => (rest, String::new()),
+    };
+    format!("SELECT {columns} FROM STREAM({duration}) WHERE {filter} GROUP BY k {group} {rest}")
+}
+
+fn actions(seed: u64) -> Vec<Action> {
+    let mut rng = Rng::new(seed);
+    let mut actions = Vec::new();
+    let mut standing = Vec::new();
+    let mut joined = 0;
+    for _ in 0..60 {
+        actions.push(match rng.below(10) {
+            0..=2 => {
+                standing.push(joined);
+                joined += 1;
+                Action::Join(joined - 1, query(&mut rng))
+            }
+            3 if !standing.is_empty() => {
+                let place = rng.below(standing.len());
+                Action::Leave(standing.swap_remove(place))
+            }
+            3..=6 => {
+                let event = |rng: &mut Rng| {
+                    let (k, a, b) = (rng.below(3), rng.below(9), rng.below(10));
+                    format!("{{\"k\":\"k{k}\",\"a\":{a},\"b\":{b}}}")
+                };
+                let events: Vec<String> = (0..1 + rng.below(6)).map(|_| event(&mut rng)).collect();
+                Action::Send(events.join("\n"))
+            }
+            _ => Action::Pass(rng.pick(&[1, 50, 100, 333, 500, 1000])),
+        });
+    }
+    actions
+}
+
+/// What a reader sees of an emit.
+fn seen(emit: &Emit) -> String {
+    let window = emit.meta.window.map(|window| (window.kind, window.number, window.start, window.end));
+    let counts = emit.meta.counts;
+    let records = std::str::from_utf8(&emit.records.text).expect("UTF-8");
+    format!("{records} {window:?} {} of {} {:?}", counts.matched, counts.seen, emit.meta.finished)
+}
+
+/// Runs these actions; only the queries that `stands` says join. The emits of each.
+fn run(actions: &[Action], shards: usize, stands: impl Fn(usize) -> bool) -> Vec<(usize, Vec<String>)> {
+    let bench = Bench::new(shards);
+    let mut queries: Vec<(usize, Subscription)> = Vec::new();
+    for action in actions {
+        match action {
+            Action::Join(number, text) if stands(*number) => queries.push((*number, bench.submit(text))),
+            Action::Leave(number) => {
+                if let Some((_, query)) = queries.iter().find(|(other, _)| other == number) {
+                    bench.end(query);
+                }
+            }
+            Action::Send(text) => bench.send(text),
+            Action::Pass(ms) => bench.clock.advance_ms(*ms),
+            Action::Join(..) => {}
+        }
+    }
+    for (_, query) in &queries {
+        bench.end(query);
+    }
+    let emits = queries.into_iter().map(|(number, mut query)| {
+        let mut emits = Vec::new();
+        while let Some(emit) = query.next_blocking() {
+            emits.push(seen(&emit));
+        }
+        (number, emits)
+    });
+    let emits = emits.collect();
+    bench.stop();
+    emits
+}
+
+#[test]
+fn members_answer_as_each_would_alone() {
+    let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
+    for seed in 0..cases {
+        let actions = actions(seed);
+        let shards = 1 + (seed % 3) as usize;
+        for (number, emits) in run(&actions, shards, |_| true) {
+            let alone = run(&actions, 1, |other| other == number);
+            assert_eq!(alone.len(), 1);
+            assert_eq!(emits, alone[0].1, "seed {seed}, query {number} of {actions:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_crowd_of_one_meaning_is_one_entry_of_the_index() {
+    let bench = Bench::new(2);
+    let alone = bench.submit("SELECT k, COUNT(*) AS n FROM STREAM() WHERE a > 0 GROUP BY k");
+    let before = bench.engine.metrics().index_bytes;
+    let mut crowd: Vec<Subscription> = (0..200)
+        .map(|number| {
+            bench.submit(&format!("SELECT COUNT(*) AS n{number}, k FROM STREAM() WHERE 0 < a GROUP BY k"))
+        })
+        .collect();
+    assert_eq!(bench.engine.metrics().index_bytes, before);
+    bench.send("{\"k\":1,\"a\":1}\n{\"k\":1,\"a\":0}");
+    for (number, query) in crowd.iter_mut().enumerate() {
+        bench.end(query);
+        let emit = query.next_blocking().expect("a last emit");
+        assert_eq!(seen(&emit).split(' ').next(), Some(&*format!("{{\"n{number}\":1,\"k\":1}}\n")));
+    }
+    bench.end(&alone);
+    assert_eq!(bench.engine.metrics().state_bytes.0, 0);
+    bench.stop();
+}
