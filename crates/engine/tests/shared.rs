@@ -120,8 +120,9 @@ fn actions(seed: u64) -> Vec<Action> {
 fn seen(emit: &Emit) -> String {
     let window = emit.meta.window.map(|window| (window.kind, window.number, window.start, window.end));
     let counts = emit.meta.counts;
+    let finished = emit.meta.finished.as_ref().map(|finished| &finished.reason);
     let records = std::str::from_utf8(&emit.records.text).expect("UTF-8");
-    format!("{records} {window:?} {} of {} {:?}", counts.matched, counts.seen, emit.meta.finished)
+    format!("{records} {window:?} {} of {} {:?}", counts.matched, counts.seen, finished)
 }
 
 /// Runs these actions; only the queries that `stands` says join. The emits of each.
@@ -137,7 +138,11 @@ fn run(actions: &[Action], shards: usize, stands: impl Fn(usize) -> bool) -> Vec
                 }
             }
             Action::Send(text) => bench.send(text),
-            Action::Pass(ms) => bench.clock.advance_ms(*ms),
+            Action::Pass(ms) => {
+                bench.clock.advance_ms(*ms);
+                // An event that arrives now closes what is due, whether or not the ticker was there before it.
+                bench.send("{}");
+            }
             Action::Join(..) => {}
         }
     }
