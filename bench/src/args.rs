@@ -9,7 +9,7 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, latency, memory
+  --only PART[,PART]  throughput, shared, latency, memory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
   --rounds N          how often each point of throughput is run (default 3, with --quick 1)
   --data DIR          where the files of events are for as long as they are needed (default: data beside the
@@ -24,6 +24,7 @@ Usage: swiftwater-bench [OPTIONS]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Throughput,
+    Shared,
     Latency,
     Memory,
 }
@@ -69,9 +70,10 @@ impl Args {
                     for part in value()?.split(',') {
                         args.only.push(match part {
                             "throughput" => Part::Throughput,
+                            "shared" => Part::Shared,
                             "latency" => Part::Latency,
                             "memory" => Part::Memory,
-                            _ => bail!("no part `{part}`; parts are: throughput, latency, memory"),
+                            _ => bail!("no part `{part}`; parts are: throughput, shared, latency, memory"),
                         });
                     }
                 }

@@ -20,7 +20,8 @@ use swiftwater_event::first_cut;
 use crate::{
     args::Tuning,
     data::{Groups, Load},
-    machine, run_baseline, run_engine, run_input,
+    machine, run_baseline, run_engine, run_input, run_shared,
+    shared::Set,
 };
 
 /// The first argument of a child.
@@ -38,6 +39,8 @@ pub(crate) enum Kind {
     Input,
     /// The grouping query runs over the input.
     InputGroups,
+    /// The queries of a set stand on a stream that the events are appended to.
+    Shared(Set),
 }
 
 /// What a child is told.
@@ -68,6 +71,10 @@ pub(crate) struct Outcome {
     /// Records of each standing query.
     pub(crate) matches: Vec<u64>,
     pub(crate) groups: Groups,
+    /// Of each query that was asked for one answer: the sum of its column `n`, and its records.
+    pub(crate) answers: Vec<(u64, u64)>,
+    /// Memory that came with the queries and what they hold.
+    pub(crate) bytes_per_query: u64,
     /// Records that were lost for a slow reader.
     pub(crate) dropped: u64,
 }
@@ -105,6 +112,7 @@ pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
         Kind::Baseline => run_baseline::run(task, bytes)?,
         Kind::Input => run_input::run(task, bytes)?,
         Kind::InputGroups => run_input::run_groups(task, bytes)?,
+        Kind::Shared(set) => run_shared::run(task, set, bytes)?,
     };
     let memory = machine::memory("self");
     outcome.peak_bytes = memory.peak;

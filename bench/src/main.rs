@@ -1,6 +1,7 @@
 //! End-to-end benchmarks: the whole engine from outside, with one table as the result.
 //!
 //! What is measured: throughput with standing queries ([`throughput`]), beside a plain JSON parser in the same run;
+//! aggregations that stand together ([`shared`]);
 //! latency over loopback HTTP ([`latency`]); memory ([`memory`]). Every answer is held against what the generator of the
 //! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
@@ -15,12 +16,14 @@ mod machine;
 mod table;
 
 mod data;
+mod shared;
 mod throughput;
 
 mod child;
 mod run_baseline;
 mod run_engine;
 mod run_input;
+mod run_shared;
 
 mod latency;
 mod memory;
@@ -65,6 +68,7 @@ fn bench() -> anyhow::Result<bool> {
     let mut table = Table::default();
     for (part, run) in [
         (Part::Throughput, throughput::run as fn(&Args, &mut Table) -> anyhow::Result<()>),
+        (Part::Shared, shared::run),
         (Part::Latency, latency::run),
         (Part::Memory, memory::run),
     ] {

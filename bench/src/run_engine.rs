@@ -85,12 +85,12 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-fn joined<T>(thread: thread::JoinHandle<T>) -> anyhow::Result<T> {
+pub(crate) fn joined<T>(thread: thread::JoinHandle<T>) -> anyhow::Result<T> {
     thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
 /// Checks and appends blocks while there are some; counts good events and others.
-fn feed(engine: &Engine, blocks: &Blocks) -> anyhow::Result<(u64, u64)> {
+pub(crate) fn feed(engine: &Engine, blocks: &Blocks) -> anyhow::Result<(u64, u64)> {
     let (principal, stream, limits) = (Principal::local(), stream()?, CheckLimits::default());
     let (mut events, mut rejected) = (0, 0);
     while let Some(block) = blocks.next() {
