@@ -46,7 +46,7 @@ check lints "$CARGO" clippy --workspace --all-targets $locked -- -D warnings
 if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
     skip "STOMP clients from npm" "there is no node"
 elif npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
-    check "STOMP clients from npm" "$CARGO" test -p swiftwater-server --test stomp -- --nocapture
+    check "STOMP clients from npm" "$CARGO" test --workspace --test stomp -- --nocapture
 else
     skip "STOMP clients from npm" "npm ci --prefix tests/stomp failed: the registry cannot be reached"
 fi

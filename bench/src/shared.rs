@@ -73,7 +73,7 @@ impl Set {
             Set::Quantile => format!(
                 "SELECT QUANTILE(l2, MANUAL, 0.5, 0.9, 0.99) FROM STREAM(MAX, TIME) WHERE l1 < {below}"
             ),
-            Set::Top => format!("SELECT TOP(10, l4) FROM STREAM(MAX, TIME) WHERE l1 < {below}"),
+            Set::Top => format!("SELECT TOP(10, l4 % 100) FROM STREAM(MAX, TIME) WHERE l1 < {below}"),
         }
     }
 

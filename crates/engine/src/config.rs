@@ -24,6 +24,7 @@ pub struct EngineConfig {
     /// Bytes of events that wait to be looked at, over all streams; a source that sends more waits.
     pub pending_bytes_max: usize,
     /// Bytes of small batches that are joined into one before a shard looks at them.
+    /// Up to eight times as many where many queries are tested on every event.
     pub batch_bytes_max: usize,
     /// Milliseconds between looks at the clock, for windows and durations.
     pub tick_ms: u64,

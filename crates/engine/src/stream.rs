@@ -105,6 +105,11 @@ pub(crate) struct Output {
     pub(crate) fault: Option<EndReason>,
 }
 
+/// A batch may have as many times its usual bytes as there are so many queries that every event is tested for…
+const SCANNED_PER_BATCH: usize = 64;
+/// …but at most so many times as many.
+const BATCH_GROWTH_MAX: usize = 8;
+
 /// A batch to be looked at.
 pub(crate) struct Work {
     pub(crate) batch: EventBatch,
@@ -211,6 +216,8 @@ impl Stream {
         }
         // The second that an expression may ask for is one for a whole batch.
         let second = first.meta().arrival.div_euclid(1000);
+        // What a batch costs whatever its size is spread over more events where it is much.
+        let bytes_max = bytes_max * (intake.index.scanned() / SCANNED_PER_BATCH).clamp(1, BATCH_GROWTH_MAX);
         let mut batches = Vec::new();
         let mut bytes = 0;
         while let Some(next) = intake.waiting.front() {

@@ -1,6 +1,9 @@
 //! A standing query made ready to run: its expressions compiled, its access predicate chosen.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use swiftwater_event::Want;
 use swiftwater_lang::{
@@ -107,6 +110,29 @@ pub struct CompiledGroup {
     pub order: Vec<(Program, bool)>,
     /// Of its sketches.
     pub sizes: SketchSizes,
+    /// Which others take in the same values.
+    pub shape: Shape,
+}
+
+/// The keys and arguments of an aggregation: those of equal text take in the same values of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The text's hash.
+    pub hash: u64,
+    /// They, as text.
+    pub text: Box<str>,
+}
+
+impl Shape {
+    fn of(group: &Group) -> Shape {
+        let arguments: Vec<_> =
+            group.aggregates.iter().map(|aggregate| (&aggregate.arguments, &aggregate.filter)).collect();
+        let table = group.table.as_ref().map(|table| &table.arguments);
+        let text = format!("{:?} {arguments:?} {table:?}", group.keys);
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Shape { hash: hasher.finish(), text: text.into() }
+    }
 }
 
 /// A compiled aggregate.
@@ -245,6 +271,7 @@ impl StandingQuery {
                     columns: columns(&group.columns, dialect, &mut slots)?,
                     order: order(&plan.order_by, dialect, &mut slots)?,
                     sizes,
+                    shape: Shape::of(group),
                 })
             }
         };

@@ -3,6 +3,7 @@
 
 mod event_time;
 mod fold;
+mod shape;
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -20,6 +21,7 @@ use event_time::EventTimes;
 pub use event_time::NO_TIME;
 use fold::Fold;
 pub use fold::{Generation, SingleRow, Timed};
+use shape::{ShapeInput, Shapes};
 
 /// What a step is told besides the batch.
 pub struct StepInput<'b> {
@@ -137,6 +139,10 @@ impl Shard {
         let matched_at = (input.nanos)();
         let late = self.decode_late(index, input.batch, &matched);
         let late_at = (input.nanos)();
+        let arena = Bump::new();
+        let all_rows: Vec<u32> = (0..rows as u32).collect();
+        let now = input.batch.meta().arrival;
+        let shapes = Shapes::of(&matched, &decoded, late.as_ref(), &all_rows, now, &mut self.scratch, &arena);
         // The events' own times, by the expression that says them.
         let mut times: Vec<(&str, EventTimes)> = Vec::new();
         for found in matched {
@@ -152,7 +158,6 @@ impl Shard {
                 Some(time) => {
                     let known = times.iter().position(|(text, _)| *text == time.text);
                     let place = known.unwrap_or_else(|| {
-                        let now = input.batch.meta().arrival;
                         let scratch = &mut self.scratch;
                         times.push((
                             &time.text,
@@ -163,7 +168,8 @@ impl Shard {
                     Some(&times[place].1)
                 }
             };
-            let step = self.operate(input, found, &body, times);
+            let shape = shapes.input_of(found.entry);
+            let step = self.operate(input, found, &body, times, shape);
             out.push(step);
         }
         StepNanos {
@@ -195,6 +201,7 @@ impl Shard {
         found: Matched<'_>,
         body: &Body<'_>,
         times: Option<&EventTimes>,
+        shape: Option<&ShapeInput<'_>>,
     ) -> QueryStep {
         let start = (input.nanos)();
         let entry = found.entry;
@@ -216,7 +223,7 @@ impl Shard {
                 generations: Vec::new(),
             }),
         };
-        let at = Surroundings { input, entry, times };
+        let at = Surroundings { input, entry, times, shape };
         if !found.rows.is_empty() {
             step.mistyped += mistyped_rows(body.decoded, &body.rows, &entry.body);
             match &entry.query.views {
@@ -403,6 +410,8 @@ struct Surroundings<'s> {
     entry: &'s Entry,
     /// The events' own times, where its windows go by these.
     times: Option<&'s EventTimes>,
+    /// What aggregations of its shape take in of the batch, where that was worked out for all of them.
+    shape: Option<&'s ShapeInput<'s>>,
 }
 
 /// What a body reads: columns, and for each matched event its row in them.

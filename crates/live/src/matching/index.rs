@@ -112,6 +112,12 @@ impl Index {
         self.len() == 0
     }
 
+    /// Queries that every event is tested for, those that have ended since the last rebuild among them. Each has a share
+    /// of work that a batch costs whatever its size.
+    pub fn scanned(&self) -> usize {
+        self.parts.iter().map(|part| part.scanned()).sum()
+    }
+
     /// Bytes held, about, without the compiled queries.
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.bytes()).sum()

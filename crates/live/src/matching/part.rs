@@ -84,6 +84,11 @@ struct EqualTable {
 }
 
 impl Part {
+    /// Queries that every event is tested for.
+    pub(crate) fn scanned(&self) -> usize {
+        self.scans.iter().map(|scan| scan.members.len()).sum()
+    }
+
     /// Builds the tables for these queries. `all` must hold their filters' wants, and the bodies' of those whose body
     /// is not late; `late` the others.
     pub(crate) fn build<'q>(

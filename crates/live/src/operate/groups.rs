@@ -22,7 +22,7 @@ use super::{
     table::TableCells,
 };
 use crate::{
-    expr::{decode_group_value, encode_group_value},
+    expr::{Program, decode_group_value, encode_group_value},
     standing::CompiledGroup,
 };
 
@@ -73,6 +73,29 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) arguments: Vec<Vec<Vec<Value<'v>>>>,
     /// By argument of the aggregate that gives rows, then by row.
     pub(crate) table_arguments: Vec<Vec<Value<'v>>>,
+}
+
+impl<'v> GroupInput<'v> {
+    /// All that an aggregation takes in, each program evaluated by `evaluate`.
+    pub(crate) fn evaluate(
+        group: &CompiledGroup,
+        evaluate: &mut impl FnMut(&Program) -> Vec<Value<'v>>,
+    ) -> GroupInput<'v> {
+        GroupInput {
+            keys: group.keys.iter().map(&mut *evaluate).collect(),
+            arguments: group
+                .aggregates
+                .iter()
+                .map(|aggregate| aggregate.arguments.iter().map(&mut *evaluate).collect())
+                .collect(),
+            table_arguments: group.table.iter().flat_map(|table| &table.arguments).map(evaluate).collect(),
+        }
+    }
+}
+
+/// Some rows of columns.
+fn pick<'v>(columns: &[Vec<Value<'v>>], rows: &[u32]) -> Vec<Vec<Value<'v>>> {
+    columns.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect()
 }
 
 impl Groups {
@@ -139,15 +162,36 @@ impl Groups {
             };
             group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
         }
+        self.update_cells(&group_of_row, &input.arguments, &input.table_arguments)
+    }
+
+    /// As [`Groups::update`], of some rows of an input whose keys were encoded before; native only.
+    pub(crate) fn update_some<'k>(
+        &mut self,
+        rows: &[u32],
+        input: &GroupInput<'_>,
+        key: impl Fn(u32) -> &'k [u8],
+    ) -> u64 {
+        let group_of_row: Vec<u32> = rows.iter().map(|&row| self.group(key(row), &[])).collect();
+        let arguments: Vec<_> = input.arguments.iter().map(|of| pick(of, rows)).collect();
+        self.update_cells(&group_of_row, &arguments, &pick(&input.table_arguments, rows))
+    }
+
+    fn update_cells(
+        &mut self,
+        group_of_row: &[u32],
+        arguments: &[Vec<Vec<Value<'_>>>],
+        table_arguments: &[Vec<Value<'_>>],
+    ) -> u64 {
         self.resize_cells();
         let mut mistyped = 0;
-        for (cells, arguments) in self.cells.iter_mut().zip(&input.arguments) {
-            let (unusable, heap) = cells.update(&group_of_row, arguments, self.dialect);
+        for (cells, arguments) in self.cells.iter_mut().zip(arguments) {
+            let (unusable, heap) = cells.update(group_of_row, arguments, self.dialect);
             mistyped += unusable;
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
         if let Some(cells) = &mut self.table_cells {
-            let (unusable, heap) = cells.update(&group_of_row, &input.table_arguments, self.dialect);
+            let (unusable, heap) = cells.update(group_of_row, table_arguments, self.dialect);
             mistyped += unusable;
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }

@@ -196,27 +196,18 @@ impl Fold<'_> {
 
     /// Folds rows into groups.
     fn update(&self, rows: Rows<'_>, count: usize, groups: &mut Groups, folding: &mut Folding<'_>) {
+        if let Some(shape) = self.at.shape {
+            let rows = rows.selection();
+            folding.step.mistyped += groups.update_some(rows, &shape.values, |row| shape.key(row));
+            return;
+        }
         let arena = Bump::new();
         let mut evaluate = |program: &Program| {
             let mut values: Vec<Value<'_>> = Vec::new();
             program.evaluate(&rows, folding.scratch, &arena, folding.counts, &mut values);
             values
         };
-        let group = self.group;
-        let input = GroupInput {
-            keys: group.keys.iter().map(&mut evaluate).collect(),
-            arguments: group
-                .aggregates
-                .iter()
-                .map(|aggregate| aggregate.arguments.iter().map(&mut evaluate).collect())
-                .collect(),
-            table_arguments: group
-                .table
-                .iter()
-                .flat_map(|table| &table.arguments)
-                .map(&mut evaluate)
-                .collect(),
-        };
+        let input = GroupInput::evaluate(self.group, &mut evaluate);
         folding.step.mistyped += groups.update(count, &input);
     }
 }

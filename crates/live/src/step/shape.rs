@@ -1,0 +1,132 @@
+//! What aggregations of one shape take in of a batch, worked out once for all of them.
+//!
+//! Of one shape are those with equal keys and equal arguments, whatever their filters are. Where enough of their matches
+//! stand in a batch, keys and arguments are evaluated and encoded once over all its rows, and each aggregation picks its
+//! rows out of that. Native dialect only, and only where evaluation has no errors: those must be counted to whom they
+//! concern.
+
+use std::collections::HashMap;
+
+use bumpalo::Bump;
+use swiftwater_event::{Decoded, Millis, Value};
+use swiftwater_lang::{Dialect, plan::Window};
+
+use super::Late;
+use crate::{
+    expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
+    matching::{Entry, Matched},
+    operate::GroupInput,
+    standing::{CompiledBody, CompiledGroup},
+};
+
+/// Fewer aggregations of a shape evaluate by themselves.
+const SHARERS_MIN: usize = 3;
+
+/// One shape's input: a row per row of the decoded columns.
+pub(super) struct ShapeInput<'a> {
+    pub(super) values: GroupInput<'a>,
+    /// The rows' encoded keys, one after another, and where each ends.
+    key_bytes: Vec<u8>,
+    key_ends: Vec<usize>,
+}
+
+/// The shapes of a batch that are worth it, by their hashes.
+#[derive(Default)]
+pub(super) struct Shapes<'a> {
+    inputs: HashMap<u64, (&'a Entry, ShapeInput<'a>)>,
+}
+
+impl<'a> ShapeInput<'a> {
+    /// The encoded key of a row.
+    pub(super) fn key(&self, row: u32) -> &[u8] {
+        let row = row as usize;
+        let start = if row == 0 { 0 } else { self.key_ends[row - 1] };
+        &self.key_bytes[start..self.key_ends[row]]
+    }
+
+    fn evaluate(
+        group: &CompiledGroup,
+        rows: &Rows<'a>,
+        count: usize,
+        scratch: &mut Scratch,
+        arena: &'a Bump,
+    ) -> Option<ShapeInput<'a>> {
+        let mut counts = EvalCounts::default();
+        let mut evaluate = |program: &Program| {
+            let mut values: Vec<Value<'a>> = Vec::new();
+            program.evaluate(rows, scratch, arena, &mut counts, &mut values);
+            values
+        };
+        let values = GroupInput::evaluate(group, &mut evaluate);
+        if counts.expression_errors > 0 {
+            return None;
+        }
+        let (mut key_bytes, mut key_ends) = (Vec::new(), Vec::with_capacity(count));
+        for row in 0..count {
+            for column in &values.keys {
+                encode_group_value(&column[row], Dialect::Native, &mut key_bytes);
+            }
+            key_ends.push(key_bytes.len());
+        }
+        Some(ShapeInput { values, key_bytes, key_ends })
+    }
+}
+
+impl<'a> Shapes<'a> {
+    /// Looks at what matched, and evaluates what many will need.
+    pub(super) fn of(
+        matched: &[Matched<'a>],
+        decoded: &'a Decoded,
+        late: Option<&'a Late>,
+        all_rows: &'a [u32],
+        now: Millis,
+        scratch: &mut Scratch,
+        arena: &'a Bump,
+    ) -> Shapes<'a> {
+        let mut shapes = Shapes::default();
+        if matched.len() < SHARERS_MIN {
+            return shapes;
+        }
+        let mut sharers: HashMap<u64, (&'a Entry, usize, usize)> = HashMap::new();
+        for found in matched {
+            let Some(group) = sharing(found.entry) else { continue };
+            let (_, count, rows) = sharers.entry(group.shape.hash).or_insert((found.entry, 0, 0));
+            *count += 1;
+            *rows += found.rows.len();
+        }
+        for (hash, (entry, count, rows)) in sharers {
+            let late = late.filter(|_| entry.body_is_late && !entry.body.is_empty());
+            let (decoded, rows_there) =
+                late.map_or((decoded, all_rows.len()), |late| (&late.decoded, late.rows.len()));
+            if count < SHARERS_MIN || rows < rows_there {
+                continue;
+            }
+            let Some(group) = sharing(entry) else { continue };
+            let rows = Rows::Events { decoded, bindings: &entry.body, rows: &all_rows[..rows_there], now };
+            if let Some(input) = ShapeInput::evaluate(group, &rows, rows_there, scratch, arena) {
+                shapes.inputs.insert(hash, (entry, input));
+            }
+        }
+        shapes
+    }
+
+    /// The input for an aggregation, where it is there.
+    pub(super) fn input_of(&self, entry: &Entry) -> Option<&ShapeInput<'a>> {
+        let shape = &sharing(entry)?.shape;
+        let (of, input) = self.inputs.get(&shape.hash)?;
+        let is_same = sharing(of).is_some_and(|of| of.shape.text == shape.text)
+            && of.body == entry.body
+            && of.body_is_late == entry.body_is_late;
+        is_same.then_some(input)
+    }
+}
+
+/// The aggregation of an entry, where it may share with others of its shape.
+fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
+    let query = &entry.query;
+    let CompiledBody::Group(group) = &query.body else { return None };
+    let is_plain = query.views.is_none()
+        && query.event_time.is_none()
+        && matches!(query.plan.window, Window::None | Window::Time { .. });
+    (is_plain && query.dialect() == Dialect::Native).then_some(group)
+}
