@@ -51,7 +51,8 @@ impl Set {
         let below = self.below(place);
         match self {
             Set::OneMeaning => {
-                let filter = if place % 2 == 0 { format!("l1 < {below}") } else { format!("{below} > l1") };
+                let filter =
+                    if place.is_multiple_of(2) { format!("l1 < {below}") } else { format!("{below} > l1") };
                 format!(
                     "SELECT l2 % 10 AS g{place}, COUNT(*) AS n, SUM(l3) AS s FROM STREAM(MAX, TIME) WHERE {filter} \
                      GROUP BY l2 % 10 ORDER BY n LIMIT {}",

@@ -237,6 +237,9 @@ pub(crate) struct QueryArgs {
     /// Each record tells when its event was sent, read, matched and answered, under `_times`
     #[arg(long)]
     pub(crate) times: bool,
+    /// The value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
+    #[arg(short, long = "parameter", value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) parameters: Vec<String>,
     /// The rules of Bullet hold
     #[arg(long)]
     pub(crate) bullet: bool,

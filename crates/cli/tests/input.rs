@@ -26,6 +26,18 @@ fn what_is_piped_in_is_the_input() {
 }
 
 #[test]
+fn values_of_parameters_are_given_beside_the_query() {
+    let query = "SELECT carrier FROM STREAM() WHERE carrier = $1 AND delay > $2";
+    let ran = run_with(&["query", "-p", "UA", "-p", "1.5", query], EVENTS.as_bytes());
+    assert_eq!((ran.out.as_str(), ran.code), ("{\"carrier\":\"UA\"}\n", Some(0)));
+    let ran = run_with(&["query", "-p", "UA", query], EVENTS.as_bytes());
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("there is no parameter $2"), "{}", ran.err);
+    let ran = run_with(&["query", "-p", "[1]", "-p", "0", query], EVENTS.as_bytes());
+    assert!(ran.err.contains("parameter $1 is a list"), "{}", ran.err);
+}
+
+#[test]
 fn a_rejected_event_fails_a_strict_query_only() {
     let ran = run_with(&["query", "--strict", BY_CARRIER], EVENTS.as_bytes());
     assert_eq!((ran.code, ran.out.lines().count()), (Some(1), 2));

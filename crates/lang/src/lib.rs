@@ -26,6 +26,7 @@ mod explain;
 mod json_form;
 mod keyword;
 mod lexer;
+mod literal;
 mod names;
 mod numbers;
 mod parser;

@@ -172,24 +172,11 @@ fn literals(values: Vec<Value>) -> Result<Vec<Literal>, Problem> {
         let detail = format!("the query has {} parameters, limit is {PARAMETERS_MAX}", values.len());
         return Err(Problem::bad_request(detail));
     }
-    let literal = |(at, value): (usize, Value)| {
-        let not = |what: &str| {
+    let literal = |(at, value)| {
+        Literal::of_json(&value).map_err(|what| {
             let hint = "Parameters are texts, numbers, true, false and null.";
-            Err(Problem::bad_request(format!("parameter ${} is {what}", at + 1)).hint(hint))
-        };
-        match value {
-            Value::Null => Ok(Literal::Null),
-            Value::Bool(value) => Ok(Literal::Boolean(value)),
-            Value::String(text) => Ok(Literal::String(text.into())),
-            Value::Array(_) => not("a list"),
-            Value::Object(_) => not("an object"),
-            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                // As the same digits in the query's text would be.
-                (Some(whole), _) => Ok(i32::try_from(whole).map_or(Literal::Long(whole), Literal::Integer)),
-                (None, Some(double)) if number.is_f64() && double.is_finite() => Ok(Literal::Double(double)),
-                (None, _) => not("a number that no LONG holds"),
-            },
-        }
+            Problem::bad_request(format!("parameter ${} is {what}", at + 1)).hint(hint)
+        })
     };
     values.into_iter().enumerate().map(literal).collect()
 }

@@ -17,10 +17,10 @@ use swiftwater_engine::{
     Principal, SubmitOptions, run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse, plan::Literal};
 use swiftwater_server::wire;
 
-use super::{Answer, WRONG_QUERY, bullet, print_text};
+use super::{Answer, WRONG_QUERY, bullet, parameter_values, print_text};
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
@@ -81,8 +81,13 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
 
 /// Whether the plan is asked for rather than the answer; refuses what cannot be read.
 fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<bool, EngineError> {
-    let schema = options.schema.as_deref();
-    let parsed = parse(text, &ParseOptions { schema, ..ParseOptions::new(options.dialect, clock.now()) });
+    let parse_options = ParseOptions {
+        schema: options.schema.as_deref(),
+        types: options.types.as_deref(),
+        parameters: &options.parameters,
+        ..ParseOptions::new(options.dialect, clock.now())
+    };
+    let parsed = parse(text, &parse_options);
     parsed.map(|statement| statement.explain).map_err(EngineError::Query)
 }
 
@@ -91,6 +96,8 @@ fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome
     let submit = SubmitOptions {
         dialect: options.dialect,
         schema: options.schema.clone(),
+        types: options.types.clone(),
+        parameters: options.parameters.clone(),
         ..SubmitOptions::default()
     };
     print_text(&engine.explain(&Principal::local(), text, &submit).map_err(refused)?)
@@ -121,12 +128,20 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
         },
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
         schema,
-        parameters: Vec::new(),
+        parameters: parameters(args)?,
         time_field,
         times: args.times,
         types,
         workers: args.shards.map_or(1, usize::from),
     })
+}
+
+/// What the query's parameters stand for.
+fn parameters(args: &QueryArgs) -> anyhow::Result<Vec<Literal>> {
+    let literal = |(at, value)| {
+        Literal::of_json(&value).map_err(|what| anyhow::anyhow!("parameter ${} is {what}", at + 1))
+    };
+    parameter_values(args).into_iter().enumerate().map(literal).collect()
 }
 
 /// The limits of a server hold here, too, and are changed as there, by the environment.

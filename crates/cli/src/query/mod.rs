@@ -54,6 +54,12 @@ fn query_text(args: &QueryArgs) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// The values of the parameters: what is no JSON is text.
+fn parameter_values(args: &QueryArgs) -> Vec<serde_json::Value> {
+    let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into());
+    args.parameters.iter().map(value).collect()
+}
+
 /// What to ask of in this process. Where neither input nor server is named, that is what stands before us in a pipe.
 fn input(args: &QueryArgs) -> Option<Place> {
     if let Some(path) = &args.input {

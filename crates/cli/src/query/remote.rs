@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::Context;
 use hyper::{Method, Response, StatusCode, body::Incoming, header};
 
-use super::{Answer, WRONG_QUERY, print_text};
+use super::{Answer, WRONG_QUERY, parameter_values, print_text};
 use crate::{
     args::QueryArgs,
     client::{Client, Lines, Problem, full, read_all},
@@ -30,9 +30,15 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     let parameters: Vec<_> =
         parameters.into_iter().filter(|(given, _)| *given).map(|(_, text)| text).collect();
     let path = format!("/v1/queries{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"));
-    let headers = [("content-type", "text/plain; charset=utf-8"), ("accept", "application/x-ndjson")];
+    let (content_type_sent, body) = if args.parameters.is_empty() {
+        ("text/plain; charset=utf-8", text.to_owned())
+    } else {
+        let body = serde_json::json!({"query": text, "parameters": parameter_values(args)});
+        ("application/json", body.to_string())
+    };
+    let headers = [("content-type", content_type_sent), ("accept", "application/x-ndjson")];
     let mut connection = client.connect().await?;
-    let response = connection.send(Method::POST, &path, &headers, full(text.to_owned())).await?;
+    let response = connection.send(Method::POST, &path, &headers, full(body)).await?;
     let status = response.status();
     if !status.is_success() {
         let problem = Problem::read(status, &read_all(response).await?);
