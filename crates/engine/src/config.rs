@@ -12,6 +12,15 @@ pub enum SlowReader {
     CutOff,
 }
 
+/// What becomes of a native query that answers more often than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FastQuery {
+    /// It is ended with an error.
+    End,
+    /// The emits that are too many are dropped, and their records counted in the next one's meta.
+    Drop,
+}
+
 /// How an engine is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineConfig {
@@ -38,6 +47,8 @@ pub struct EngineConfig {
     pub query_duration_ms_default: u64,
     /// Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit.
     pub query_emits_max: u64,
+    /// What happens to a query that gives more; one by Bullet's rules is always ended.
+    pub fast_query: FastQuery,
     /// The same for queries by Bullet's rules.
     pub bullet_emits_max: u64,
     /// The time over which a query's emits are counted.
@@ -96,6 +107,7 @@ impl Default for EngineConfig {
             query_duration_ms_max: 0,
             query_duration_ms_default: 0,
             query_emits_max: 0,
+            fast_query: FastQuery::End,
             bullet_emits_max: 50,
             emits_interval_ms: 100,
             bullet_ignores_windows: false,

@@ -25,7 +25,7 @@ mod stream;
 mod ticker;
 
 pub use check::QueryFacts;
-pub use config::{EngineConfig, SlowReader};
+pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{
     Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta,
 };

@@ -93,6 +93,11 @@ impl Mailbox {
         Delivery::Queued { dropped }
     }
 
+    /// Counts records that are not put in at all: the next emit tells.
+    pub(crate) fn count_dropped(&self, records: u64) {
+        self.lock().dropped += records;
+    }
+
     /// Takes the next emit; the error says that there will be none.
     pub(crate) fn try_take(&self, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
         Self::take_from(&mut self.lock(), total_bytes)

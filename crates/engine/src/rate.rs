@@ -1,13 +1,13 @@
 //! How often a query may answer.
 //!
 //! Emits are counted over intervals at least as long as the setting says: an interval ends with the first look after
-//! that time. More in it than its length allows ends the query. A burst is told at the interval's end though nothing
+//! that time. More in it than its length allows ends the query, or is dropped. A burst is told at the interval's end though nothing
 //! comes after it: until then the query is on the agenda.
 
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
-use crate::EngineConfig;
+use crate::{EngineConfig, FastQuery};
 
 /// The emits of one query since its last interval ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct EmitRate {
     since: Millis,
     count: u64,
     setting: &'static str,
+    /// What is too much is dropped.
+    drops: bool,
 }
 
 impl EmitRate {
@@ -27,18 +29,34 @@ impl EmitRate {
             Dialect::Native => (config.query_emits_max, "engine.query_emits_max"),
             Dialect::Bullet => (config.bullet_emits_max, "engine.bullet_emits_max"),
         };
-        EmitRate { max, interval_ms: config.emits_interval_ms.max(1), since: now, count: 0, setting }
+        let drops = dialect == Dialect::Native && config.fast_query == FastQuery::Drop;
+        EmitRate { max, interval_ms: config.emits_interval_ms.max(1), since: now, count: 0, setting, drops }
     }
 
-    /// Counts emits.
+    /// Whether one emit more may be given; it is counted. Always so where too many end the query.
+    pub(crate) fn admits(&mut self, now: Millis) -> bool {
+        if !self.drops || self.max == 0 {
+            return true;
+        }
+        if now.saturating_sub(self.since) >= i64::try_from(self.interval_ms).unwrap_or(i64::MAX) {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        self.count <= self.max
+    }
+
+    /// Counts emits that were given.
     pub(crate) fn add(&mut self, emits: u64) {
+        if self.drops {
+            return;
+        }
         self.count = self.count.saturating_add(emits);
     }
 
     /// Ends the interval if it is long enough; says what is wrong if more was emitted than may be.
     pub(crate) fn check(&mut self, now: Millis) -> Option<String> {
         let passed_ms = u64::try_from(now.saturating_sub(self.since)).unwrap_or(0);
-        if self.max == 0 || passed_ms < self.interval_ms {
+        if self.drops || self.max == 0 || passed_ms < self.interval_ms {
             return None;
         }
         let rate = self.count as f64 / passed_ms as f64 * 1000.0;
@@ -51,7 +69,8 @@ impl EmitRate {
 
     /// When it must be looked at though nothing more is emitted.
     pub(crate) fn due(&self) -> Option<Millis> {
-        (self.max > 0 && self.count > self.max).then(|| self.since.saturating_add_unsigned(self.interval_ms))
+        (!self.drops && self.max > 0 && self.count > self.max)
+            .then(|| self.since.saturating_add_unsigned(self.interval_ms))
     }
 }
 

@@ -218,6 +218,12 @@ impl Running {
         let mut must_end = None;
         for (place, result) in results.into_iter().enumerate() {
             let is_last = finished.is_some() && place + 1 == count;
+            if !is_last && !self.rate.admits(context.now) {
+                self.counts.expression_errors += result.expression_errors;
+                self.handle.mailbox.count_dropped(result.count);
+                context.totals.records_dropped.fetch_add(result.count, Ordering::Relaxed);
+                continue;
+            }
             let emit = self.emit(result, finished.clone().filter(|_| is_last), context);
             let size = emit.records.text.len();
             if size > context.config.emit_bytes_max && finished.is_none() {

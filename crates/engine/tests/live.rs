@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, Principal, SlowReader, SubmitOptions,
-    Subscription,
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, FastQuery, Principal, SlowReader,
+    SubmitOptions, Subscription,
 };
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
 use swiftwater_testkit::TestClock;
@@ -279,6 +279,29 @@ fn slow_readers_lose_the_oldest_and_are_told() {
     let first = query.next_blocking().unwrap();
     assert_eq!(text(&first), "{\"a\":6}\n");
     assert_eq!(first.meta.counts.dropped, 6);
+}
+
+#[test]
+fn query_that_answers_too_often_is_slowed_down_where_so_set() {
+    let bench = Bench::with(EngineConfig {
+        shards: 1,
+        query_emits_max: 3,
+        fast_query: FastQuery::Drop,
+        ..EngineConfig::default()
+    });
+    let mut query = bench.submit("SELECT a FROM STREAM()");
+    for a in 0..10 {
+        bench.send(&format!("{{\"a\":{a}}}"));
+        bench.drained();
+    }
+    for a in 0..3 {
+        assert_eq!(text(&query.next_blocking().unwrap()), format!("{{\"a\":{a}}}\n"));
+    }
+    bench.clock.advance_ms(100);
+    bench.send("{\"a\":10}");
+    bench.drained();
+    let next = query.next_blocking().unwrap();
+    assert_eq!((text(&next), next.meta.counts.dropped), ("{\"a\":10}\n", 7));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use swiftwater_engine::SlowReader;
+use swiftwater_engine::{FastQuery, SlowReader};
 use swiftwater_event::StreamName;
 use swiftwater_lang::Schema;
 
@@ -410,8 +410,26 @@ pub(crate) static KEYS: &[Key] = &[
         "engine.query_emits_max",
         Kind::Count(0, 1_000_000_000),
         engine.query_emits_max,
-        "Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit."
+        "Emits that a query may give in each `emits_interval_ms`; 0: no limit."
     ),
+    Key {
+        name: "engine.fast_query",
+        doc: "What happens to a query that gives more: it is ended with an error, or the emits that are too many are \
+              dropped and counted in the next one's meta; one by Bullet's rules is always ended.",
+        kind: Kind::Choice(&["end", "drop"]),
+        get: |settings| {
+            let word = match settings.engine.fast_query {
+                FastQuery::End => "end",
+                FastQuery::Drop => "drop",
+            };
+            Value::Text(word.to_owned())
+        },
+        set: |settings, value| {
+            if let Value::Text(text) = value {
+                settings.engine.fast_query = if text == "drop" { FastQuery::Drop } else { FastQuery::End };
+            }
+        },
+    },
     number!(
         "engine.bullet_emits_max",
         Kind::Count(0, 1_000_000_000),
