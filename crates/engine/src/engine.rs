@@ -12,7 +12,7 @@ use std::{
 use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
-    plan::{Literal, Statement, Window},
+    plan::{Body, Literal, Statement, Window},
 };
 use swiftwater_live::{Collector, CollectorLimits, SlicePlan, StandingQuery, explain};
 use tracing::info;
@@ -282,7 +282,10 @@ impl Engine {
             Some(_) => shared.next_number.fetch_add(1, Ordering::Relaxed),
             None => number,
         });
-        let slices = Arc::new(SlicePlan::of(&query, now));
+        let slices = match query.plan.body {
+            Body::Raw(_) => Arc::clone(&shared.uncut),
+            Body::Group(_) => Arc::new(SlicePlan::of(&query, now)),
+        };
         let index = shared_with.is_none().then(|| stream.index().with_slices(entry, &query, &slices));
         {
             let mut merge = lock(&stream.merge);

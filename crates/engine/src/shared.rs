@@ -11,6 +11,7 @@ use std::{
 };
 
 use swiftwater_event::{Clock, Millis, StreamName};
+use swiftwater_live::SlicePlan;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) id_secret: RandomState,
     pub(crate) pending: Gate,
     pub(crate) totals: Totals,
+    /// The plan of all queries that have no groups to cut.
+    pub(crate) uncut: Arc<SlicePlan>,
     pub(crate) counters: Vec<ShardCounters>,
     pub(crate) read_to_match: [AtomicU64; LATENCY_BOUNDS_MICROS.len() + 1],
     pub(crate) read_to_match_micros: AtomicU64,
@@ -72,6 +75,7 @@ impl Shared {
             next_number: AtomicU64::new(1),
             id_secret: RandomState::new(),
             totals: Totals::default(),
+            uncut: Arc::default(),
             counters: (0..shards).map(|_| ShardCounters::default()).collect(),
             read_to_match: Default::default(),
             read_to_match_micros: AtomicU64::new(0),

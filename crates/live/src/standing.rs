@@ -33,11 +33,11 @@ pub struct StandingQuery {
     pub body_wants: Wants,
     /// What each matched event is made into, where it is more than itself: lateral views, and what is left of the filter
     /// that reads their columns.
-    pub views: Option<CompiledViews>,
+    pub views: Option<Box<CompiledViews>>,
     /// What becomes of matched events.
     pub body: CompiledBody,
     /// The time that windows go by, where it is not that of arrival; over the event.
-    pub event_time: Option<EventTime>,
+    pub event_time: Option<Box<EventTime>>,
     /// The query over the records of each result.
     pub outer: Option<Arc<StandingQuery>>,
     /// It is such a query itself: a null in its events is one that the inner query shows.
@@ -90,7 +90,7 @@ pub enum CompiledBody {
         order: Vec<(Program, bool)>,
     },
     /// One record per group.
-    Group(CompiledGroup),
+    Group(Box<CompiledGroup>),
 }
 
 /// A compiled aggregation.
@@ -218,7 +218,7 @@ impl StandingQuery {
         };
         let views = match &*plan.views {
             [] => None,
-            views => Some(CompiledViews {
+            views => Some(Box::new(CompiledViews {
                 views: views
                     .iter()
                     .map(|view| {
@@ -227,14 +227,14 @@ impl StandingQuery {
                     })
                     .collect::<Result<_, _>>()?,
                 filter: program(row_filter.as_ref(), &mut body_wants)?,
-            }),
+            })),
         };
         let event_time = match plan.window.event_time() {
             None => None,
             Some(time) => {
                 let mut wants = Wants::new();
                 let program = Program::compile(time, dialect, &mut wants)?;
-                Some(EventTime { text: format!("{dialect:?} {time:?}"), program, wants })
+                Some(Box::new(EventTime { text: format!("{dialect:?} {time:?}"), program, wants }))
             }
         };
         let body = match &plan.body {
@@ -245,7 +245,7 @@ impl StandingQuery {
             },
             Body::Group(group) => {
                 let mut slots = Wants::new();
-                CompiledBody::Group(CompiledGroup {
+                CompiledBody::Group(Box::new(CompiledGroup {
                     keys: programs(&group.keys, &mut body_wants)?,
                     aggregates: group
                         .aggregates
@@ -272,7 +272,7 @@ impl StandingQuery {
                     order: order(&plan.order_by, dialect, &mut slots)?,
                     sizes,
                     shape: Shape::of(group),
-                })
+                }))
             }
         };
         let outer = match plan.outer.clone() {

@@ -85,6 +85,7 @@ enum Held {
 /// may share.
 #[derive(Debug)]
 pub struct Collector {
+    // What few queries have is boxed: there is one of these per query.
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
     axis: Axis,
@@ -96,13 +97,13 @@ pub struct Collector {
     /// Others may need what is in the slices.
     shares: bool,
     rows: RowSlices,
-    sessions: Option<Sessions>,
+    sessions: Option<Box<Sessions>>,
     /// The first window that is not closed.
     open: i64,
     /// Windows were closed up to here: what says that it is earlier is here.
     closed: i64,
     /// Of an additive window: all before the open ones.
-    total: Option<Groups>,
+    total: Option<Box<Groups>>,
     /// The latest event time.
     peak: Millis,
     emits: u64,
@@ -116,7 +117,7 @@ pub struct Collector {
     /// Events that came after the last window that would hold them was closed.
     late: u64,
     is_done: bool,
-    outer: Option<OuterQuery>,
+    outer: Option<Box<OuterQuery>>,
 }
 
 impl Collector {
@@ -154,7 +155,7 @@ impl Collector {
             shares: false,
             rows: RowSlices::default(),
             sessions: match plan.window {
-                Window::Session { gap_ms, .. } => Some(Sessions::new(gap_ms)),
+                Window::Session { gap_ms, .. } => Some(Box::new(Sessions::new(gap_ms))),
                 _ => None,
             },
             open: if matches!(axis, Axis::Event { .. }) { i64::MIN } else { 0 },
@@ -168,7 +169,7 @@ impl Collector {
             first_record: None,
             late: 0,
             is_done: false,
-            outer: query.outer.as_ref().map(OuterQuery::new),
+            outer: query.outer.as_ref().map(|outer| Box::new(OuterQuery::new(outer))),
             query,
         }
     }
@@ -216,8 +217,8 @@ impl Collector {
 
     /// Bytes held, about, besides those in the slices.
     pub fn bytes(&self) -> usize {
-        let total = self.total.as_ref().map_or(0, Groups::bytes);
-        let sessions = self.sessions.as_ref().map_or(0, Sessions::bytes);
+        let total = self.total.as_ref().map_or(0, |total| total.bytes());
+        let sessions = self.sessions.as_ref().map_or(0, |sessions| sessions.bytes());
         let spans = self.spans.len() * size_of::<(i64, (Millis, Millis))>();
         self.rows.bytes() + total + sessions + spans
     }
@@ -482,11 +483,12 @@ impl Collector {
                 total.merge(&new);
                 Some(total)
             }
-            (None, Some(Held::Groups(new))) => Some(new),
+            (None, Some(Held::Groups(new))) => Some(Box::new(new)),
             (total, _) => total,
         };
         let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
-        self.total = self.write_groups(total, now_micros, &mut result);
+        let total = total.map(|total| *total);
+        self.total = self.write_groups(total, now_micros, &mut result).map(Box::new);
         result
     }
 

@@ -9,7 +9,7 @@ use crate::{
         Axis, Groups, Partial, RowChunk, Slices,
         group_result::{Bounds, GroupResult, write_groups},
         rows::RowStore,
-        sessions::{Session, SessionHeld, Sessions},
+        sessions::{Session, SessionHeld},
     },
 };
 
@@ -89,7 +89,7 @@ impl Collector {
             return self.close_sessions(i64::MAX, now_micros, out);
         }
         self.close_sessions(now, now_micros, out);
-        let open = self.sessions.as_mut().map(Sessions::take).unwrap_or_default();
+        let open = self.sessions.as_mut().map(|sessions| sessions.take()).unwrap_or_default();
         if !open.is_empty() {
             let result = self.sessions_result(open, |session| now.max(session.last), now_micros);
             self.give_out(result, now_micros, out);
