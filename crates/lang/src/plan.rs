@@ -264,8 +264,8 @@ pub enum WindowClock {
     /// When they happened. The watermark is the latest such time of all events of the stream so far, less the lateness;
     /// a window closes when the watermark reaches its end.
     Event {
-        /// A TIMESTAMP, or a number of milliseconds since 1970; an event without one belongs to no window and is
-        /// counted as mistyped.
+        /// A TIMESTAMP, or a number of milliseconds since 1970; an event without one, or with one further from 1970
+        /// than 8.64e15 ms, belongs to no window and is counted as mistyped.
         time: Expr,
         /// How far behind the latest an event may be.
         lateness_ms: u64,

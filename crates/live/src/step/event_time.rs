@@ -49,9 +49,12 @@ impl EventTimes {
     }
 }
 
+/// The furthest times from 1970, some 270,000 years: as ECMAScript has it. Windows around them have ends that can be told.
+const FURTHEST: Millis = 8_640_000_000_000_000;
+
 /// A time, as milliseconds since 1970.
 fn millis(value: &Value<'_>) -> Millis {
-    match *value {
+    let ms = match *value {
         Value::Timestamp(micros) => micros.div_euclid(1000),
         Value::Integer(ms) => i64::from(ms),
         Value::Long(ms) => ms,
@@ -59,7 +62,8 @@ fn millis(value: &Value<'_>) -> Millis {
         Value::Double(ms) => whole(ms),
         Value::String(text) => parse_rfc3339_micros(text).map_or(NO_TIME, |micros| micros.div_euclid(1000)),
         _ => NO_TIME,
-    }
+    };
+    if (-FURTHEST..=FURTHEST).contains(&ms) { ms } else { NO_TIME }
 }
 
 /// The last whole millisecond that is not after.

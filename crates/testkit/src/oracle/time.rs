@@ -2,15 +2,17 @@
 
 use super::value::Value;
 
-/// Milliseconds since 1970: a number of them, or RFC 3339 text; what is below a millisecond is cut off.
+/// Milliseconds since 1970: a number of them, or RFC 3339 text; what is below a millisecond is cut off. What
+/// is further from 1970 than a date of ECMAScript can be is no time.
 pub(super) fn millis(value: &Value) -> Option<i64> {
-    match value {
+    let millis = match value {
         Value::Long(number) => Some(*number),
         Value::Double(number) => super::value::long_of(number.floor()),
         Value::Float(number) => super::value::long_of(f64::from(*number).floor()),
         Value::String(text) => rfc3339_millis(text),
         _ => None,
-    }
+    };
+    millis.filter(|millis| millis.unsigned_abs() <= 8_640_000_000_000_000)
 }
 
 /// `yyyy-mm-ddThh:mm:ss[.f…](Z|±hh:mm)`.
