@@ -5,14 +5,17 @@
 
 use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
 
-use swiftwater_live::{Cuts, Partial, QueryNumber, QueryStep, SlicePlan, Slices};
+use swiftwater_event::Millis;
+use swiftwater_live::{
+    CutCounts, Cuts, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
+};
 
-use crate::{EngineConfig, running::Totals};
+use crate::{EngineConfig, lines::Lines, running::Totals};
 
 /// Series of cuts that one operator may have; beyond, a further operator is opened.
 const CUTS_MAX: usize = 64;
-/// Offsets at which members joined that one operator keeps apart; beyond, a further operator is opened.
-const EPOCHS_MAX: usize = 64;
+/// Offsets at which members joined between whose events it still tells apart; beyond, a further operator is opened.
+const EPOCHS_MAX: usize = 256;
 
 /// What was done for the events that an operator saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +25,7 @@ pub(crate) struct Tally {
     pub(crate) matches: u64,
     pub(crate) mistyped: u64,
     pub(crate) expression_errors: u64,
+    pub(crate) late: u64,
     /// Nanoseconds, divided among those who were members when they were spent.
     pub(crate) nanos: u64,
 }
@@ -40,11 +44,22 @@ struct Member {
 #[derive(Debug)]
 pub(crate) struct Operator {
     pub(crate) slices: Slices,
+    /// Its members' windows by the events' own time.
+    pub(crate) lines: Lines,
     pub(crate) plan: Arc<SlicePlan>,
     pub(crate) meaning: Arc<str>,
     members: BTreeMap<QueryNumber, Member>,
+    /// Of its members, those that are not leaving: how many, and where their windows cut.
+    standing: usize,
+    cuts: CutCounts,
     /// Members whose joining or leaving may not have been reached yet.
-    moving: usize,
+    moving: Vec<QueryNumber>,
+    /// Offsets at which members joined, and up to where on the windows' line there may be events before them.
+    apart: BTreeMap<u64, i64>,
+    /// The latest event time so far.
+    peak: Millis,
+    /// Windows of members that were closed since slices were last dropped.
+    closed: usize,
     tally: Tally,
     shard_bytes: i64,
     accounted_bytes: u64,
@@ -58,6 +73,7 @@ impl Tally {
             matches: self.matches - before.matches,
             mistyped: self.mistyped - before.mistyped,
             expression_errors: self.expression_errors - before.expression_errors,
+            late: self.late - before.late,
             nanos: self.nanos - before.nanos,
         }
     }
@@ -67,10 +83,16 @@ impl Operator {
     pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Arc<str>) -> Operator {
         Operator {
             slices: Slices::default(),
+            lines: Lines::default(),
             plan,
             meaning,
             members: BTreeMap::new(),
-            moving: 0,
+            standing: 0,
+            cuts: CutCounts::default(),
+            moving: Vec::new(),
+            apart: BTreeMap::new(),
+            peak: NO_TIME,
+            closed: 0,
             tally: Tally::default(),
             shard_bytes: 0,
             accounted_bytes: 0,
@@ -79,14 +101,7 @@ impl Operator {
 
     /// Where its members' windows cut, of those that are not leaving.
     pub(crate) fn cuts(&self) -> Cuts {
-        let standing = self.members.values().filter(|member| member.last.is_none());
-        standing.fold(Cuts::default(), |cuts, member| cuts.and(&member.cuts))
-    }
-
-    /// As [`Operator::cuts`], of the others.
-    pub(crate) fn cuts_without(&self, number: QueryNumber) -> Cuts {
-        let others = self.members.iter().filter(|(other, member)| **other != number && member.last.is_none());
-        others.fold(Cuts::default(), |cuts, (_, member)| cuts.and(&member.cuts))
+        self.cuts.cuts()
     }
 
     /// Whether more than one query may need what it holds.
@@ -96,13 +111,34 @@ impl Operator {
 
     /// Whether a query with these cuts may join.
     pub(crate) fn has_room(&self, cuts: &Cuts) -> bool {
-        self.cuts().and(cuts).series().len() <= CUTS_MAX && self.slices.borders().count() < EPOCHS_MAX
+        self.cuts().and(cuts).series_count() <= CUTS_MAX && self.apart.len() < EPOCHS_MAX
     }
 
-    pub(crate) fn join(&mut self, number: QueryNumber, cuts: Cuts, first: u64, position: u64) {
+    /// A query sees the events from `first` on, of which those before arrived at `arrived` or earlier; its windows cut as
+    /// `cuts` says, and close as `timeline` does where they go by the events' own time.
+    pub(crate) fn join(
+        &mut self,
+        number: QueryNumber,
+        (cuts, timeline): (Cuts, Option<Timeline>),
+        (first, arrived): (u64, Millis),
+        position: u64,
+    ) {
         let at_first = (position >= first).then_some(self.tally);
-        self.moving += usize::from(at_first.is_none());
+        let until = match timeline {
+            None => arrived,
+            Some(_) if position >= first => self.peak,
+            Some(_) => i64::MAX,
+        };
+        self.apart.insert(first, until);
+        if let Some(timeline) = timeline {
+            self.lines.join(number, timeline, first);
+        }
+        if at_first.is_none() {
+            self.moving.push(number);
+        }
         self.slices.add_border(first);
+        self.cuts.add(&cuts);
+        self.standing += 1;
         self.members.insert(number, Member { cuts, first, last: None, at_first, at_last: None });
     }
 
@@ -111,24 +147,37 @@ impl Operator {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.last = Some(last);
         member.at_last = (position >= last).then_some(self.tally);
-        self.moving += usize::from(member.at_last.is_none());
+        if member.at_first.is_some() && member.at_last.is_none() {
+            self.moving.push(number);
+        }
+        self.standing -= 1;
+        self.lines.leave(number, last);
         self.slices.add_border(last);
+    }
+
+    /// Takes a member's cuts away, before it leaves; answers those of the others.
+    pub(crate) fn cuts_without(&mut self, number: QueryNumber) -> Cuts {
+        if let Some(member) = self.members.get(&number).filter(|member| member.last.is_none()) {
+            self.cuts.remove(&member.cuts);
+        }
+        self.cuts.cuts()
     }
 
     /// Whether a member would be the last to leave.
     pub(crate) fn is_last(&self, number: QueryNumber) -> bool {
-        self.members.iter().all(|(other, member)| *other == number || member.last.is_some())
+        let stands = self.members.get(&number).is_some_and(|member| member.last.is_none());
+        self.standing == usize::from(stands)
     }
 
     /// Forgets a member that has left; answers whether there are others.
     pub(crate) fn forget_member(&mut self, number: QueryNumber) -> bool {
+        self.lines.forget(number);
         if let Some(member) = self.members.remove(&number) {
             self.slices.remove_border(member.first);
             if let Some(last) = member.last {
                 self.slices.remove_border(last);
             }
-            self.moving -= usize::from(member.at_first.is_none());
-            self.moving -= usize::from(member.last.is_some() && member.at_last.is_none());
+            self.moving.retain(|moving| *moving != number);
         }
         !self.members.is_empty()
     }
@@ -137,19 +186,37 @@ impl Operator {
         self.members.keys().copied()
     }
 
+    /// Counts windows that were closed; answers whether it is time to look which slices nobody needs any more: each
+    /// member is asked then, so that is not done for every one of many.
+    pub(crate) fn has_closed(&mut self, windows: usize) -> bool {
+        self.closed += windows;
+        self.closed * 4 >= self.members.len()
+    }
+
+    /// Drops slices that begin before `from`: no member needs them.
+    pub(crate) fn drop_before(&mut self, from: i64) {
+        self.closed = 0;
+        self.slices.drop_before(from);
+        self.apart.retain(|_, until| *until >= from);
+    }
+
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
     pub(crate) fn take_step(&mut self, step: &QueryStep, first: u64) {
-        if self.moving > 0 {
-            for member in self.members.values_mut() {
-                if member.at_first.is_none() && member.first <= first {
-                    member.at_first = Some(self.tally);
-                    self.moving -= 1;
-                }
-                if member.at_last.is_none() && member.last.is_some_and(|last| last <= first) {
-                    member.at_last = Some(self.tally);
-                    self.moving -= 1;
+        self.moving.retain(|number| {
+            let Some(member) = self.members.get_mut(number) else { return false };
+            if member.at_first.is_none() && member.first <= first {
+                member.at_first = Some(self.tally);
+                if let Some(until) = self.apart.get_mut(&member.first) {
+                    *until = self.peak.min(*until);
                 }
             }
+            if member.at_last.is_none() && member.last.is_some_and(|last| last <= first) {
+                member.at_last = Some(self.tally);
+            }
+            member.at_first.is_none() || (member.last.is_some() && member.at_last.is_none())
+        });
+        if let Some(timed) = &step.timed {
+            self.peak = self.peak.max(timed.latest);
         }
         self.tally.candidates += step.candidates;
         self.tally.residual_tests += step.residual_tests;
@@ -172,7 +239,8 @@ impl Operator {
     pub(crate) fn tally_of(&self, number: QueryNumber) -> Tally {
         let Some(member) = self.members.get(&number) else { return Tally::default() };
         let Some(before) = &member.at_first else { return Tally::default() };
-        member.at_last.unwrap_or(self.tally).since(before)
+        let tally = member.at_last.unwrap_or(self.tally).since(before);
+        Tally { late: self.lines.late_of(number), ..tally }
     }
 
     /// A member's share of the bytes held.

@@ -305,6 +305,7 @@ impl Running {
             matched: self.counts.matched + self.shared.matches,
             mistyped: self.counts.mistyped + self.shared.mistyped,
             expression_errors: self.counts.expression_errors + self.shared.expression_errors,
+            late: self.counts.late + self.shared.late,
             ..self.counts
         }
     }

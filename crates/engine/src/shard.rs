@@ -114,19 +114,8 @@ impl Shared {
             let mut is_due_changed = false;
             for step in output.steps {
                 let number = step.number;
-                if let Some(operator) = merge.operators.get_mut(&number) {
-                    let taken = guarded("matches could not be taken in", || {
-                        operator.take_step(&step, output.first);
-                        operator.account(&self.config, &self.totals).map(EndReason::Failed)
-                    });
-                    if let Some(reason) = taken.unwrap_or_else(Some) {
-                        for member in operator.members() {
-                            let Some(running) = merge.running.get_mut(&member) else { continue };
-                            if !std::mem::replace(&mut running.is_ending, true) {
-                                self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
-                            }
-                        }
-                    }
+                if merge.operators.contains_key(&number) {
+                    is_due_changed |= self.take_shared_step(merge, step, output.first, &context);
                     continue;
                 }
                 let Some(running) = merge.running.get_mut(&number) else { continue };
@@ -142,16 +131,9 @@ impl Shared {
                 });
                 if let Some(reason) = ending {
                     self.ask_to_end(running.handle.meta.id.clone(), reason);
-                } else if let Some(next) =
-                    running.next_due().filter(|next| running.due.is_none_or(|due| *next < due))
-                {
-                    // A session may have begun that ends before anything that was due; what is due later now is found
-                    // out when it is looked at.
-                    if let Some(due) = running.due.replace(next) {
-                        merge.agenda.remove(&(due, number));
-                    }
-                    merge.agenda.insert((next, number));
-                    is_due_changed = true;
+                } else {
+                    // A session may have begun that ends before anything that was due.
+                    is_due_changed |= merge.set_due_sooner(number);
                 }
             }
             if is_due_changed {

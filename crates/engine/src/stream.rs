@@ -288,20 +288,21 @@ impl Stream {
         intake.next_taken
     }
 
-    /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event.
+    /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event, and
+    /// when the latest of those before it arrived.
     pub(crate) fn begin_epoch(
         &self,
         plan: &SlicePlan,
         cuts: Cuts,
         looked_at: u64,
         index: Option<Index>,
-    ) -> u64 {
+    ) -> (u64, Millis) {
         let mut intake = lock(&self.intake);
         if let Some(index) = index {
             intake.index = Arc::new(index);
         }
         plan.begin(intake.next_taken, cuts, looked_at);
-        intake.next_taken
+        (intake.next_taken, intake.newest_arrival)
     }
 
     pub(crate) fn set_next_due(&self, merge: &Merge) {
@@ -423,8 +424,10 @@ impl Merge {
         let Some(operator) = self.operators.get_mut(&number) else { return };
         let cuts = running.collector.cuts();
         let all = operator.cuts().and(&cuts);
-        let first = stream.begin_epoch(&operator.plan, all, self.position, index);
-        operator.join(running.handle.number, cuts, first, self.position);
+        let begins = stream.begin_epoch(&operator.plan, all, self.position, index);
+        let timeline = running.collector.timeline();
+        operator.join(running.handle.number, (cuts, timeline), begins, self.position);
+        let (first, _) = begins;
         running.collector.look_at(first..u64::MAX);
         running.operator = Some(number);
         running.first_offset = first;
@@ -442,7 +445,7 @@ impl Merge {
             self.by_meaning.remove(&operator.meaning);
         }
         let cuts = operator.cuts_without(number);
-        let last = stream.begin_epoch(&operator.plan, cuts, self.position, index);
+        let (last, _) = stream.begin_epoch(&operator.plan, cuts, self.position, index);
         operator.leave(number, last, self.position);
         running.collector.look_at(running.first_offset..last);
         Some((last, is_last))
@@ -452,7 +455,7 @@ impl Merge {
     pub(crate) fn forget_member(&mut self, shared: QueryNumber, number: QueryNumber, totals: &Totals) {
         let Some(operator) = self.operators.get_mut(&shared) else { return };
         if operator.forget_member(number) {
-            self.drop_slices(shared);
+            self.drop_slices(shared, 1);
         } else if let Some(mut operator) = self.operators.remove(&shared) {
             operator.forget(totals);
         }
@@ -468,12 +471,15 @@ impl Merge {
         running.shared_bytes = operator.bytes_share();
     }
 
-    /// Drops the slices that no member of an operator needs any more.
-    pub(crate) fn drop_slices(&mut self, operator: QueryNumber) {
+    /// Drops the slices that no member of an operator needs any more, now that so many of their windows have closed.
+    pub(crate) fn drop_slices(&mut self, operator: QueryNumber, closed: usize) {
         let Some(operator) = self.operators.get_mut(&operator) else { return };
+        if !operator.has_closed(closed) {
+            return;
+        }
         let members = operator.members().filter_map(|member| self.running.get(&member));
         if let Some(from) = members.map(|running| running.collector.needs_from()).min() {
-            operator.slices.drop_before(from);
+            operator.drop_before(from);
         }
     }
 

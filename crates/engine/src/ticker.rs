@@ -65,8 +65,8 @@ impl Shared {
         }
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<QueryId> = Vec::new();
-        // Operators with members that are due, and what of theirs is over.
-        let mut operators: BTreeMap<QueryNumber, i64> = BTreeMap::new();
+        // Operators with members that are due: what of theirs is over, and how many are.
+        let mut operators: BTreeMap<QueryNumber, (i64, usize)> = BTreeMap::new();
         {
             let merge = lock(&stream.merge);
             for (_, number) in merge.agenda.iter().take_while(|(at, _)| *at <= now) {
@@ -76,7 +76,8 @@ impl Shared {
                 }
                 match running.operator.and_then(|number| Some((number, merge.operators.get(&number)?))) {
                     Some((shared, operator)) => {
-                        operators.entry(shared).or_insert_with(|| operator.cuts().start_of(now));
+                        let entry = operators.entry(shared);
+                        entry.or_insert_with(|| (operator.cuts().start_of(now), 0)).1 += 1;
                         due.push((*number, None));
                     }
                     None => due.push((*number, running.collector.is_over_before(now))),
@@ -93,7 +94,7 @@ impl Shared {
                     running.take_slices(slices);
                 }
             }
-            for (&number, &before) in &operators {
+            for (&number, &(before, _)) in &operators {
                 let slices = state.shard.flush(number, before);
                 if let Some(operator) = merge.operators.get_mut(&number) {
                     operator.take_slices(slices);
@@ -133,8 +134,8 @@ impl Shared {
                     merge.agenda.insert((next, number));
                 }
             }
-            for number in operators.into_keys() {
-                merge.drop_slices(number);
+            for (number, (_, closed)) in operators {
+                merge.drop_slices(number, closed);
                 if let Some(operator) = merge.operators.get_mut(&number) {
                     // What passes a limit is found out with the next batch.
                     operator.account(&self.config, &self.totals);

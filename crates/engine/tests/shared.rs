@@ -65,7 +65,13 @@ enum Action {
 }
 
 fn query(rng: &mut Rng) -> String {
-    let filter = rng.pick(&["a > 1 AND b < 8", "b < 8 AND 1 < a", "(8 > b) AND a > 1 AND a > 1", "a > 1"]);
+    let filter = rng.pick(&[
+        "a > 1 AND b < 8",
+        "b < 8 AND 1 < a",
+        "(8 > b) AND a > 1 AND a > 1",
+        "a > 1",
+        "k = 'k1' AND a > 1",
+    ]);
     let columns = rng.pick(&["k, COUNT(*) AS n, SUM(a) AS s", "k AS key, COUNT(*), SUM(a)"]);
     let rest = rng.pick(&[
         "",
@@ -77,6 +83,14 @@ fn query(rng: &mut Rng) -> String {
         "WINDOWING EVERY(600, TIME, LAST, 200, TIME)",
         "WINDOWING EVERY(900, TIME, FIRST, 400, TIME)",
         "WINDOWING EVERY(800, TIME, ALL)",
+        "WINDOWING TUMBLING(700, EVENT(ts))",
+        "WINDOWING TUMBLING(700, EVENT(ts, 300))",
+        "WINDOWING TUMBLING(1000, EVENT(ts, 300))",
+        "WINDOWING EVERY(500, EVENT(ts), LAST, 1500, EVENT)",
+        "WINDOWING EVERY(500, EVENT(ts, 100), LAST, 2000, EVENT)",
+        "WINDOWING EVERY(600, EVENT(ts), LAST, 200, EVENT)",
+        "WINDOWING EVERY(900, EVENT(ts, 100), FIRST, 400, EVENT)",
+        "WINDOWING EVERY(800, EVENT(ts), ALL)",
     ]);
     let duration = rng.pick(&["", "MAX, TIME", "2500, TIME"]);
     let (group, rest) = match rest.split_once("WINDOWING") {
@@ -91,6 +105,7 @@ fn actions(seed: u64) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut standing = Vec::new();
     let mut joined = 0;
+    let mut time = 0;
     for _ in 0..60 {
         actions.push(match rng.below(10) {
             0..=2 => {
@@ -103,9 +118,13 @@ fn actions(seed: u64) -> Vec<Action> {
                 Action::Leave(standing.swap_remove(place))
             }
             3..=6 => {
-                let event = |rng: &mut Rng| {
+                let mut event = |rng: &mut Rng| {
                     let (k, a, b) = (rng.below(3), rng.below(9), rng.below(10));
-                    format!("{{\"k\":\"k{k}\",\"a\":{a},\"b\":{b}}}")
+                    time += rng.pick(&[0, 10, 40, 100, 400]);
+                    // Now and then one is far ahead, so that who joins behind it is not as far as the others.
+                    let behind = rng.pick(&[0, 0, 30, 200, 900, -1500]);
+                    let ts = if rng.below(20) == 0 { "null".to_owned() } else { (time - behind).to_string() };
+                    format!("{{\"k\":\"k{k}\",\"a\":{a},\"b\":{b},\"ts\":{ts}}}")
                 };
                 let events: Vec<String> = (0..1 + rng.below(6)).map(|_| event(&mut rng)).collect();
                 Action::Send(events.join("\n"))
@@ -122,7 +141,11 @@ fn seen(emit: &Emit) -> String {
     let counts = emit.meta.counts;
     let finished = emit.meta.finished.as_ref().map(|finished| &finished.reason);
     let records = std::str::from_utf8(&emit.records.text).expect("UTF-8");
-    format!("{records} {window:?} {} of {} {:?}", counts.matched, counts.seen, finished)
+    let (matched, late, mistyped) = (counts.matched, counts.late, counts.mistyped);
+    format!(
+        "{records} {window:?} {matched} of {}, {late} late, {mistyped} mistyped, {finished:?}",
+        counts.seen
+    )
 }
 
 /// Runs these actions; only the queries that `stands` says join. The emits of each.
@@ -173,6 +196,34 @@ fn members_answer_as_each_would_alone() {
             assert_eq!(emits, alone[0].1, "seed {seed}, query {number} of {actions:#?}");
         }
     }
+}
+
+#[test]
+fn a_crowd_by_event_time_is_one_entry_of_the_index() {
+    let bench = Bench::new(2);
+    let query = |window: usize| {
+        let window = [
+            "TUMBLING(100, EVENT(ts))",
+            "TUMBLING(100, EVENT(ts, 50))",
+            "EVERY(100, EVENT(ts), LAST, 1000, EVENT)",
+        ][window % 3];
+        bench.submit(&format!("SELECT COUNT(*) AS n FROM STREAM() WHERE a > 0 WINDOWING {window}"))
+    };
+    let alone = query(0);
+    let before = bench.engine.metrics().index_bytes;
+    let mut crowd: Vec<Subscription> = (1..200).map(query).collect();
+    assert_eq!(bench.engine.metrics().index_bytes, before);
+    bench.send("{\"a\":1,\"ts\":10}\n{\"a\":1,\"ts\":210}\n{\"a\":1,\"ts\":70}");
+    for (place, query) in crowd.iter_mut().enumerate() {
+        bench.end(query);
+        let emits: Vec<String> = std::iter::from_fn(|| query.next_blocking().as_ref().map(seen)).collect();
+        let late = if place % 3 == 1 { 0 } else { 1 };
+        assert!(emits[0].starts_with("{\"n\":1}"), "{emits:?}");
+        assert!(emits.last().is_some_and(|last| last.contains(&format!("3 of 3, {late} late"))), "{emits:?}");
+    }
+    bench.end(&alone);
+    assert_eq!(bench.engine.metrics().state_bytes.0, 0);
+    bench.stop();
 }
 
 #[test]

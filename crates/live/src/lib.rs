@@ -16,8 +16,8 @@ mod step;
 pub use explain::explain;
 pub use matching::{Index, QueryNumber, is_sampled};
 pub use operate::{
-    Collector, CollectorLimits, Cuts, DistinctFigures, Groups, Partial, Peaks, ResultSet, ResultWindow,
-    RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices,
+    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,
+    RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};

@@ -6,31 +6,36 @@
 
 use swiftwater_lang::{
     Dialect,
-    plan::{Body, Comparison, Expr, Function, Quantifier, Query, Window, WindowClock},
+    plan::{Body, Comparison, Expr, Function, Quantifier, Query, Take, Window, WindowClock},
 };
 
 use crate::StandingQuery;
 
 impl StandingQuery {
     /// A text that is equal for queries whose aggregations are the same in meaning; none where groups cannot be shared:
-    /// for RAW queries, sessions, and windows by record or by the events' own time.
+    /// for RAW queries, sessions, windows by record, and windows over ALL by the events' own time (what is late for one
+    /// is in the next, so what is in which depends on when a query began).
     ///
     /// Which operand of an AND is tested first is nobody's promise: of queries that differ in that alone, operations that
     /// could not be done are counted as they arise in one of them.
     pub fn meaning(&self) -> Option<String> {
         let plan = &self.plan;
         let Body::Group(group) = &plan.body else { return None };
-        match plan.window {
-            Window::None | Window::Time { clock: WindowClock::Arrival, .. } => {}
+        let time = match &plan.window {
+            Window::None | Window::Time { clock: WindowClock::Arrival, .. } => None,
+            Window::Time { take: Take::All, .. } => return None,
+            Window::Time { clock: WindowClock::Event { time, .. }, .. } => Some(time),
             _ => return None,
-        }
+        };
         let filter = plan.filter.as_ref().map(|filter| normal(filter, plan.dialect, true));
         let Query { dialect, sample, views, .. } = plan;
         // Names of views' columns are no part of it: expressions have their places.
         let views: Vec<_> =
             views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
         let (keys, aggregates, table) = (&group.keys, &group.aggregates, &group.table);
-        Some(format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?}"))
+        Some(format!(
+            "{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?} {time:?}"
+        ))
     }
 }
 

@@ -11,7 +11,7 @@ use swiftwater_event::Millis;
 use swiftwater_lang::plan::Window;
 
 use super::{
-    Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices,
+    Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices, Timeline,
     group_result::{Bounds, GroupResult, NO_ORDER, with_single_group, write_groups},
     outer::OuterQuery,
     rows::{RowOrder, RowSlices, RowStore, write_with_times},
@@ -174,11 +174,20 @@ impl Collector {
         }
     }
 
-    /// Where its windows by arrival cut the slices of groups.
+    /// Where its windows by time cut the slices of groups.
     pub fn cuts(&self) -> Cuts {
         match (self.axis, &self.shape) {
-            (Axis::Arrival, Some(shape)) => shape.cuts(),
+            (Axis::Arrival | Axis::Event { .. }, Some(shape)) => shape.cuts_by(self.axis),
             _ => Cuts::default(),
+        }
+    }
+
+    /// Which of its windows by the events' own time are closed, told apart from what they hold: for whoever takes slices
+    /// in for several, and calls [`Collector::advance`] where windows are over. None where there are no such windows.
+    pub fn timeline(&self) -> Option<Timeline> {
+        match (self.axis, self.shape) {
+            (Axis::Event { lateness }, Some(shape)) => Some(Timeline::new(shape, lateness)),
+            _ => None,
         }
     }
 
@@ -348,8 +357,14 @@ impl Collector {
         by_event && self.shape.is_some_and(|shape| shape.holds_only_before(at, self.open))
     }
 
-    /// Closes what the events' own time has passed.
-    fn advance(&mut self, latest: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+    /// Closes the windows by the events' own time that are over when the latest of the events so far is this.
+    pub fn advance(
+        &mut self,
+        latest: Millis,
+        slices: &mut Slices,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
         let Axis::Event { lateness } = self.axis else { return };
         if latest > self.peak {
             self.peak = latest;

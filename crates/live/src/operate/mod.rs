@@ -32,6 +32,6 @@ pub use rows::{RowChunk, RowTimes};
 pub use sketch_meta::{DistinctFigures, SketchFigures, SketchMeta};
 pub use slice_plan::SlicePlan;
 pub use slices::{Partial, Slices};
-pub use watermark::Peaks;
+pub use watermark::Timeline;
 pub(crate) use window::Axis;
-pub use window::{Cuts, Series};
+pub use window::{CutCounts, Cuts, Series};

@@ -53,8 +53,8 @@ impl SlicePlan {
 /// Where the groups of a query are to be cut.
 pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> Cuts {
     match (&query.body, Axis::of(&query.plan.window)) {
-        (CompiledBody::Group(_), Axis::Arrival | Axis::Event { .. }) => {
-            Shape::of(query, origin).map_or_else(Cuts::default, |shape| shape.cuts())
+        (CompiledBody::Group(_), axis @ (Axis::Arrival | Axis::Event { .. })) => {
+            Shape::of(query, origin).map_or_else(Cuts::default, |shape| shape.cuts_by(axis))
         }
         _ => Cuts::default(),
     }

@@ -1,53 +1,85 @@
-//! How far the events' own time has come, for queries that joined at different offsets.
+//! Which windows by the events' own time are closed, told once for all queries whose windows close together.
+//!
+//! Where the watermark of a query is follows from the latest time among the events that it saw, and which of its windows
+//! are closed from that alone. So queries with the same windows and lateness that have seen the same latest time are as
+//! one: so many standing queries cost a batch no more than one does, until a window closes.
 
 use swiftwater_event::Millis;
 
-/// The latest event time since each epoch began.
-#[derive(Debug, Clone, Default)]
-pub struct Peaks {
-    /// For epochs up to the one named, and after the one named before it: the latest time since. Epochs ascend, times
-    /// strictly descend: an epoch whose latest time is no earlier than that of those before it has caught up with them.
-    peaks: Vec<(u64, Millis)>,
+use super::window::Shape;
+use crate::NO_TIME;
+
+/// How far the windows of such queries have come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeline {
+    shape: Shape,
+    lateness: u64,
+    /// The latest time so far.
+    peak: Millis,
+    /// The first window that is not closed.
+    open: i64,
+    /// Events that came after the last window that would hold them was closed.
+    late: u64,
 }
 
-impl Peaks {
-    /// Takes in a time of an epoch; epochs come in order.
-    pub fn advance(&mut self, epoch: u64, latest: Millis) {
-        match self.peaks.last_mut() {
-            Some((of, peak)) if *of >= epoch => *peak = latest.max(*peak),
-            _ => self.peaks.push((epoch, latest)),
-        }
-        while let [.., (_, before), (_, last)] = self.peaks[..]
-            && last >= before
-        {
-            self.peaks.remove(self.peaks.len() - 2);
-        }
+impl Timeline {
+    pub(crate) fn new(shape: Shape, lateness: u64) -> Timeline {
+        Timeline { shape, lateness, peak: NO_TIME, open: i64::MIN, late: 0 }
     }
 
-    /// The latest time since an epoch began; none before its first event with a time.
-    pub fn since(&self, epoch: u64) -> Option<Millis> {
-        let place = self.peaks.partition_point(|(of, _)| *of < epoch);
-        self.peaks.get(place).map(|(_, peak)| *peak)
+    /// Takes in the latest time of the events so far; answers whether windows are over that were not before.
+    pub fn advance(&mut self, latest: Millis) -> bool {
+        if latest <= self.peak {
+            return false;
+        }
+        self.peak = latest;
+        let open = self.shape.closing_after(latest.saturating_sub_unsigned(self.lateness));
+        let is_over = open > self.open;
+        self.open = self.open.max(open);
+        is_over
+    }
+
+    /// Counts the events of a slice where they are late; answers whether a window is still to hold them.
+    pub fn takes(&mut self, start: i64, events: u64) -> bool {
+        if self.shape.holds_only_before(start, self.open) {
+            self.late += events;
+            return false;
+        }
+        self.shape.first_holding(start).is_some()
+    }
+
+    /// Events that came after the last window that would hold them was closed.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Whether all that is still to come will be the same for both.
+    pub fn is_level_with(&self, other: &Timeline) -> bool {
+        (self.shape, self.lateness, self.peak, self.open)
+            == (other.shape, other.lateness, other.peak, other.open)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use swiftwater_lang::plan::Take;
 
     use super::*;
 
-    proptest! {
-        #[test]
-        fn peaks_are_those_of_all_times_since(
-            mut times in proptest::collection::vec((0u64..10, -50i64..50), 0..40), epoch in 0u64..12,
-        ) {
-            times.sort_by_key(|(epoch, _)| *epoch);
-            let mut peaks = Peaks::default();
-            times.iter().for_each(|&(epoch, time)| peaks.advance(epoch, time));
-            let latest = times.iter().filter(|(of, _)| *of >= epoch).map(|(_, time)| *time).max();
-            prop_assert_eq!(peaks.since(epoch), latest);
-            prop_assert!(peaks.peaks.len() <= 10);
-        }
+    #[test]
+    fn windows_are_over_when_the_latest_time_is_a_lateness_past_them() {
+        let shape = Shape { origin: 0, every: 10, take: Take::First(10), begins: false };
+        let mut timeline = Timeline::new(shape, 5);
+        assert!(timeline.advance(5));
+        let mut other = timeline.clone();
+        assert!(!timeline.advance(14));
+        assert!(timeline.takes(0, 2));
+        assert!(timeline.advance(15));
+        assert!(!timeline.takes(0, 3));
+        assert_eq!(timeline.late(), 3);
+        assert!(!other.is_level_with(&timeline));
+        assert!(other.advance(15));
+        assert!(other.is_level_with(&timeline));
+        assert_eq!(other.late(), 0);
     }
 }

@@ -4,6 +4,8 @@
 //! window of every query that shares them is a row of whole slices. All of it is arithmetic on numbers that may lie
 //! anywhere: an event's own time can be any LONG, so results that would pass the line's ends stay at them.
 
+use std::collections::BTreeMap;
+
 use swiftwater_event::Millis;
 use swiftwater_lang::plan::{Take, Window, WindowClock};
 
@@ -22,6 +24,16 @@ pub struct Series {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cuts {
     series: Vec<Series>,
+    /// By the events' own time: where the latest time is when the watermark reaches a cut. Queries that share slices may
+    /// have different latenesses.
+    reached: Vec<Series>,
+}
+
+/// The cuts of several queries, of which some come and go.
+#[derive(Debug, Default)]
+pub struct CutCounts {
+    series: BTreeMap<Series, usize>,
+    reached: BTreeMap<Series, usize>,
 }
 
 /// A query's windows on its line; they are numbered, and close in the order of their numbers.
@@ -31,9 +43,9 @@ pub(crate) struct Shape {
     pub(crate) origin: i64,
     /// From one period to the next.
     pub(crate) every: u64,
-    take: Take,
+    pub(super) take: Take,
     /// There is nothing before the origin: what says it is, is at it.
-    begins: bool,
+    pub(super) begins: bool,
 }
 
 /// What a query's windows go by.
@@ -69,20 +81,61 @@ impl Cuts {
     /// These and those.
     #[must_use]
     pub fn and(&self, other: &Cuts) -> Cuts {
-        let mut series: Vec<Series> = self.series.iter().chain(&other.series).copied().collect();
-        series.sort_unstable();
-        series.dedup();
-        Cuts { series }
+        let union = |ours: &[Series], theirs: &[Series]| {
+            let mut series: Vec<Series> = ours.iter().chain(theirs).copied().collect();
+            series.sort_unstable();
+            series.dedup();
+            series
+        };
+        Cuts { series: union(&self.series, &other.series), reached: union(&self.reached, &other.reached) }
     }
 
-    /// How many series there are.
-    pub fn series(&self) -> &[Series] {
-        &self.series
+    /// How many series every event is looked up in, at most.
+    pub fn series_count(&self) -> usize {
+        self.series.len().max(self.reached.len())
+    }
+
+    /// The latest time at which the watermark has reached what it has at `latest`, and not before: between two latest
+    /// times with the same answer no window is closed.
+    pub(crate) fn reached_at(&self, latest: Millis) -> Millis {
+        self.reached.iter().map(|series| series.before(latest)).max().unwrap_or(Millis::MIN)
     }
 
     /// Where the slice begins that an instant is in; the least of all instants where nothing is cut.
     pub fn start_of(&self, at: i64) -> i64 {
         self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
+    }
+}
+
+impl CutCounts {
+    /// A query with these has come.
+    pub fn add(&mut self, cuts: &Cuts) {
+        for (counts, series) in [(&mut self.series, &cuts.series), (&mut self.reached, &cuts.reached)] {
+            series.iter().for_each(|one| *counts.entry(*one).or_default() += 1);
+        }
+    }
+
+    /// A query with these is gone.
+    pub fn remove(&mut self, cuts: &Cuts) {
+        for (counts, series) in [(&mut self.series, &cuts.series), (&mut self.reached, &cuts.reached)] {
+            for one in series {
+                let count = counts.get_mut(one).map_or(0, |count| {
+                    *count -= 1;
+                    *count
+                });
+                if count == 0 {
+                    counts.remove(one);
+                }
+            }
+        }
+    }
+
+    /// Those of all that are there.
+    pub fn cuts(&self) -> Cuts {
+        Cuts {
+            series: self.series.keys().copied().collect(),
+            reached: self.reached.keys().copied().collect(),
+        }
     }
 }
 
@@ -132,7 +185,20 @@ impl Shape {
             Take::Last(size) => Series::new(self.every, self.origin.saturating_sub_unsigned(size)),
             Take::All => main,
         };
-        Cuts { series: vec![main] }.and(&Cuts { series: vec![other] })
+        let cut = |series| Cuts { series: vec![series], reached: Vec::new() };
+        cut(main).and(&cut(other))
+    }
+
+    /// As [`Shape::cuts`], of a query on this axis.
+    pub(crate) fn cuts_by(&self, axis: Axis) -> Cuts {
+        let cuts = self.cuts();
+        let Axis::Event { lateness } = axis else { return cuts };
+        let later = |series: &Series| Series {
+            every: series.every,
+            phase: ((u128::from(series.phase) + u128::from(lateness)) % u128::from(series.every)) as u64,
+        };
+        let reached = cuts.series.iter().map(later).collect();
+        Cuts { reached, ..cuts }
     }
 
     /// What such windows are called.

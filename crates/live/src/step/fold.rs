@@ -67,8 +67,8 @@ impl Shard {
         let (epoch, cuts) = entry.slices.at(fold.at.input.place.first());
         let mut folding = Folding { scratch, counts, step };
         match (Axis::of(window), times) {
-            (Axis::Event { lateness }, Some(times)) => {
-                let generations = fold.by_event_time(times, lateness, epoch, &cuts, &mut folding);
+            (Axis::Event { .. }, Some(times)) => {
+                let generations = fold.by_event_time(times, epoch, &cuts, &mut folding);
                 if let Some(timed) = &mut step.timed {
                     timed.generations.extend(generations);
                 }
@@ -126,7 +126,6 @@ impl Fold<'_> {
     fn by_event_time(
         &self,
         times: &EventTimes,
-        lateness: u64,
         epoch: u64,
         cuts: &Cuts,
         folding: &mut Folding<'_>,
@@ -139,8 +138,7 @@ impl Fold<'_> {
             if at == NO_TIME {
                 continue;
             }
-            let passed =
-                if peak == NO_TIME { NO_TIME } else { cuts.start_of(peak.saturating_sub_unsigned(lateness)) };
+            let passed = if peak == NO_TIME { NO_TIME } else { cuts.reached_at(peak) };
             if generations.last().is_none_or(|(_, of, _)| *of != passed) {
                 generations.push((peak, passed, Vec::new()));
             }

@@ -1,0 +1,121 @@
+//! What the members of an operator get of a batch.
+
+use std::collections::BTreeMap;
+
+use swiftwater_event::Millis;
+use swiftwater_live::{QueryNumber, QueryStep, ResultSet, Timed};
+
+use crate::{
+    EndReason,
+    fault::guarded,
+    running::{EmitContext, Running},
+    shared::Shared,
+    stream::Merge,
+};
+
+impl Shared {
+    /// Gives an operator one shard's step on one batch, whose first event has the offset `first`, and its members what
+    /// comes of that. Answers whether the agenda has changed.
+    pub(crate) fn take_shared_step(
+        &self,
+        merge: &mut Merge,
+        mut step: QueryStep,
+        first: u64,
+        context: &EmitContext<'_>,
+    ) -> bool {
+        let number = step.number;
+        let mut is_due_changed = false;
+        let taken = guarded("matches could not be taken in", || {
+            let operator = merge.operators.get_mut(&number)?;
+            operator.take_step(&step, first);
+            if let Some(timed) = step.timed.take() {
+                is_due_changed = self.take_timed(merge, number, timed, first, context);
+            }
+            let operator = merge.operators.get_mut(&number)?;
+            operator.account(&self.config, &self.totals).map(EndReason::Failed)
+        });
+        let Some(reason) = taken.unwrap_or_else(Some) else { return is_due_changed };
+        let Some(operator) = merge.operators.get(&number) else { return is_due_changed };
+        for member in operator.members() {
+            let Some(running) = merge.running.get_mut(&member) else { continue };
+            if !std::mem::replace(&mut running.is_ending, true) {
+                self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
+            }
+        }
+        is_due_changed
+    }
+
+    /// What a batch brings by the events' own time: slices, and between them the closing of windows.
+    fn take_timed(
+        &self,
+        merge: &mut Merge,
+        number: QueryNumber,
+        timed: Timed,
+        first: u64,
+        context: &EmitContext<'_>,
+    ) -> bool {
+        let mut results: BTreeMap<QueryNumber, Vec<ResultSet>> = BTreeMap::new();
+        for generation in timed.generations {
+            merge.close_by_event(number, generation.peak, first, context, &mut results);
+            let Some(operator) = merge.operators.get_mut(&number) else { return false };
+            for (partial, events) in generation.partials {
+                if operator.lines.take(partial.start, events, first) {
+                    operator.slices.add(partial);
+                }
+            }
+        }
+        merge.close_by_event(number, timed.latest, first, context, &mut results);
+        if results.is_empty() {
+            return false;
+        }
+        let mut is_due_changed = false;
+        merge.drop_slices(number, results.len());
+        for (member, results) in results {
+            merge.tell(member);
+            let Some(running) = merge.running.get_mut(&member) else { continue };
+            let reason = if results.is_empty() { None } else { running.give_out(results, None, context) };
+            if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
+                self.ask_to_end(running.handle.meta.id.clone(), reason);
+            }
+            is_due_changed |= merge.set_due_sooner(member);
+        }
+        is_due_changed
+    }
+}
+
+impl Merge {
+    /// Closes the windows of an operator's members that are over when the latest time of a batch so far is this.
+    fn close_by_event(
+        &mut self,
+        number: QueryNumber,
+        latest: Millis,
+        first: u64,
+        context: &EmitContext<'_>,
+        results: &mut BTreeMap<QueryNumber, Vec<ResultSet>>,
+    ) {
+        let Some(operator) = self.operators.get_mut(&number) else { return };
+        let is_shared = operator.is_shared();
+        for member in operator.lines.advance(latest, first) {
+            let standing = |running: &&mut Box<Running>| !running.is_ending;
+            let Some(running) = self.running.get_mut(&member).filter(standing) else { continue };
+            running.collector.share(is_shared);
+            let out = results.entry(member).or_default();
+            running.collector.advance(latest, &mut operator.slices, context.now_micros, out);
+        }
+    }
+
+    /// Puts a query on the agenda that is to be looked at sooner than it was; answers whether it is one. What is due later
+    /// now is found out when it is looked at.
+    pub(crate) fn set_due_sooner(&mut self, number: QueryNumber) -> bool {
+        let Some(running) = self.running.get_mut(&number) else { return false };
+        let Some(next) = running.next_due() else { return false };
+        if running.due.is_some_and(|due| due <= next) {
+            return false;
+        }
+        if let Some(due) = running.due.replace(next) {
+            self.agenda.remove(&(due, number));
+        }
+        self.agenda.insert((next, number));
+        true
+    }
+}
