@@ -29,9 +29,9 @@ test: setup ## Format, lints, all tests, licences: what a change must pass.
 torture: setup ## Long runs: soaks, kills, fuzzing (SOAK_SECONDS, FUZZ_SECONDS per target, default 3600).
 	@sh scripts/torture.sh
 
-bench: setup ## End-to-end benchmarks, of the release binary too (BENCH_ARGS="--quick").
+bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_ARGS="--quick").
 	$(CARGO) build --release -p swiftwater-cli
-	$(CARGO) run --release -p swiftwater-bench -- $(BENCH_ARGS)
+	$(CARGO) run --release -p swiftwater-bench -- $(or $(BENCH_ARGS),--write)
 
 fmt: setup ## Format the code.
 	$(CARGO) fmt --all

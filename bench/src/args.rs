@@ -9,7 +9,9 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, shared, latency, memory
+  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed
+  --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
+                      cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
   --rounds N          how often each point of throughput is run (default 3, with --quick 1)
   --data DIR          where the files of events are for as long as they are needed (default: data beside the
@@ -27,12 +29,27 @@ pub(crate) enum Part {
     Shared,
     Latency,
     Memory,
+    Decode,
+    Equality,
+    Mixed,
 }
+
+/// All parts, by their names, in the order in which they run.
+pub(crate) const PARTS: [(&str, Part); 7] = [
+    ("decode", Part::Decode),
+    ("equality", Part::Equality),
+    ("mixed", Part::Mixed),
+    ("latency", Part::Latency),
+    ("memory", Part::Memory),
+    ("throughput", Part::Throughput),
+    ("shared", Part::Shared),
+];
 
 /// The command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Args {
     pub(crate) quick: bool,
+    pub(crate) write: bool,
     only: Vec<Part>,
     gib: Option<f64>,
     rounds: Option<usize>,
@@ -54,6 +71,7 @@ impl Args {
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> anyhow::Result<Option<Args>> {
         let mut args = Args {
             quick: false,
+            write: false,
             only: Vec::new(),
             gib: None,
             rounds: None,
@@ -66,15 +84,14 @@ impl Args {
             match word.as_str() {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => args.quick = true,
+                "--write" => args.write = true,
                 "--only" => {
                     for part in value()?.split(',') {
-                        args.only.push(match part {
-                            "throughput" => Part::Throughput,
-                            "shared" => Part::Shared,
-                            "latency" => Part::Latency,
-                            "memory" => Part::Memory,
-                            _ => bail!("no part `{part}`; parts are: throughput, shared, latency, memory"),
-                        });
+                        let known = PARTS.iter().find(|(name, _)| *name == part);
+                        let names = || PARTS.map(|(name, _)| name).join(", ");
+                        let known =
+                            known.with_context(|| format!("no part `{part}`; parts are: {}", names()))?;
+                        args.only.push(known.1);
                     }
                 }
                 "--gib" => {
@@ -116,9 +133,19 @@ impl Args {
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        let beside_sources = || Some(PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).join("data"));
+        let beside_sources = || Some(sources()?.join("data"));
         self.data.clone().or_else(beside_sources).unwrap_or_else(std::env::temp_dir)
     }
+
+    /// Where what is written down belongs.
+    pub(crate) fn results(&self) -> PathBuf {
+        sources().unwrap_or_default()
+    }
+}
+
+/// The directory of this program's sources, where cargo runs it.
+fn sources() -> Option<PathBuf> {
+    Some(std::env::var_os("CARGO_MANIFEST_DIR")?.into())
 }
 
 fn number(option: &str, text: &str) -> anyhow::Result<usize> {

@@ -20,8 +20,9 @@ use swiftwater_event::first_cut;
 use crate::{
     args::Tuning,
     data::{Groups, Load},
-    machine, run_baseline, run_engine, run_input, run_shared,
+    machine, run_baseline, run_engine, run_input, run_matching, run_shared,
     shared::Set,
+    workload::Spec,
 };
 
 /// The first argument of a child.
@@ -41,16 +42,24 @@ pub(crate) enum Kind {
     InputGroups,
     /// The queries of a set stand on a stream that the events are appended to.
     Shared(Set),
+    /// All queries stand as with [`Kind::Engine`], but are asked for one answer, which counts.
+    Counts,
+    /// The matcher alone, on one thread.
+    Matching,
 }
 
 /// What a child is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) kind: Kind,
-    /// Queries that the events were made for.
-    pub(crate) planted: usize,
+    /// What the events were made for.
+    pub(crate) spec: Spec,
+    /// The first of its queries that stands.
+    pub(crate) first: usize,
     /// Queries that stand.
     pub(crate) standing: usize,
+    /// Cores that the child may use; 0: all.
+    pub(crate) cores: usize,
     pub(crate) tuning: Tuning,
 }
 
@@ -75,11 +84,40 @@ pub(crate) struct Outcome {
     pub(crate) answers: Vec<(u64, u64)>,
     /// Memory that came with the queries and what they hold.
     pub(crate) bytes_per_query: u64,
+    /// Seconds of the stage that was measured alone.
+    pub(crate) stage_seconds: f64,
     /// Records that were lost for a slow reader.
     pub(crate) dropped: u64,
 }
 
 impl Task {
+    /// The first `standing` queries, on all cores.
+    pub(crate) fn new(kind: Kind, spec: Spec, standing: usize, tuning: Tuning) -> Task {
+        Task { kind, spec, first: 0, standing, cores: 0, tuning }
+    }
+
+    /// The texts of the queries that stand.
+    pub(crate) fn queries(self) -> Vec<String> {
+        let mut queries = self.spec.begin().queries();
+        queries.truncate(self.first + self.standing);
+        queries.split_off(self.first.min(queries.len()))
+    }
+
+    /// What is wrong with the counts of an outcome, if anything.
+    pub(crate) fn fault(self, load: &Load, outcome: &Outcome) -> Option<String> {
+        if outcome.events != load.events || outcome.rejected != 0 {
+            let Outcome { events, rejected, .. } = outcome;
+            return Some(format!("{events} events and {rejected} rejected, not {}", load.events));
+        }
+        if outcome.dropped != 0 {
+            return Some(format!("{} records were lost", outcome.dropped));
+        }
+        let truth = &load.truth[self.first..self.first + self.standing];
+        let wrong = outcome.matches.iter().zip(truth).filter(|(found, truth)| found != truth).count();
+        (wrong > 0 || outcome.matches.len() != truth.len())
+            .then(|| format!("{wrong} of {} counts are wrong", truth.len()))
+    }
+
     /// Does it in a new process.
     pub(crate) fn run(self, load: &Load) -> anyhow::Result<Outcome> {
         let program = std::env::current_exe().context("cannot tell where this program is")?;
@@ -102,6 +140,7 @@ impl Task {
 pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
     let [task] = words else { anyhow::bail!("a child has one argument") };
     let task: Task = serde_json::from_str(task).context("a child's task is JSON")?;
+    machine::keep_to(task.cores)?;
     let file =
         File::from(std::io::stdin().as_fd().try_clone_to_owned().context("a child's input is a file")?);
     // SAFETY: the file has no name, and whoever holds it only reads it by now.
@@ -113,6 +152,8 @@ pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
         Kind::Input => run_input::run(task, bytes)?,
         Kind::InputGroups => run_input::run_groups(task, bytes)?,
         Kind::Shared(set) => run_shared::run(task, set, bytes)?,
+        Kind::Counts => run_shared::run_counts(task, bytes)?,
+        Kind::Matching => run_matching::run(task, bytes)?,
     };
     let memory = machine::memory("self");
     outcome.peak_bytes = memory.peak;
@@ -183,12 +224,12 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::events;
+    use crate::workload::published;
 
     #[test]
     fn blocks_are_all_events_each_once() {
         let mut text = Vec::new();
-        events(1).write(50, &mut text);
+        published(1).write(50, &mut text);
         for block_kib in [1, 2, 5, 1000] {
             let blocks = Blocks::new(text.clone().into(), Tuning { block_kib, ..Tuning::default() });
             let mut joined = Vec::new();

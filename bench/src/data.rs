@@ -1,4 +1,4 @@
-//! Files of events in the published shape, with what is to be found in them.
+//! Files of events, with what is to be found in them.
 
 use std::{
     fs::{self, File},
@@ -8,20 +8,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use memchr::memmem;
-use swiftwater_testkit::published::PublishedEvents;
 
-use crate::table::mib;
-
-/// The share of the events that match a query.
-pub(crate) const MATCH_SHARE: f64 = 0.01;
-const SEED: u64 = 20_260_101;
-/// Events made between two writes.
-const CHUNK_EVENTS: usize = 2000;
-
-/// The events that a file holds for so many queries, and the queries.
-pub(crate) fn events(queries: usize) -> PublishedEvents {
-    PublishedEvents::new(SEED, queries, if queries == 0 { 0.0 } else { MATCH_SHARE })
-}
+use crate::{table::mib, workload::Spec};
 
 /// By the field `l1`, which has four digits: how many events, and the sum of their `l2`.
 pub(crate) type Groups = Vec<(u64, i64)>;
@@ -35,27 +23,27 @@ pub(crate) const GROUPS_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) file: File,
-    pub(crate) queries: usize,
+    pub(crate) spec: Spec,
     pub(crate) bytes: u64,
     pub(crate) events: u64,
     /// Matches of each query.
     pub(crate) truth: Vec<u64>,
-    /// What [`GROUPS_QUERY`] finds.
+    /// What [`GROUPS_QUERY`] finds, in events of the published shape.
     pub(crate) groups: Groups,
 }
 
 impl Load {
     /// Writes at least `bytes_min` bytes of events into a file in `directory`, and leaves them in the page cache, on
     /// disk too, so that nothing is written while something is measured.
-    pub(crate) fn generate(directory: &Path, queries: usize, bytes_min: u64) -> anyhow::Result<Load> {
+    pub(crate) fn generate(directory: &Path, spec: Spec, bytes_min: u64) -> anyhow::Result<Load> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         check_space(directory, bytes_min)?;
         let place = || format!("cannot write a file in {}", directory.display());
         let mut file = tempfile::tempfile_in(directory).with_context(place)?;
-        let mut generator = events(queries);
+        let mut workload = spec.begin();
         let mut load = Load {
             file: file.try_clone().with_context(place)?,
-            queries,
+            spec,
             bytes: 0,
             events: 0,
             truth: Vec::new(),
@@ -64,13 +52,15 @@ impl Load {
         let mut chunk = Vec::new();
         while load.bytes < bytes_min {
             chunk.clear();
-            generator.write(CHUNK_EVENTS, &mut chunk);
-            count_groups(&chunk, &mut load.groups)?;
+            workload.write(spec.chunk_events(), &mut chunk);
+            if matches!(spec, Spec::Published { .. }) {
+                count_groups(&chunk, &mut load.groups)?;
+            }
             file.write_all(&chunk).with_context(place)?;
             load.bytes += chunk.len() as u64;
-            load.events += CHUNK_EVENTS as u64;
+            load.events += spec.chunk_events() as u64;
         }
-        load.truth = generator.truth().to_vec();
+        load.truth = workload.truth().to_vec();
         file.sync_all().with_context(place)?;
         load.warm().context("cannot read the events back")?;
         Ok(load)
@@ -136,7 +126,7 @@ mod tests {
     #[test]
     fn file_holds_what_is_told_of_it() {
         let directory = tempfile::tempdir().unwrap();
-        let mut load = Load::generate(directory.path(), 3, 4 << 20).unwrap();
+        let mut load = Load::generate(directory.path(), Spec::Published { queries: 3 }, 4 << 20).unwrap();
         assert!(fs::read_dir(directory.path()).unwrap().next().is_none(), "the file has a name");
         load.file.rewind().unwrap();
         let mut text = String::new();

@@ -44,11 +44,22 @@ impl Client {
 
     /// A POST as it goes out.
     pub(crate) fn post_text(&self, path: &str, accept: &str, body: &[u8]) -> Vec<u8> {
-        let (host, length) = (&self.host, body.len());
-        let head = format!(
+        [&self.post_head(path, accept, body.len()), body].concat()
+    }
+
+    /// A POST up to its body, of so many bytes.
+    pub(crate) fn post_head(&self, path: &str, accept: &str, length: usize) -> Vec<u8> {
+        let host = &self.host;
+        format!(
             "POST {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\nContent-Length: {length}\r\n\r\n"
-        );
-        [head.as_bytes(), body].concat()
+        )
+        .into_bytes()
+    }
+
+    /// Sends a GET and takes its answer, which must be of success.
+    pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<Vec<u8>> {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host).as_bytes())?;
+        self.answer()
     }
 
     /// Sends a whole request, or a part of one.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::table::mib;
@@ -16,9 +17,42 @@ pub(crate) fn about() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
     let (system, kernel, cores) = (std::env::consts::OS, kernel.trim(), cores());
+    let vectors = vectors();
     format!(
-        "Machine: {cpu}, {cores} cores, {memory} memory, {system} {kernel}; load average before the run: {load}."
+        "Machine: {cpu}, {cores} cores, {vectors}, {memory} memory, {system} {kernel}; load average before the run: {load}."
     )
+}
+
+/// Keeps this thread, and those that it starts from here on, to the first so many cores; 0: all.
+pub(crate) fn keep_to(cores: usize) -> anyhow::Result<()> {
+    if cores == 0 {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    let allowed = rustix::thread::sched_getaffinity(None).context("cannot tell the cores")?;
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .take(cores)
+        .for_each(|cpu| set.set(cpu));
+    rustix::thread::sched_setaffinity(None, &set).context("cannot keep to some cores")
+}
+
+/// What of the processor's vectors programs may use.
+fn vectors() -> String {
+    #[cfg(target_arch = "x86_64")]
+    let known = [
+        ("SSE4.2", is_x86_feature_detected!("sse4.2")),
+        ("AVX2", is_x86_feature_detected!("avx2")),
+        ("AVX-512 (F, BW, VBMI2)", {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vbmi2")
+        }),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let known = [("what its architecture has", true)];
+    let names: Vec<_> = known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect();
+    names.join(", ")
 }
 
 pub(crate) fn cores() -> usize {
@@ -54,6 +88,12 @@ pub(crate) fn minor_faults() -> u64 {
 /// Seconds that all threads of this process ran.
 pub(crate) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Seconds that this thread ran.
+pub(crate) fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 

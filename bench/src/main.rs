@@ -1,8 +1,9 @@
 //! End-to-end benchmarks: the whole engine from outside, with one table as the result.
 //!
-//! What is measured: throughput with standing queries ([`throughput`]), beside a plain JSON parser in the same run;
-//! aggregations that stand together ([`shared`]);
-//! latency over loopback HTTP ([`latency`]); memory ([`memory`]). Every answer is held against what the generator of the
+//! What is measured: the decoder beside other parsers ([`decode`]); equality queries, one to a hundred thousand
+//! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
+//! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
+//! ([`latency`]); memory ([`memory`]). Every answer is held against what the generator of the
 //! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
 #![allow(
@@ -16,6 +17,12 @@ mod machine;
 mod table;
 
 mod data;
+mod measured;
+mod workload;
+
+mod decode;
+mod equality;
+mod mixed;
 mod shared;
 mod throughput;
 
@@ -23,18 +30,21 @@ mod child;
 mod run_baseline;
 mod run_engine;
 mod run_input;
+mod run_matching;
 mod run_shared;
 
 mod latency;
 mod memory;
 
 mod http;
+mod http_load;
+mod results;
 mod samples;
 mod server;
 
 use std::process::ExitCode;
 
-use args::{Args, Part};
+use args::{Args, PARTS, Part};
 use table::Table;
 
 /// The one that the binary has.
@@ -66,16 +76,22 @@ fn bench() -> anyhow::Result<bool> {
     };
     let about = machine::about();
     let mut table = Table::default();
-    for (part, run) in [
-        (Part::Throughput, throughput::run as fn(&Args, &mut Table) -> anyhow::Result<()>),
-        (Part::Shared, shared::run),
-        (Part::Latency, latency::run),
-        (Part::Memory, memory::run),
-    ] {
+    for (_, part) in PARTS {
         if args.wants(part) {
-            run(&args, &mut table)?;
+            match part {
+                Part::Decode => decode::run(&args, &mut table),
+                Part::Equality => equality::run(&args, &mut table),
+                Part::Mixed => mixed::run(&args, &mut table),
+                Part::Latency => latency::run(&args, &mut table),
+                Part::Memory => memory::run(&args, &mut table),
+                Part::Throughput => throughput::run(&args, &mut table),
+                Part::Shared => shared::run(&args, &mut table),
+            }?;
         }
     }
     println!("{about}\n\n{table}");
+    if args.write {
+        results::write(&args.results(), &about, &table)?;
+    }
     Ok(table.answers_are_right())
 }

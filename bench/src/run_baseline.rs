@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::{
     child::{Blocks, Outcome, Since, Task},
-    data, machine,
+    machine,
 };
 
 /// Looks for the first query's value in its field, with a thread a core.
 pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
-    let query = data::events(task.planted).queries().into_iter().next().context("no query was planted")?;
+    let query = task.queries().into_iter().next().context("no query was planted")?;
     let (field, value) = condition(&query).context("the query has another form than is thought")?;
     let blocks = Blocks::new(bytes, task.tuning);
     let [events, rejected, matches] = [const { AtomicU64::new(0) }; 3];
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn condition_is_found() {
-        let queries = data::events(1).queries();
+        let queries = crate::workload::published(1).queries();
         let (field, value) = condition(&queries[0]).unwrap();
         assert_eq!((field, value.len()), ("s01", 36));
     }

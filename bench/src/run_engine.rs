@@ -17,7 +17,7 @@ use swiftwater_event::{CheckLimits, StreamName, SystemClock, check_block};
 use crate::{
     args::Tuning,
     child::{Blocks, Outcome, Since, Task},
-    data, machine,
+    machine,
 };
 
 /// The reader looks at all subscriptions at least this far apart.
@@ -33,7 +33,9 @@ pub(crate) fn config(tuning: Tuning) -> anyhow::Result<EngineConfig> {
             0 => default.pending_bytes_max,
             mib => mib << 20,
         },
+        queries_max: 2_000_000,
         subscriber_bytes_max: 1 << 30,
+        subscribers_bytes_max: 8 << 30,
         subscriber_emits_max: 1 << 24,
         ..default
     })
@@ -49,7 +51,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let engine = Engine::start(config(task.tuning)?, Arc::new(SystemClock::new()));
     let submitting = Instant::now();
     let mut subscriptions = Vec::new();
-    for query in data::events(task.planted).queries().iter().take(task.standing) {
+    for query in &task.queries() {
         let subscription = engine.submit(&Principal::local(), query, SubmitOptions::default());
         subscriptions.push(subscription.with_context(|| format!("`{query}` was refused"))?);
     }

@@ -12,7 +12,7 @@ use swiftwater_lang::Dialect;
 use crate::{
     args::Tuning,
     child::{Outcome, Since, Task},
-    data::{self, GROUPS_MAX, GROUPS_QUERY},
+    data::{GROUPS_MAX, GROUPS_QUERY},
     run_engine::config,
 };
 
@@ -56,7 +56,7 @@ fn query(
 
 /// The first of the planted queries.
 pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
-    let text = data::events(task.planted).queries().into_iter().next().context("no query was planted")?;
+    let text = task.queries().into_iter().next().context("no query was planted")?;
     let mut records = 0;
     let outcome = query(task, bytes, &text, |_, count| records += count)?;
     Ok(Outcome { matches: vec![records], ..outcome })

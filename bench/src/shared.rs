@@ -14,6 +14,7 @@ use crate::{
     machine,
     samples::Samples,
     table::{Row, Table, Verdict, grouped, mib},
+    workload::Spec,
 };
 
 /// Queries that stand together.
@@ -98,7 +99,7 @@ type Point = (Set, usize);
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     let bytes = args.file_bytes() / 4;
     eprintln!("making {} of events", mib(bytes));
-    let load = Load::generate(&args.data(), 1, bytes)?;
+    let load = Load::generate(&args.data(), Spec::Published { queries: 1 }, bytes)?;
     let points: [(Point, &str); 7] = [
         ((Set::OneMeaning, 1), "one GROUP BY"),
         ((Set::OneMeaning, MANY), "1,000 GROUP BY of one meaning, written differently"),
@@ -112,8 +113,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     let mut faults: HashMap<Point, String> = HashMap::new();
     for round in 1..=args.rounds() {
         for &(point, what) in &points {
-            let task =
-                Task { kind: Kind::Shared(point.0), planted: 1, standing: point.1, tuning: args.tuning };
+            let task = Task::new(Kind::Shared(point.0), load.spec, point.1, args.tuning);
             let outcome = task.run(&load)?;
             eprintln!(
                 "round {round}: {what}: {:.2} s, {:.2} s to submit",

@@ -60,13 +60,13 @@ impl fmt::Display for Row {
             Verdict::Wrong => "**WRONG ANSWER**",
         };
         let needed = if needed.is_empty() { "–" } else { needed };
-        write!(f, "| {what} | {figure} | {conditions} | {needed} | {passed} |")
+        write!(f, "| {what} | {needed} | {figure} | {passed} | {conditions} |")
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("| what | figure | conditions | needed | passed |\n| --- | --- | --- | --- | --- |")?;
+        f.write_str("| what | target | measured | passed | conditions |\n| --- | --- | --- | --- | --- |")?;
         self.rows.iter().try_for_each(|row| write!(f, "\n{row}"))
     }
 }
@@ -104,7 +104,7 @@ mod tests {
             verdict: Verdict::Told,
         };
         table.push(row.clone());
-        assert!(table.to_string().ends_with("\n| speed | 1,234,567 | none | – | – |"));
+        assert!(table.to_string().ends_with("\n| speed | – | 1,234,567 | – | none |"));
         assert!(table.answers_are_right());
         table.push(Row { verdict: Verdict::Wrong, ..row });
         assert!(!table.answers_are_right());

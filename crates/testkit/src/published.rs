@@ -53,6 +53,43 @@ struct Template {
     slots: Vec<Slot>,
     /// Where the text of each string field begins.
     strings: Vec<usize>,
+    /// Where the digits of each long begin.
+    longs: Vec<usize>,
+    /// Where the first value of each map begins; of a fraction, its digits after the point.
+    maps: Vec<usize>,
+}
+
+/// One event that was just made, to be changed in place.
+pub struct EventText<'e> {
+    bytes: &'e mut [u8],
+    template: &'e Template,
+}
+
+impl EventText<'_> {
+    /// The first `len` characters of a string field; fields are numbered from 0, and each of the first
+    /// [`QUERY_FIELDS`] has [`string_len_of`] characters in all events.
+    pub fn string(&mut self, field: usize, len: usize) -> &mut [u8] {
+        let at = self.template.strings[field];
+        &mut self.bytes[at..at + len]
+    }
+
+    /// The digits of a long, `4 * (long + 1)` of them; longs are numbered from 0.
+    pub fn long(&mut self, long: usize) -> &mut [u8] {
+        let at = self.template.longs[long];
+        &mut self.bytes[at..at + 4 * (long + 1)]
+    }
+
+    /// The digits of the first value of a map, which has the key `a`; maps are numbered from 0. Where `map % 4` is 1
+    /// they are four after `0.`, where it is 2 they are a whole number's five; other maps hold no numbers.
+    pub fn map(&mut self, map: usize) -> &mut [u8] {
+        let at = self.template.maps[map];
+        &mut self.bytes[at..at + if map % 4 == 1 { 4 } else { 5 }]
+    }
+}
+
+/// Characters of each of the first [`QUERY_FIELDS`] string fields.
+pub fn string_len_of(field: usize) -> usize {
+    if field < UUID_FIELDS { 36 } else { 4 + field % 7 }
 }
 
 /// What one query asks for.
@@ -123,21 +160,36 @@ impl PublishedEvents {
 
     /// Appends so many events, each on a line.
     pub fn write(&mut self, events: usize, out: &mut Vec<u8>) {
+        let planted = std::mem::take(&mut self.planted);
+        let mut truth = std::mem::take(&mut self.truth);
+        let share = self.match_share;
+        self.write_edited(events, out, |event, rng| {
+            if !planted.is_empty() && rng.chance(share) {
+                let query = rng.below(planted.len());
+                let Planted { field, value } = &planted[query];
+                event.string(*field, value.len()).copy_from_slice(value);
+                truth[query] += 1;
+            }
+        });
+        (self.planted, self.truth) = (planted, truth);
+    }
+
+    /// Appends so many events, each on a line, in which nothing is planted but what `edit` writes.
+    pub fn write_edited(
+        &mut self,
+        events: usize,
+        out: &mut Vec<u8>,
+        mut edit: impl FnMut(&mut EventText<'_>, &mut Rng),
+    ) {
         for _ in 0..events {
             let template = &self.templates[self.rng.below(self.templates.len())];
             let start = out.len();
             out.extend_from_slice(&template.bytes);
-            let event = &mut out[start..];
+            let bytes = &mut out[start..];
             for slot in &template.slots {
-                fill(&mut event[slot.start..slot.start + slot.len], slot.fill, &mut self.rng);
+                fill(&mut bytes[slot.start..slot.start + slot.len], slot.fill, &mut self.rng);
             }
-            if !self.planted.is_empty() && self.rng.chance(self.match_share) {
-                let query = self.rng.below(self.planted.len());
-                let Planted { field, value } = &self.planted[query];
-                let at = template.strings[*field];
-                event[at..at + value.len()].copy_from_slice(value);
-                self.truth[query] += 1;
-            }
+            edit(&mut EventText { bytes, template }, &mut self.rng);
         }
     }
 }
@@ -181,13 +233,7 @@ fn string_name(field: usize) -> String {
 
 /// Characters of a string field without a query; those of a field with one are the same in all templates.
 fn string_len(field: usize, rng: &mut Rng) -> usize {
-    if field < UUID_FIELDS {
-        36
-    } else if field < QUERY_FIELDS {
-        4 + field % 7
-    } else {
-        4 + rng.below(7)
-    }
+    if field < QUERY_FIELDS { string_len_of(field) } else { 4 + rng.below(7) }
 }
 
 fn planted(query: usize, rng: &mut Rng) -> Planted {
@@ -262,11 +308,14 @@ fn template(rng: &mut Rng) -> Template {
     }
     for long in 0..LONGS {
         event.text(&format!("\"l{}\":", long + 1));
+        event.longs.push(event.bytes.len());
         event.long(4 * (long + 1), rng);
         event.text(",");
     }
     for map in 0..MAPS {
         event.text(&format!("\"m{:02}\":", map + 1));
+        // Behind the bracket and the first key; behind `0.` too where the value is a fraction.
+        event.maps.push(event.bytes.len() + if map % 4 == 1 { 7 } else { 5 });
         let entries = 1 + rng.below(2);
         match map % 4 {
             0 => event.map(entries, |event| event.string(4)),
@@ -337,6 +386,28 @@ mod tests {
     fn same_seed_gives_same_events() {
         assert_eq!(events(5, 100, 0.1, 50).1, events(5, 100, 0.1, 50).1);
         assert_ne!(events(5, 100, 0.1, 50).1, events(6, 100, 0.1, 50).1);
+    }
+
+    #[test]
+    fn edits_land_in_their_fields() {
+        let mut out = Vec::new();
+        PublishedEvents::new(4, 0, 0.0).write_edited(200, &mut out, |event, _| {
+            event.string(0, 3).copy_from_slice(b"one");
+            event.string(49, string_len_of(49)).fill(b'x');
+            event.long(0).copy_from_slice(b"1234");
+            event.long(3).copy_from_slice(b"1234567890123456");
+            event.map(1).copy_from_slice(b"1250");
+            event.map(22).copy_from_slice(b"54321");
+        });
+        for event in parsed(&out) {
+            assert!(event["s01"].as_str().unwrap().starts_with("one"));
+            assert_eq!(event["s50"], "x".repeat(string_len_of(49)));
+            assert_eq!(
+                (event["l1"].as_i64(), event["l4"].as_i64()),
+                (Some(1234), Some(1_234_567_890_123_456))
+            );
+            assert_eq!((event["m02"]["a"].as_f64(), event["m23"]["a"].as_i64()), (Some(0.125), Some(54321)));
+        }
     }
 
     #[test]
