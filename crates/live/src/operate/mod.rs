@@ -16,6 +16,7 @@ mod table;
 
 mod sessions;
 mod slice_plan;
+mod slice_tree;
 mod slices;
 mod watermark;
 mod window;

@@ -6,7 +6,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::Groups;
+use super::{
+    Groups,
+    slice_tree::{SliceMap, SliceTree},
+};
 
 /// A slice as a shard hands it on.
 #[derive(Debug)]
@@ -22,7 +25,9 @@ pub struct Partial {
 /// The slices of an operator.
 #[derive(Debug, Default)]
 pub struct Slices {
-    slices: BTreeMap<(i64, u64), Groups>,
+    slices: SliceMap,
+    /// Merges of neighbours.
+    tree: SliceTree,
     /// Where an epoch begins that must be kept apart from those before it, and for how many queries.
     borders: BTreeMap<u64, usize>,
     bytes: usize,
@@ -42,6 +47,7 @@ impl Slices {
             return;
         }
         self.borders.remove(&epoch);
+        self.tree.clear();
         let next = self.borders.range(epoch..).next().map_or(u64::MAX, |(&next, _)| next);
         let moved = self.slices.extract_if(.., |&(_, of), _| (epoch..next).contains(&of)).collect::<Vec<_>>();
         for ((start, epoch), groups) in moved {
@@ -64,6 +70,7 @@ impl Slices {
             None => return,
         };
         let Partial { start, mut groups, .. } = partial;
+        self.tree.forget(start);
         match self.slices.get_mut(&(start, epoch)) {
             None => {
                 self.bytes += groups.bytes();
@@ -88,6 +95,7 @@ impl Slices {
             return None;
         }
         if takes {
+            self.tree.clear();
             let mut taken = self.slices.extract_if((starts.start, 0)..(starts.end, 0), |_, _| true);
             let ((_, _), mut whole) = taken.next()?;
             self.bytes -= whole.bytes();
@@ -97,11 +105,7 @@ impl Slices {
             }
             return Some(whole);
         }
-        let slices = self.slices.range((starts.start, 0)..(starts.end, 0));
-        let mut slices = slices.filter(|((_, epoch), _)| epochs.contains(epoch)).map(|(_, groups)| groups);
-        let mut whole = slices.next()?.clone();
-        slices.for_each(|other| whole.merge(other));
-        Some(whole)
+        self.tree.merged(&self.slices, starts, epochs, self.bytes)
     }
 
     /// Where the first slice from `start` on begins that is of these epochs.
@@ -121,10 +125,128 @@ impl Slices {
         while let Some(first) = self.slices.first_entry().filter(|first| first.key().0 < start) {
             self.bytes -= first.remove().bytes();
         }
+        self.tree.forget_before(start);
     }
 
     /// Bytes held, about.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.tree.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use swiftwater_event::Value;
+    use swiftwater_lang::{Dialect, ParseOptions, parse};
+
+    use super::*;
+    use crate::{
+        operate::GroupInput,
+        standing::{CompiledBody, StandingQuery},
+    };
+
+    /// What is done to slices.
+    #[derive(Debug, Clone)]
+    enum Action {
+        /// An event of a key falls into a slice.
+        Add(i64, u64, i64),
+        Drop(i64),
+        Look(i64, i64, Range<u64>),
+        Border(u64),
+    }
+
+    fn action() -> impl Strategy<Value = Action> {
+        let start = || prop_oneof![4 => -60i64..60, 1 => any::<i64>()];
+        prop_oneof![
+            12 => (start(), 0u64..4, 0i64..5).prop_map(|(start, epoch, key)| Action::Add(start, epoch, key)),
+            1 => (-60i64..20).prop_map(Action::Drop),
+            4 => (start(), start(), 0u64..3, 1u64..5)
+                .prop_map(|(from, to, first, more)| Action::Look(from, to, first..first + more)),
+            1 => (1u64..4).prop_map(Action::Border),
+        ]
+    }
+
+    fn groups_of(query: &StandingQuery, key: i64) -> Groups {
+        let CompiledBody::Group(group) = &query.body else { panic!("it makes groups") };
+        let mut groups = Groups::new(group, Dialect::Native);
+        groups.update(
+            1,
+            &GroupInput {
+                keys: vec![vec![Value::Long(key)]],
+                arguments: vec![Vec::new()],
+                ..GroupInput::default()
+            },
+        );
+        groups
+    }
+
+    fn counts(query: &StandingQuery, groups: Option<&Groups>) -> BTreeMap<String, String> {
+        let CompiledBody::Group(group) = &query.body else { panic!("it makes groups") };
+        let arena = bumpalo::Bump::new();
+        let Some(groups) = groups else { return BTreeMap::new() };
+        let slots = groups.evaluate(group, &arena).slots;
+        let text = |slot: usize, row: usize| format!("{:?}", slots[slot][row]);
+        (0..groups.len()).map(|row| (text(0, row), text(1, row))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_the_merge_of_its_slices(actions in proptest::collection::vec(action(), 0..150)) {
+            let text = "SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k";
+            let plan = parse(text, &ParseOptions::new(Dialect::Native, 0)).expect("a query").query;
+            let query = StandingQuery::compile(plan).expect("a query");
+            let mut slices = Slices::default();
+            let mut plain: SliceMap = BTreeMap::new();
+            let mut borders = vec![0];
+            slices.add_border(0);
+            for action in actions {
+                match action {
+                    Action::Add(start, epoch, key) => {
+                        let groups = groups_of(&query, key);
+                        slices.add(Partial { epoch, start, groups: groups.clone() });
+                        match plain.entry((start, epoch)) {
+                            std::collections::btree_map::Entry::Vacant(entry) => {
+                                entry.insert(groups);
+                            }
+                            std::collections::btree_map::Entry::Occupied(mut entry) => {
+                                entry.get_mut().merge(&groups);
+                            }
+                        }
+                    }
+                    Action::Drop(start) => {
+                        slices.drop_before(start);
+                        plain.retain(|(of, _), _| *of >= start);
+                    }
+                    // A border parts only what comes after it was put there.
+                    Action::Border(epoch) if plain.is_empty() && !borders.contains(&epoch) => {
+                        slices.add_border(epoch);
+                        borders.push(epoch);
+                    }
+                    Action::Border(_) => {}
+                    Action::Look(from, to, epochs) => {
+                        // A query sees from one border to another.
+                        if !borders.contains(&epochs.start) {
+                            continue;
+                        }
+                        let epochs = epochs.start..if borders.contains(&epochs.end) { epochs.end } else { u64::MAX };
+                        let of = plain.iter().filter(|((start, epoch), _)| {
+                            (from..to).contains(start) && epochs.contains(epoch)
+                        });
+                        let expected = of.map(|(_, groups)| groups.clone()).reduce(|mut whole, groups| {
+                            whole.merge(&groups);
+                            whole
+                        });
+                        let got = slices.window(from..to, &epochs, false);
+                        prop_assert_eq!(counts(&query, got.as_ref()), counts(&query, expected.as_ref()));
+                        let held: usize = slices.slices.values().map(Groups::bytes).sum();
+                        prop_assert!(slices.bytes() <= 2 * held);
+                    }
+                }
+            }
+            slices.drop_before(i64::MAX);
+            prop_assert!(slices.slices.keys().all(|(start, _)| *start == i64::MAX));
+            prop_assert!(slices.tree.bytes() <= slices.bytes);
+        }
     }
 }
