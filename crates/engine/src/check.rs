@@ -55,7 +55,7 @@ impl Engine {
         let stated = query.plan.duration_ms.or(set(config.query_duration_ms_default));
         Ok(QueryFacts {
             stream,
-            columns: query.column_names().map(Into::into),
+            columns: query.column_names(),
             has_window: query.plan.window != Window::None,
             is_explain,
             duration_ms: [stated, most].into_iter().flatten().min(),

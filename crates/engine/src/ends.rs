@@ -29,18 +29,28 @@ impl Shared {
         let number = handle.number;
         let (last_position, shared) = {
             let _change = lock(&stream.change);
-            let mut merge = lock(&stream.merge);
-            // Whoever comes second finds that somebody else is ending it.
-            let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving) else {
-                return false;
+            let shared = {
+                let mut merge = lock(&stream.merge);
+                // Whoever comes second finds that somebody else is ending it.
+                let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving)
+                else {
+                    return false;
+                };
+                running.is_leaving = true;
+                let shared = running.operator;
+                shared.and_then(|shared| Some((shared, merge.operators.get(&shared)?.is_last(number))))
             };
-            running.is_leaving = true;
-            let shared = running.operator;
-            match (shared, merge.leave(&stream, number)) {
-                (Some(shared), Some((last, is_last))) => (last, Some((shared, is_last))),
-                _ => {
-                    drop(merge);
-                    (stream.set_index(stream.index().without(number)), None)
+            // Without the lock, which every shard needs: nobody else joins or leaves meanwhile.
+            let index = match shared {
+                None => Some(stream.index().without(number)),
+                Some((operator, true)) => Some(stream.index().without(operator)),
+                Some((_, false)) => None,
+            };
+            match (shared, index) {
+                (None, Some(index)) => (stream.set_index(index), None),
+                (_, index) => {
+                    let Some(last) = lock(&stream.merge).leave(&stream, number, index) else { return false };
+                    (last, shared)
                 }
             }
         };
@@ -134,7 +144,10 @@ impl Shared {
             let mut status = self.status_of(running, context);
             status.finished = Some(context.now);
             let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
-            lock(&self.kept).insert(handle.meta.id.clone(), (until, status));
+            let mut kept = lock(&self.kept);
+            kept.until.insert((until, handle.meta.id.clone()));
+            kept.by_id.insert(handle.meta.id.clone(), (until, status));
+            drop(kept);
             // Its reader may have taken the last emit and gone before it was kept.
             if handle.mailbox.is_done_with() && !handle.mailbox.is_attached() {
                 self.forget(&handle.meta.id);
@@ -146,8 +159,10 @@ impl Shared {
 
     /// Forgets a query that has ended; false where it still stands.
     pub(crate) fn forget(&self, id: &QueryId) -> bool {
-        if lock(&self.kept).remove(id).is_none() {
-            return false;
+        {
+            let mut kept = lock(&self.kept);
+            let Some((until, _)) = kept.by_id.remove(id) else { return false };
+            kept.until.remove(&(until, id.clone()));
         }
         if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
@@ -157,14 +172,15 @@ impl Shared {
 
     /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
     pub(crate) fn forget_oldest_kept(&self) -> bool {
-        let kept = lock(&self.kept);
-        let oldest = kept.iter().min_by_key(|(_, (until, _))| *until).map(|(id, _)| id.clone());
-        drop(kept);
+        let oldest = lock(&self.kept).until.first().map(|(_, id)| id.clone());
         oldest.is_some_and(|id| self.forget(&id))
     }
 
     /// A stream that was only asked about, and no longer is, leaves no trace.
     fn forget_if_empty(&self, stream: &Arc<Stream>) {
+        if stream.has_events() {
+            return;
+        }
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if !stream.has_events() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
             streams.remove(&stream.name);
@@ -180,11 +196,10 @@ impl Shared {
     }
 
     pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {
-        let over: Vec<QueryId> = lock(&self.kept)
-            .iter()
-            .filter(|(_, (until, _))| *until <= now)
-            .map(|(id, _)| id.clone())
-            .collect();
+        let kept = lock(&self.kept);
+        let over: Vec<QueryId> =
+            kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| id.clone()).collect();
+        drop(kept);
         for id in over {
             self.forget(&id);
         }

@@ -14,7 +14,7 @@ use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
     plan::{Body, Literal, Statement, Window},
 };
-use swiftwater_live::{Collector, CollectorLimits, SlicePlan, StandingQuery, explain};
+use swiftwater_live::{CollectorLimits, SlicePlan, StandingQuery, explain};
 use tracing::info;
 
 use crate::{
@@ -22,8 +22,7 @@ use crate::{
     id::query_id,
     mailbox::Mailbox,
     operator::Operator,
-    rate::EmitRate,
-    running::{QueryHandle, Running, last_window},
+    running::{QueryHandle, Running},
     shared::{Errand, Shared},
     stream::lock,
 };
@@ -213,7 +212,7 @@ impl Engine {
         if config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
             statement.query.window = Window::None;
         }
-        let query = Arc::new(compile(statement, config)?);
+        let query = compile(statement, config)?;
         let stream_name = query
             .plan
             .stream
@@ -236,19 +235,24 @@ impl Engine {
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };
         let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
+        let (text, printed) = (&query.plan.text, &query.plan.printed);
         let meta = Arc::new(QueryMeta {
             id: query_id(now, number, &shared.id_secret),
-            text: Arc::clone(&query.plan.text),
-            printed: Arc::clone(&query.plan.printed),
+            text: Arc::clone(text),
+            printed: Arc::clone(if printed == text { text } else { printed }),
             received: now,
             sample: query.plan.sample,
-            columns: query.column_names().map(Into::into),
+            columns: query.column_names(),
         });
+        let meaning = query.meaning();
+        let query = Arc::new(lock(&shared.commons).share(query));
+        let stream = shared.stream(&stream_name)?;
         let handle = Arc::new(QueryHandle {
             number,
             meta: Arc::clone(&meta),
-            stream: stream_name.clone(),
-            dialect: dialect_name(query.dialect()),
+            // The stream's own: a name in each query's would be one more text each.
+            stream: stream.name.clone(),
+            dialect: query.dialect(),
             ends: duration_ms.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
             is_detached: AtomicBool::new(options.detach),
             mailbox: Mailbox::default(),
@@ -263,19 +267,18 @@ impl Engine {
             emits_empty_windows: true,
             times: options.times,
         };
-        let collector = Collector::new(Arc::clone(&query), now, now, limits);
-        let stream = shared.stream(&stream_name)?;
+        let mut running = Running::new(Arc::clone(&handle), Arc::clone(&query), limits, u64::MAX);
         shared
             .queries
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(meta.id.clone(), Arc::clone(&handle));
         let change = lock(&stream.change);
-        let meaning: Option<Arc<str>> = query.meaning().map(Into::into);
         let shared_with = meaning.as_ref().and_then(|meaning| {
             let merge = lock(&stream.merge);
             let number = *merge.by_meaning.get(meaning)?;
-            merge.operators.get(&number)?.has_room(&collector.cuts()).then_some(number)
+            let cuts = running.work().collector.cuts();
+            merge.operators.get(&number)?.has_room(&cuts).then_some(number)
         });
         // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
         let entry = shared_with.unwrap_or_else(|| match meaning {
@@ -289,9 +292,6 @@ impl Engine {
         let index = shared_with.is_none().then(|| stream.index().with_slices(entry, &query, &slices));
         {
             let mut merge = lock(&stream.merge);
-            let mut running = Running::new(Arc::clone(&handle), collector, u64::MAX);
-            running.rate = EmitRate::new(config, query.dialect(), now);
-            running.last_window = last_window(&query.plan);
             running.due = running.next_due();
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));

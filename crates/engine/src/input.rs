@@ -35,11 +35,11 @@ use swiftwater_live::{
 
 use crate::{
     Emit, EndReason, EngineConfig, EngineError, QueryMeta, StreamMeta,
-    engine::{compile, dialect_name, spawn, with_shards},
+    engine::{compile, spawn, with_shards},
     fault::guarded,
     id::query_id,
     mailbox::Mailbox,
-    running::{EmitContext, QueryHandle, Running, Totals, last_window},
+    running::{EmitContext, QueryHandle, Running, Totals},
     stream::lock,
 };
 
@@ -339,25 +339,24 @@ impl<'m> Merger<'m> {
             printed: Arc::clone(&query.plan.printed),
             received: started,
             sample: query.plan.sample,
-            columns: query.column_names().map(Into::into),
+            columns: query.column_names(),
         });
         let handle = QueryHandle {
             number: QUERY,
             meta,
             stream: input_name(),
-            dialect: dialect_name(query.dialect()),
+            dialect: query.dialect(),
             ends: None,
             is_detached: AtomicBool::new(false),
             mailbox: Mailbox::default(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
         let is_dealt = is_dealt(&query.plan, options);
-        let last_window = last_window(&query.plan);
         let first_full_wins = query.plan.window == Window::None;
-        let collector = Collector::new(query, started, grid_start, limits);
+        let collector = Collector::new(Arc::clone(&query), started, grid_start, limits);
         let deal = is_dealt.then(|| Deal::new(options.workers, collector.row_limit(), first_full_wins));
-        let mut running = Running::new(Arc::new(handle), collector, 0);
-        running.last_window = last_window;
+        let mut running = Running::new(Arc::new(handle), query, limits, 0);
+        running.begin(collector);
         Merger {
             running,
             config,
@@ -414,7 +413,7 @@ impl<'m> Merger<'m> {
         if !matches!(reason, EndReason::Failed(_)) {
             let now_micros = self.clock.now_micros();
             for rows in self.deal.take().into_iter().flat_map(Deal::end) {
-                self.running.collector.rows(&rows, now_micros, &mut results);
+                self.running.work().collector.rows(&rows, now_micros, &mut results);
             }
             // Without times, all that came belongs to the one window that the end closes.
             self.running.finish(None, self.latest, now_micros, &mut results);
@@ -464,13 +463,13 @@ impl<'m> Merger<'m> {
             let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
             self.running.take_step(step, first, &mut results, now_micros);
             for rows in full.into_iter().flatten() {
-                self.running.collector.rows(&rows, now_micros, &mut results);
+                self.running.work().collector.rows(&rows, now_micros, &mut results);
             }
         }
         self.running.take_slices(made.slices);
         self.latest = self.latest.max(made.latest);
         let context = self.context();
-        let is_done = self.running.collector.is_done();
+        let is_done = self.running.work().collector.is_done();
         for result in results {
             // The last rows of a LIMIT go out with the end.
             if on_emit(self.running.emit(result, None, &context)).is_break() {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -16,24 +16,31 @@ use crate::{Emit, EndReason, EngineConfig, SlowReader};
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     state: Mutex<MailboxState>,
-    for_tasks: Notify,
+    /// Made by the first reader that waits: most queries have none most of the time.
+    for_tasks: OnceLock<Box<Notify>>,
     for_threads: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct MailboxState {
-    emits: VecDeque<Emit>,
-    /// Emits that were read and may be asked for again, because the connection that carried them broke.
-    taken: VecDeque<Emit>,
-    /// Whether there may be any such.
+    /// Made with the first emit.
+    queue: Option<Box<Queue>>,
+    /// Whether emits that were read are kept.
     keeps: bool,
-    /// Of both.
-    bytes: usize,
     /// Records lost so far.
     dropped: u64,
     /// The last emit was put in.
     is_closed: bool,
     is_attached: bool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    emits: VecDeque<Emit>,
+    /// Emits that were read and may be asked for again, because the connection that carried them broke.
+    taken: VecDeque<Emit>,
+    /// Of both.
+    bytes: usize,
 }
 
 /// What became of an emit that was put in.
@@ -60,35 +67,40 @@ impl Mailbox {
         }
         let is_last = emit.meta.finished.is_some();
         let mut dropped = 0;
+        let is_attached = state.is_attached;
+        let queue = state.queue.get_or_insert_default();
         let bytes_max = match total_bytes.load(Ordering::Relaxed) > config.subscribers_bytes_max as u64 {
             true => 0,
             false => config.subscriber_bytes_max,
         };
-        while !(state.emits.is_empty() && state.taken.is_empty())
-            && (state.bytes + emit.bytes() > bytes_max
-                || state.emits.len() + state.taken.len() >= config.subscriber_emits_max)
+        while !(queue.emits.is_empty() && queue.taken.is_empty())
+            && (queue.bytes + emit.bytes() > bytes_max
+                || queue.emits.len() + queue.taken.len() >= config.subscriber_emits_max)
         {
-            if let Some(oldest) = state.taken.pop_front() {
-                state.bytes -= oldest.bytes();
+            if let Some(oldest) = queue.taken.pop_front() {
+                queue.bytes -= oldest.bytes();
                 total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
                 continue;
             }
-            if config.slow_reader == SlowReader::CutOff && state.is_attached && !is_last {
+            if config.slow_reader == SlowReader::CutOff && is_attached && !is_last {
                 return Delivery::CutOff;
             }
-            if let Some(oldest) = state.emits.pop_front() {
-                state.bytes -= oldest.bytes();
+            if let Some(oldest) = queue.emits.pop_front() {
+                queue.bytes -= oldest.bytes();
                 total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
                 dropped += oldest.records.count;
             }
         }
-        state.dropped += dropped;
-        state.bytes += emit.bytes();
+        queue.bytes += emit.bytes();
         total_bytes.fetch_add(emit.bytes() as u64, Ordering::Relaxed);
+        queue.emits.push_back(emit);
+        state.dropped += dropped;
         state.is_closed = is_last;
-        state.emits.push_back(emit);
         drop(state);
-        self.for_tasks.notify_waiters();
+        // A reader makes it before it looks whether there is an emit: one that finds none has made it by now.
+        if let Some(for_tasks) = self.for_tasks.get() {
+            for_tasks.notify_waiters();
+        }
         self.for_threads.notify_all();
         Delivery::Queued { dropped }
     }
@@ -104,28 +116,27 @@ impl Mailbox {
     }
 
     fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
-        match state.emits.pop_front() {
-            Some(mut emit) => {
-                if state.keeps {
-                    state.taken.push_back(emit.clone());
-                } else {
-                    state.bytes -= emit.bytes();
-                    total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
-                }
-                emit.meta.counts.dropped = state.dropped;
-                if state.emits.is_empty() && state.emits.capacity() > 64 {
-                    state.emits.shrink_to(8);
-                }
-                Ok(Some(emit))
-            }
-            None if state.is_closed => Err(Finished),
-            None => Ok(None),
+        let taken = state.queue.as_mut().and_then(|queue| Some((queue.emits.pop_front()?, queue)));
+        let Some((mut emit, queue)) = taken else {
+            return if state.is_closed { Err(Finished) } else { Ok(None) };
+        };
+        if state.keeps {
+            queue.taken.push_back(emit.clone());
+        } else {
+            queue.bytes -= emit.bytes();
+            total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
         }
+        emit.meta.counts.dropped = state.dropped;
+        if queue.emits.is_empty() && queue.emits.capacity() > 64 {
+            queue.emits.shrink_to(8);
+        }
+        Ok(Some(emit))
     }
 
     pub(crate) async fn take(&self, total_bytes: &AtomicU64) -> Option<Emit> {
         loop {
-            let mut changed = std::pin::pin!(self.for_tasks.notified());
+            let for_tasks = self.for_tasks.get_or_init(Box::default);
+            let mut changed = std::pin::pin!(for_tasks.notified());
             changed.as_mut().enable();
             match self.try_take(total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
@@ -153,15 +164,13 @@ impl Mailbox {
         if std::mem::replace(&mut state.is_attached, true) {
             return false;
         }
-        let Some(after) = after else { return true };
-        let state: &mut MailboxState = &mut state;
-        while let Some(emit) = state.taken.pop_back_if(|emit| emit.meta.number > after) {
-            state.emits.push_front(emit);
+        let keeps = state.keeps;
+        let Some((after, queue)) = after.zip(state.queue.as_mut()) else { return true };
+        while let Some(emit) = queue.taken.pop_back_if(|emit| emit.meta.number > after) {
+            queue.emits.push_front(emit);
         }
-        while state.keeps
-            && let Some(emit) = state.emits.pop_front_if(|emit| emit.meta.number <= after)
-        {
-            state.taken.push_back(emit);
+        while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.meta.number <= after) {
+            queue.taken.push_back(emit);
         }
         true
     }
@@ -187,8 +196,9 @@ impl Mailbox {
     /// killed wants no more of it than that; any other end may reach the reader over a connection that breaks.
     pub(crate) fn is_done_with(&self) -> bool {
         let state = self.lock();
-        let last = state.taken.back().and_then(|emit| emit.meta.finished.as_ref());
-        state.emits.is_empty() && last.is_some_and(|finished| finished.reason == EndReason::Killed)
+        let Some(queue) = &state.queue else { return false };
+        let last = queue.taken.back().and_then(|emit| emit.meta.finished.as_ref());
+        queue.emits.is_empty() && last.is_some_and(|finished| finished.reason == EndReason::Killed)
     }
 
     fn lock(&self) -> MutexGuard<'_, MailboxState> {
@@ -198,10 +208,8 @@ impl Mailbox {
     /// Throws away what waits, for a query whose reader is gone for good.
     pub(crate) fn clear(&self, total_bytes: &AtomicU64) {
         let mut state = self.lock();
-        total_bytes.fetch_sub(state.bytes as u64, Ordering::Relaxed);
-        state.bytes = 0;
-        state.emits = VecDeque::new();
-        state.taken = VecDeque::new();
+        let bytes = state.queue.take().map_or(0, |queue| queue.bytes);
+        total_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
         state.is_closed = true;
     }
 }

@@ -98,9 +98,10 @@ impl Merge {
         for member in operator.lines.advance(latest, first) {
             let standing = |running: &&mut Box<Running>| !running.is_ending;
             let Some(running) = self.running.get_mut(&member).filter(standing) else { continue };
-            running.collector.share(is_shared);
+            let collector = &mut running.work().collector;
+            collector.share(is_shared);
             let out = results.entry(member).or_default();
-            running.collector.advance(latest, &mut operator.slices, context.now_micros, out);
+            collector.advance(latest, &mut operator.slices, context.now_micros, out);
         }
     }
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
 
 use swiftwater_event::Millis;
 use swiftwater_live::{
-    CutCounts, Cuts, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
+    CutCounts, Cuts, Meaning, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
 };
 
 use crate::{EngineConfig, lines::Lines, running::Totals};
@@ -47,7 +47,7 @@ pub(crate) struct Operator {
     /// Its members' windows by the events' own time.
     pub(crate) lines: Lines,
     pub(crate) plan: Arc<SlicePlan>,
-    pub(crate) meaning: Arc<str>,
+    pub(crate) meaning: Meaning,
     members: BTreeMap<QueryNumber, Member>,
     /// Of its members, those that are not leaving: how many, and where their windows cut.
     standing: usize,
@@ -80,7 +80,7 @@ impl Tally {
 }
 
 impl Operator {
-    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Arc<str>) -> Operator {
+    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Meaning) -> Operator {
         Operator {
             slices: Slices::default(),
             lines: Lines::default(),

@@ -8,9 +8,12 @@ use std::sync::{
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{
     Dialect,
-    plan::{Query, Window},
+    plan::{Body, Window},
 };
-use swiftwater_live::{Collector, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, Slices};
+use swiftwater_live::{
+    Collector, CollectorLimits, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, Slices,
+    StandingQuery,
+};
 
 use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
@@ -26,7 +29,7 @@ pub(crate) struct QueryHandle {
     pub(crate) number: QueryNumber,
     pub(crate) meta: Arc<QueryMeta>,
     pub(crate) stream: StreamName,
-    pub(crate) dialect: &'static str,
+    pub(crate) dialect: Dialect,
     /// When its duration will be over.
     pub(crate) ends: Option<Millis>,
     pub(crate) is_detached: AtomicBool,
@@ -37,29 +40,16 @@ pub(crate) struct QueryHandle {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
-    pub(crate) collector: Collector,
-    /// Its merged groups, where it shares them with nobody.
-    pub(crate) slices: Slices,
-    /// The operator whose groups it looks at, where others may too; what that has done for it, and its share of that
-    /// one's bytes.
+    query: Arc<StandingQuery>,
+    limits: CollectorLimits,
+    /// Made when there is something to do: most of very many queries wait for a first match.
+    work: Option<Box<QueryWork>>,
+    /// The operator whose groups it looks at, where others may too.
     pub(crate) operator: Option<QueryNumber>,
-    pub(crate) shared: Tally,
-    pub(crate) shared_bytes: u64,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,
-    pub(crate) counts: Counts,
-    pub(crate) cost: QueryCost,
-    pub(crate) emits: u64,
-    pub(crate) rate: EmitRate,
-    /// The kind of the window of a last emit that nothing is left for; none where it needs none.
-    pub(crate) last_window: Option<&'static str>,
-    pub(crate) records: u64,
-    /// Bytes that its groups hold on the shards.
-    pub(crate) shard_bytes: i64,
-    /// What was last added to the engine's total for it.
-    pub(crate) accounted_bytes: u64,
     /// Its end was asked for, so that it is not asked for again.
     pub(crate) is_ending: bool,
     /// Records were lost to the bound on one batch's.
@@ -70,6 +60,26 @@ pub(crate) struct Running {
     pub(crate) is_finished: bool,
     /// Its place in the stream's agenda.
     pub(crate) due: Option<Millis>,
+}
+
+/// What a query has made, and what it has cost.
+#[derive(Debug)]
+pub(crate) struct QueryWork {
+    pub(crate) collector: Collector,
+    /// Its merged groups, where it shares them with nobody.
+    slices: Slices,
+    /// What its operator has done for it, and its share of that one's bytes.
+    pub(crate) shared: Tally,
+    pub(crate) shared_bytes: u64,
+    counts: Counts,
+    cost: QueryCost,
+    emits: u64,
+    rate: Option<EmitRate>,
+    records: u64,
+    /// Bytes that its groups hold on the shards.
+    shard_bytes: i64,
+    /// What was last added to the engine's total for it.
+    accounted_bytes: u64,
 }
 
 /// Numbers of the whole engine that queries add to.
@@ -98,29 +108,75 @@ pub(crate) struct EmitContext<'e> {
 
 impl Running {
     /// A query that has done nothing yet.
-    pub(crate) fn new(handle: Arc<QueryHandle>, collector: Collector, first_offset: u64) -> Running {
-        Running {
+    pub(crate) fn new(
+        handle: Arc<QueryHandle>,
+        query: Arc<StandingQuery>,
+        limits: CollectorLimits,
+        first_offset: u64,
+    ) -> Running {
+        // What is not there yet cannot say when its next window closes, nor what it shares.
+        let waits = query.plan.window == Window::None && matches!(query.plan.body, Body::Raw(_));
+        let mut running = Running {
             handle,
-            collector,
-            slices: Slices::default(),
+            query,
+            limits,
+            work: None,
             operator: None,
-            shared: Tally::default(),
-            shared_bytes: 0,
             first_offset,
             last_position: None,
-            counts: Counts::default(),
-            cost: QueryCost::default(),
-            emits: 0,
-            rate: EmitRate::default(),
-            last_window: None,
-            records: 0,
-            shard_bytes: 0,
-            accounted_bytes: 0,
             is_ending: false,
             is_leaving: false,
             is_cut: false,
             is_finished: false,
             due: None,
+        };
+        if !waits {
+            running.work();
+        }
+        running
+    }
+
+    /// What it makes; it begins now if it has not.
+    pub(crate) fn work(&mut self) -> &mut QueryWork {
+        let (query, limits, started) = (&self.query, self.limits, self.handle.meta.received);
+        self.work.get_or_insert_with(|| {
+            Box::new(QueryWork::new(Collector::new(Arc::clone(query), started, started, limits)))
+        })
+    }
+
+    /// It begins with another collector than its own.
+    pub(crate) fn begin(&mut self, collector: Collector) {
+        self.work = Some(Box::new(QueryWork::new(collector)));
+    }
+
+    /// Slices by arrival that begin before this are over at `now`; none where there are no such.
+    pub(crate) fn is_over_before(&self, now: Millis) -> Option<i64> {
+        self.work.as_ref().and_then(|work| work.collector.is_over_before(now))
+    }
+
+    /// From where on it needs slices.
+    pub(crate) fn needs_from(&self) -> i64 {
+        self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
+    }
+
+    /// Emits so far.
+    pub(crate) fn emits(&self) -> u64 {
+        self.work.as_ref().map_or(0, |work| work.emits)
+    }
+
+    /// Records so far.
+    pub(crate) fn records(&self) -> u64 {
+        self.work.as_ref().map_or(0, |work| work.records)
+    }
+
+    /// The kind of the window that Bullet tells of a last emit, though nothing is left for it.
+    pub(crate) fn last_window(&self) -> Option<&'static str> {
+        let plan = &self.query.plan;
+        match plan.window {
+            Window::None => None,
+            _ if plan.dialect == Dialect::Native => None,
+            Window::Records { .. } => Some("record"),
+            _ => Some("tumbling"),
         }
     }
 
@@ -132,38 +188,42 @@ impl Running {
         out: &mut Vec<ResultSet>,
         now_micros: i64,
     ) {
-        self.cost.candidates += step.candidates;
-        self.cost.residual_tests += step.residual_tests;
-        self.cost.matches += step.matches;
-        self.cost.cpu_nanos += step.nanos;
-        self.counts.matched += step.matches;
-        self.counts.mistyped += step.mistyped;
-        self.counts.expression_errors += step.expression_errors;
-        self.shard_bytes += step.grown_bytes;
+        let work = self.work();
+        work.cost.candidates += step.candidates;
+        work.cost.residual_tests += step.residual_tests;
+        work.cost.matches += step.matches;
+        work.cost.cpu_nanos += step.nanos;
+        work.counts.matched += step.matches;
+        work.counts.mistyped += step.mistyped;
+        work.counts.expression_errors += step.expression_errors;
+        work.shard_bytes += step.grown_bytes;
+        let mut done_at = None;
         if let Some(rows) = &step.rows {
-            self.is_cut |= rows.is_cut;
-            let taken = self.collector.rows(rows, now_micros, out);
-            if self.collector.is_done() {
+            let taken = work.collector.rows(rows, now_micros, out);
+            if work.collector.is_done() {
                 // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
-                self.counts.matched -= step.matches - rows.matched(taken);
+                work.counts.matched -= step.matches - rows.matched(taken);
                 let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows.rows[last]) + 1);
-                self.last_position = Some(first + last);
+                done_at = Some(first + last);
             }
         }
         if !step.single_rows.is_empty() {
-            self.collector.single_rows(step.single_rows, &mut self.slices, now_micros, out);
+            work.collector.single_rows(step.single_rows, &mut work.slices, now_micros, out);
         }
         if let Some(timed) = step.timed {
-            self.collector.timed(timed, &mut self.slices, now_micros, out);
+            work.collector.timed(timed, &mut work.slices, now_micros, out);
         }
-        self.counts.late = self.collector.late();
+        work.counts.late = work.collector.late();
+        self.is_cut |= step.rows.is_some_and(|rows| rows.is_cut);
+        self.last_position = done_at.or(self.last_position);
     }
 
     /// Takes slices that were held on a shard.
     pub(crate) fn take_slices(&mut self, partials: Vec<Partial>) {
         for partial in partials {
-            self.shard_bytes -= partial.groups.bytes() as i64;
-            self.collector.partial(partial, &mut self.slices);
+            let work = self.work();
+            work.shard_bytes -= partial.groups.bytes() as i64;
+            work.collector.partial(partial, &mut work.slices);
         }
     }
 
@@ -175,9 +235,10 @@ impl Running {
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        self.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
-        let slices = operator.map_or(&mut self.slices, |operator| &mut operator.slices);
-        self.collector.close_by_arrival(now, slices, now_micros, out);
+        let work = self.work();
+        work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
+        let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
+        work.collector.close_by_arrival(now, slices, now_micros, out);
     }
 
     /// Makes the last results.
@@ -188,9 +249,10 @@ impl Running {
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        self.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
-        let slices = operator.map_or(&mut self.slices, |operator| &mut operator.slices);
-        self.collector.finish(now, slices, now_micros, out);
+        let work = self.work();
+        work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
+        let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
+        work.collector.finish(now, slices, now_micros, out);
     }
 
     /// Gives results to the reader. With `finished`, the last of them (or an empty one) is the query's last emit.
@@ -204,7 +266,7 @@ impl Running {
         let mut results = results;
         if finished.is_none()
             && !self.is_ending
-            && let Some(too_often) = self.rate.check(context.now)
+            && let Some(too_often) = self.rate(context.config).check(context.now)
         {
             self.is_ending = true;
             return Some(EndReason::RateLimited(too_often));
@@ -212,14 +274,14 @@ impl Running {
         if finished.is_some() && results.is_empty() {
             results.push(self.nothing(context.now));
         }
-        self.rate.add(results.len() as u64);
+        self.rate(context.config).add(results.len() as u64);
         self.is_finished |= finished.is_some();
         let count = results.len();
         let mut must_end = None;
         for (place, result) in results.into_iter().enumerate() {
             let is_last = finished.is_some() && place + 1 == count;
-            if !is_last && !self.rate.admits(context.now) {
-                self.counts.expression_errors += result.expression_errors;
+            if !is_last && !self.rate(context.config).admits(context.now) {
+                self.work().counts.expression_errors += result.expression_errors;
                 self.handle.mailbox.count_dropped(result.count);
                 context.totals.records_dropped.fetch_add(result.count, Ordering::Relaxed);
                 continue;
@@ -250,11 +312,17 @@ impl Running {
         must_end.filter(|_| !std::mem::replace(&mut self.is_ending, true))
     }
 
+    /// How often it may answer, and does.
+    fn rate(&mut self, config: &EngineConfig) -> &mut EmitRate {
+        let (dialect, received) = (self.handle.dialect, self.handle.meta.received);
+        self.work().rate.get_or_insert_with(|| EmitRate::new(config, dialect, received))
+    }
+
     /// A result without records. By Bullet's rules it has a window wherever the query has one.
     pub(crate) fn nothing(&self, now: Millis) -> ResultSet {
-        let number = self.emits + 1;
+        let number = self.emits() + 1;
         let window =
-            self.last_window.map(|kind| ResultWindow { kind, number, records: 0, start: now, end: now });
+            self.last_window().map(|kind| ResultWindow { kind, number, records: 0, start: now, end: now });
         ResultSet { window, ..ResultSet::default() }
     }
 
@@ -264,10 +332,11 @@ impl Running {
         finished: Option<EndReason>,
         context: &EmitContext<'_>,
     ) -> Emit {
-        self.emits += 1;
-        self.records += result.count;
-        self.counts.expression_errors += result.expression_errors;
-        self.cost.bytes_out += result.text.len() as u64;
+        let work = self.work();
+        work.emits += 1;
+        work.records += result.count;
+        work.counts.expression_errors += result.expression_errors;
+        work.cost.bytes_out += result.text.len() as u64;
         context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
         context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
         let mut warnings = Vec::new();
@@ -278,7 +347,7 @@ impl Running {
             records: Records { text: result.text.into(), count: result.count },
             meta: EmitMeta {
                 query: Arc::clone(&self.handle.meta),
-                number: self.emits,
+                number: self.emits(),
                 finished: finished.map(|reason| Finished { at: context.now, reason }),
                 window: result.window.map(|window| WindowMeta {
                     kind: window.kind,
@@ -300,24 +369,27 @@ impl Running {
 
     /// What it has counted, when all before `position` were looked at.
     fn counts(&self, position: u64) -> Counts {
+        let seen = self.seen(position);
+        let Some(work) = &self.work else { return Counts { seen, ..Counts::default() } };
         Counts {
-            seen: self.seen(position),
-            matched: self.counts.matched + self.shared.matches,
-            mistyped: self.counts.mistyped + self.shared.mistyped,
-            expression_errors: self.counts.expression_errors + self.shared.expression_errors,
-            late: self.counts.late + self.shared.late,
-            ..self.counts
+            seen,
+            matched: work.counts.matched + work.shared.matches,
+            mistyped: work.counts.mistyped + work.shared.mistyped,
+            expression_errors: work.counts.expression_errors + work.shared.expression_errors,
+            late: work.counts.late + work.shared.late,
+            ..work.counts
         }
     }
 
     /// What it has cost.
     pub(crate) fn cost(&self) -> QueryCost {
+        let Some(work) = &self.work else { return QueryCost::default() };
         QueryCost {
-            candidates: self.cost.candidates + self.shared.candidates,
-            residual_tests: self.cost.residual_tests + self.shared.residual_tests,
-            matches: self.cost.matches + self.shared.matches,
-            cpu_nanos: self.cost.cpu_nanos + self.shared.nanos,
-            ..self.cost
+            candidates: work.cost.candidates + work.shared.candidates,
+            residual_tests: work.cost.residual_tests + work.shared.residual_tests,
+            matches: work.cost.matches + work.shared.matches,
+            cpu_nanos: work.cost.cpu_nanos + work.shared.nanos,
+            ..work.cost
         }
     }
 
@@ -326,16 +398,16 @@ impl Running {
         self.last_position.unwrap_or(position).saturating_sub(self.first_offset)
     }
 
-    /// Bytes of state held anywhere.
+    /// Bytes of state held anywhere, its share of its operator's among them.
     pub(crate) fn state_bytes(&self) -> u64 {
-        let merged = self.collector.bytes() + self.slices.bytes();
-        merged as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
+        self.work.as_ref().map_or(0, |work| work.bytes() + work.shared_bytes)
     }
 
     /// Brings the engine's total up to date; answers why the query must be ended, if it holds too much.
     pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<EndReason> {
-        let bytes = self.state_bytes();
-        let before = std::mem::replace(&mut self.accounted_bytes, bytes);
+        let work = self.work();
+        let bytes = work.bytes();
+        let before = std::mem::replace(&mut work.accounted_bytes, bytes);
         let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         let total = total.wrapping_add(bytes).wrapping_sub(before);
         let reason = if self.is_cut {
@@ -358,21 +430,39 @@ impl Running {
 
     /// When it is next to be looked at: a window closes, or its duration is over.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        [self.collector.due(), self.handle.ends, self.rate.due()].into_iter().flatten().min()
+        let work = self.work.as_ref();
+        let closes = work.and_then(|work| work.collector.due());
+        let told = work.and_then(|work| work.rate.as_ref()?.due());
+        [closes, self.handle.ends, told].into_iter().flatten().min()
     }
 
     /// Takes its state out of the engine's total.
     pub(crate) fn forget(&mut self, totals: &Totals) {
-        totals.state_bytes.fetch_sub(std::mem::take(&mut self.accounted_bytes), Ordering::Relaxed);
+        if let Some(work) = &mut self.work {
+            totals.state_bytes.fetch_sub(std::mem::take(&mut work.accounted_bytes), Ordering::Relaxed);
+        }
     }
 }
 
-/// The kind of the window that Bullet tells of a last emit, though nothing is left for it.
-pub(crate) fn last_window(plan: &Query) -> Option<&'static str> {
-    match plan.window {
-        Window::None => None,
-        _ if plan.dialect == Dialect::Native => None,
-        Window::Records { .. } => Some("record"),
-        _ => Some("tumbling"),
+impl QueryWork {
+    fn new(collector: Collector) -> QueryWork {
+        QueryWork {
+            collector,
+            slices: Slices::default(),
+            shared: Tally::default(),
+            shared_bytes: 0,
+            counts: Counts::default(),
+            cost: QueryCost::default(),
+            emits: 0,
+            rate: None,
+            records: 0,
+            shard_bytes: 0,
+            accounted_bytes: 0,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let merged = self.collector.bytes() + self.slices.bytes();
+        merged as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
     }
 }

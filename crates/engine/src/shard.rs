@@ -154,7 +154,7 @@ impl Shared {
     ) -> Option<EndReason> {
         let mut results = Vec::new();
         running.take_step(step, first, &mut results, context.now_micros);
-        if running.collector.is_done() {
+        if running.work().collector.is_done() {
             running.is_ending = true;
             self.finish_at_limit(running, results, context);
             return Some(EndReason::Limit);

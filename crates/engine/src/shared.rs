@@ -1,7 +1,7 @@
 //! What all threads of an engine share.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::RandomState,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -11,10 +11,11 @@ use std::{
 };
 
 use swiftwater_event::{Clock, Millis, StreamName};
-use swiftwater_live::SlicePlan;
+use swiftwater_live::{Commons, SlicePlan};
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
+    engine::dialect_name,
     gate::Gate,
     line::Line,
     running::{EmitContext, QueryHandle, Running, Totals},
@@ -39,8 +40,17 @@ pub(crate) struct Shared {
     pub(crate) errands: mpsc::Sender<Errand>,
     pub(crate) is_closing: AtomicBool,
     pub(crate) line: Line,
-    /// Detached queries that ended, and when they are to be forgotten.
-    pub(crate) kept: Mutex<HashMap<QueryId, (Millis, QueryStatus)>>,
+    /// Detached queries that ended.
+    pub(crate) kept: Mutex<Kept>,
+    /// What standing queries have in common.
+    pub(crate) commons: Mutex<Commons>,
+}
+
+/// Detached queries that ended, and when they are to be forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) by_id: HashMap<QueryId, (Millis, QueryStatus)>,
+    pub(crate) until: BTreeSet<(Millis, QueryId)>,
 }
 
 /// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its
@@ -83,6 +93,7 @@ impl Shared {
             is_closing: AtomicBool::new(false),
             line: Line::default(),
             kept: Mutex::default(),
+            commons: Mutex::default(),
         };
         (shared, inbox)
     }
@@ -131,7 +142,7 @@ impl Shared {
         QueryStatus {
             id: handle.meta.id.clone(),
             text: Arc::clone(&handle.meta.text),
-            dialect: handle.dialect,
+            dialect: dialect_name(handle.dialect),
             stream: handle.stream.clone(),
             stream_exists: context.stream_exists,
             received: handle.meta.received,
@@ -139,10 +150,10 @@ impl Shared {
             finished: None,
             detached: handle.is_detached.load(Ordering::Acquire),
             attached: handle.mailbox.is_attached(),
-            emits: running.emits,
-            records: running.records,
+            emits: running.emits(),
+            records: running.records(),
             dropped: handle.mailbox.dropped(),
-            state_bytes: running.state_bytes() + running.shared_bytes,
+            state_bytes: running.state_bytes(),
             cost: running.cost(),
             lag_ms: context.stream.lag_ms,
         }
@@ -150,7 +161,7 @@ impl Shared {
 
     /// The status of a query that stands, or of one that has ended and waits for pick-up.
     pub(crate) fn status(&self, handle: &QueryHandle) -> Option<QueryStatus> {
-        if let Some((_, status)) = lock(&self.kept).get(&handle.meta.id) {
+        if let Some((_, status)) = lock(&self.kept).by_id.get(&handle.meta.id) {
             let attached = handle.mailbox.is_attached();
             return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }

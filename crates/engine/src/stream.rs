@@ -15,7 +15,7 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
-use swiftwater_live::{Cuts, Index, QueryNumber, QueryStep, Shard, SlicePlan};
+use swiftwater_live::{Cuts, Index, Meaning, QueryNumber, QueryStep, Shard, SlicePlan};
 
 use crate::{
     EndReason, StreamMeta, StreamStatus,
@@ -81,7 +81,7 @@ pub(crate) struct Merge {
     /// Those that queries share, by their numbers in the index.
     pub(crate) operators: HashMap<QueryNumber, Operator>,
     /// Of each meaning, the operator that was opened last.
-    pub(crate) by_meaning: HashMap<Arc<str>, QueryNumber>,
+    pub(crate) by_meaning: HashMap<Meaning, QueryNumber>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     next_sequence: u64,
@@ -409,7 +409,7 @@ impl Merge {
 
     /// Opens an operator, which those of its meaning join from now on.
     pub(crate) fn open(&mut self, number: QueryNumber, operator: Operator) {
-        self.by_meaning.insert(Arc::clone(&operator.meaning), number);
+        self.by_meaning.insert(operator.meaning, number);
         self.operators.insert(number, operator);
     }
 
@@ -422,33 +422,38 @@ impl Merge {
         index: Option<Index>,
     ) {
         let Some(operator) = self.operators.get_mut(&number) else { return };
-        let cuts = running.collector.cuts();
+        let collector = &mut running.work().collector;
+        let cuts = collector.cuts();
         let all = operator.cuts().and(&cuts);
         let begins = stream.begin_epoch(&operator.plan, all, self.position, index);
-        let timeline = running.collector.timeline();
-        operator.join(running.handle.number, (cuts, timeline), begins, self.position);
+        let timeline = collector.timeline();
         let (first, _) = begins;
-        running.collector.look_at(first..u64::MAX);
+        collector.look_at(first..u64::MAX);
         running.operator = Some(number);
+        operator.join(running.handle.number, (cuts, timeline), begins, self.position);
         running.first_offset = first;
     }
 
-    /// Begins a member's leaving; answers the offset of the first event that it does not see, and whether it is the last
-    /// member. The caller holds `change`.
-    pub(crate) fn leave(&mut self, stream: &Stream, number: QueryNumber) -> Option<(u64, bool)> {
+    /// Begins a member's leaving, with an index without the operator where it is the last member; answers the offset of
+    /// the first event that it does not see. The caller holds `change`.
+    pub(crate) fn leave(
+        &mut self,
+        stream: &Stream,
+        number: QueryNumber,
+        index: Option<Index>,
+    ) -> Option<u64> {
         let running = self.running.get_mut(&number)?;
         let shared = running.operator?;
         let operator = self.operators.get_mut(&shared)?;
-        let is_last = operator.is_last(number);
-        let index = is_last.then(|| stream.index().without(shared));
-        if is_last && self.by_meaning.get(&operator.meaning) == Some(&shared) {
+        if index.is_some() && self.by_meaning.get(&operator.meaning) == Some(&shared) {
             self.by_meaning.remove(&operator.meaning);
         }
         let cuts = operator.cuts_without(number);
         let (last, _) = stream.begin_epoch(&operator.plan, cuts, self.position, index);
         operator.leave(number, last, self.position);
-        running.collector.look_at(running.first_offset..last);
-        Some((last, is_last))
+        let first = running.first_offset;
+        running.work().collector.look_at(first..last);
+        Some(last)
     }
 
     /// Forgets a member that has left, and an operator without any.
@@ -467,8 +472,9 @@ impl Merge {
         let Some(operator) = running.operator.and_then(|operator| self.operators.get(&operator)) else {
             return;
         };
-        running.shared = operator.tally_of(number);
-        running.shared_bytes = operator.bytes_share();
+        let work = running.work();
+        work.shared = operator.tally_of(number);
+        work.shared_bytes = operator.bytes_share();
     }
 
     /// Drops the slices that no member of an operator needs any more, now that so many of their windows have closed.
@@ -478,7 +484,7 @@ impl Merge {
             return;
         }
         let members = operator.members().filter_map(|member| self.running.get(&member));
-        if let Some(from) = members.map(|running| running.collector.needs_from()).min() {
+        if let Some(from) = members.map(|running| running.needs_from()).min() {
             operator.drop_before(from);
         }
     }

@@ -80,7 +80,7 @@ impl Shared {
                         entry.or_insert_with(|| (operator.cuts().start_of(now), 0)).1 += 1;
                         due.push((*number, None));
                     }
-                    None => due.push((*number, running.collector.is_over_before(now))),
+                    None => due.push((*number, running.is_over_before(now))),
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Shared {
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 let until = match running.handle.ends.filter(|ends| *ends <= now) {
                     // In Bullet a window that ends with the query is its last result.
-                    Some(ends) if running.last_window.is_some() => ends - 1,
+                    Some(ends) if running.last_window().is_some() => ends - 1,
                     Some(ends) => ends,
                     None => now,
                 };

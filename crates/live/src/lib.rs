@@ -6,6 +6,7 @@
 
 pub mod expr;
 
+mod commons;
 mod explain;
 mod matching;
 mod meaning;
@@ -13,12 +14,14 @@ mod operate;
 mod standing;
 mod step;
 
+pub use commons::Commons;
 pub use explain::explain;
 pub use matching::{Index, QueryNumber, is_sampled};
+pub use meaning::Meaning;
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,
     RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
-pub use standing::{StandingQuery, WINDOWS_OVERLAP_MAX};
+pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
 pub use swiftwater_sketch::SketchSizes;

@@ -4,6 +4,8 @@
 //! aggregates. What is done with its groups afterwards is each query's own: windows, HAVING, columns, ORDER BY, LIMIT,
 //! an outer query. Knows nothing of who shares what.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use swiftwater_lang::{
     Dialect,
     plan::{Body, Comparison, Expr, Function, Quantifier, Query, Take, Window, WindowClock},
@@ -11,14 +13,30 @@ use swiftwater_lang::{
 
 use crate::StandingQuery;
 
+/// What queries have in common whose aggregations are the same: a hash of 128 bits, so that it is of no weight and two
+/// are never equal by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Meaning(u64, u64);
+
+impl Meaning {
+    fn of(text: &str) -> Meaning {
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, text).hash(&mut hasher);
+            hasher.finish()
+        };
+        Meaning(hash(0), hash(1))
+    }
+}
+
 impl StandingQuery {
-    /// A text that is equal for queries whose aggregations are the same in meaning; none where groups cannot be shared:
+    /// What is equal for queries whose aggregations are the same in meaning; none where groups cannot be shared:
     /// for RAW queries, sessions, windows by record, and windows over ALL by the events' own time (what is late for one
     /// is in the next, so what is in which depends on when a query began).
     ///
     /// Which operand of an AND is tested first is nobody's promise: of queries that differ in that alone, operations that
     /// could not be done are counted as they arise in one of them.
-    pub fn meaning(&self) -> Option<String> {
+    pub fn meaning(&self) -> Option<Meaning> {
         let plan = &self.plan;
         let Body::Group(group) = &plan.body else { return None };
         let time = match &plan.window {
@@ -33,9 +51,9 @@ impl StandingQuery {
         let views: Vec<_> =
             views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
         let (keys, aggregates, table) = (&group.keys, &group.aggregates, &group.table);
-        Some(format!(
-            "{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?} {time:?}"
-        ))
+        let text =
+            format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?} {time:?}");
+        Some(Meaning::of(&text))
     }
 }
 
@@ -109,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn meaning(rest: &str) -> Option<String> {
+    fn meaning(rest: &str) -> Option<Meaning> {
         let text = format!("SELECT {rest}");
         let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0)).map(|statement| statement.query);
         plan.ok().and_then(|plan| StandingQuery::compile(plan).ok())?.meaning()

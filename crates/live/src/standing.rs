@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    ops::Deref,
     sync::Arc,
 };
 
@@ -20,15 +21,22 @@ use crate::{
     matching::access::{Access, choose},
 };
 
-/// A compiled query: immutable, shared by all shards.
+/// A compiled query: immutable, shared by all shards. It can be used as its [`Common`].
 #[derive(Debug)]
 pub struct StandingQuery {
-    /// The plan that it was compiled from.
-    pub plan: Query,
+    pub(crate) common: Arc<Common>,
     /// By what the matcher finds it; `None`: every event is a candidate.
     pub access: Option<Access>,
     /// What is to be tested on candidates; `None`: nothing.
-    pub residual: Option<Residual>,
+    pub residual: Option<Box<Residual>>,
+}
+
+/// What of a compiled query does not depend on how its events are found. Queries that are equal in it share it:
+/// [`Commons`](crate::Commons).
+#[derive(Debug)]
+pub struct Common {
+    /// The plan that it was compiled from; where it is shared, without its texts and what the matcher knows of it.
+    pub plan: Query,
     /// Paths that the body reads.
     pub body_wants: Wants,
     /// What each matched event is made into, where it is more than itself: lateral views, and what is left of the filter
@@ -42,6 +50,15 @@ pub struct StandingQuery {
     pub outer: Option<Arc<StandingQuery>>,
     /// It is such a query itself: a null in its events is one that the inner query shows.
     pub is_outer: bool,
+    columns: Option<Arc<[Box<str>]>>,
+}
+
+impl Deref for StandingQuery {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 /// An event's own time: TIMESTAMP, RFC 3339 text, or a number of milliseconds since 1970.
@@ -181,6 +198,10 @@ impl StandingQuery {
 
     /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
     pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
+        StandingQuery::compile_one(plan, sizes, false)
+    }
+
+    fn compile_one(plan: Query, sizes: SketchSizes, is_outer: bool) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
         if let Window::Time { every_ms: every, take: Take::Last(size), .. }
         | Window::Records { every, take: Take::Last(size) } = plan.window
@@ -201,12 +222,12 @@ impl StandingQuery {
             Some(expr) => {
                 let mut wants = Wants::new();
                 let program = Program::compile(&expr, dialect, &mut wants)?;
-                Some(Residual {
+                Some(Box::new(Residual {
                     text: format!("{dialect:?} {expr:?}"),
                     display: expr.to_string(),
                     program,
                     wants,
-                })
+                }))
             }
         };
         let mut body_wants = Wants::new();
@@ -277,13 +298,14 @@ impl StandingQuery {
         };
         let outer = match plan.outer.clone() {
             None => None,
-            Some(outer) => {
-                let outer = StandingQuery::compile_sized(*outer, sizes)?;
-                Some(Arc::new(StandingQuery { is_outer: true, ..outer }))
-            }
+            Some(outer) => Some(Arc::new(StandingQuery::compile_one(*outer, sizes, true)?)),
         };
-        let is_outer = false;
-        Ok(StandingQuery { plan, access, residual, body_wants, views, body, event_time, outer, is_outer })
+        let columns = match &outer {
+            Some(outer) => outer.columns.clone(),
+            None => body.column_names(),
+        };
+        let common = Common { plan, body_wants, views, body, event_time, outer, is_outer, columns };
+        Ok(StandingQuery { common: Arc::new(common), access, residual })
     }
 
     /// Whose rules hold.
@@ -298,11 +320,14 @@ impl StandingQuery {
     }
 
     /// Names of the output columns; `None` where events give their own (`*`).
-    pub fn column_names(&self) -> Option<Vec<Box<str>>> {
-        if let Some(outer) = &self.outer {
-            return outer.column_names();
-        }
-        let columns = match &self.body {
+    pub fn column_names(&self) -> Option<Arc<[Box<str>]>> {
+        self.columns.clone()
+    }
+}
+
+impl CompiledBody {
+    fn column_names(&self) -> Option<Arc<[Box<str>]>> {
+        let columns = match self {
             CompiledBody::Raw { star: Some(_), .. } => return None,
             CompiledBody::Raw { columns, .. } => columns,
             CompiledBody::Group(group) => &group.columns,

@@ -8,8 +8,12 @@ use swiftwater_event::Want;
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
     wants: Vec<Want>,
-    places: HashMap<Want, usize>,
+    /// Where there are more than [`FEW`].
+    places: Option<Box<HashMap<Want, usize>>>,
 }
+
+/// So many are looked through one by one.
+const FEW: usize = 32;
 
 impl Wants {
     /// No wants yet.
@@ -19,12 +23,22 @@ impl Wants {
 
     /// The place of a want, which is added if it is new.
     pub fn intern(&mut self, want: Want) -> usize {
-        if let Some(&place) = self.places.get(&want) {
+        let known = match &self.places {
+            Some(places) => places.get(&want).copied(),
+            None => self.wants.iter().position(|other| *other == want),
+        };
+        if let Some(place) = known {
             return place;
         }
         let place = self.wants.len();
-        self.wants.push(want.clone());
-        self.places.insert(want, place);
+        if place == FEW {
+            let places = self.wants.iter().cloned().zip(0..).collect();
+            self.places = Some(Box::new(places));
+        }
+        if let Some(places) = &mut self.places {
+            places.insert(want.clone(), place);
+        }
+        self.wants.push(want);
         place
     }
 

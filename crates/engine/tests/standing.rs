@@ -1,0 +1,82 @@
+//! What very many standing queries cost: memory, and the time to let one stand or end. Alone in its process, whose
+//! memory is what is measured.
+
+#![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use swiftwater_engine::{EndReason, Engine, EngineConfig, Principal, QueryId, SubmitOptions};
+use swiftwater_event::SystemClock;
+use swiftwater_testkit::published::PublishedEvents;
+
+/// Counts what is allocated, as an allocator with classes of 16 bytes would hand it out.
+struct Counting;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+fn rounded(layout: Layout) -> usize {
+    layout.size().next_multiple_of(16)
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; the count beside it touches no memory of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(rounded(layout), Ordering::Relaxed);
+        // SAFETY: the caller keeps what `alloc` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(rounded(layout), Ordering::Relaxed);
+        // SAFETY: the pointer came from `alloc` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes of one detached query that waits for its first match, its share of the index and of all tables included.
+const QUERY_BYTES_MAX: usize = 1100;
+
+#[test]
+fn detached_queries_take_little_memory() {
+    let count = std::env::var("SOAK_QUERIES").ok().and_then(|count| count.parse().ok()).unwrap_or(3_000);
+    let config = EngineConfig { shards: 2, queries_max: count * 2, ..EngineConfig::default() };
+    let engine = Engine::start(config, Arc::new(SystemClock::new()));
+    let principal = Principal::local();
+    let texts = PublishedEvents::new(7, count + count / 10, 0.0).queries_over("s");
+    let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
+    let submit = |text: &str| -> QueryId {
+        engine.submit(&principal, text, options.clone()).expect("it stands").query().id.clone()
+    };
+    submit(&texts[0]);
+    let before = BYTES.load(Ordering::Relaxed);
+    let started = Instant::now();
+    texts[1..count].iter().for_each(|text| drop(submit(text)));
+    let submitted = started.elapsed();
+    let each = (BYTES.load(Ordering::Relaxed) - before) / (count - 1);
+    let mut slowest = [std::time::Duration::ZERO; 2];
+    let started = Instant::now();
+    for text in &texts[count..] {
+        let begun = Instant::now();
+        let id = submit(text);
+        let between = Instant::now();
+        engine.end_query(&principal, &id, EndReason::Killed).expect("it stands");
+        slowest = [slowest[0].max(between - begun), slowest[1].max(between.elapsed())];
+    }
+    let changes = 2 * (texts.len() - count);
+    eprintln!(
+        "{each} bytes a query, {count} submitted in {submitted:?}; {changes} changes in {:?}, the slowest to submit \
+         and to end {slowest:?}",
+        started.elapsed()
+    );
+    assert!(each < QUERY_BYTES_MAX, "{each} bytes a query");
+}
