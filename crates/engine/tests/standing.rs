@@ -9,11 +9,11 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::Duration,
 };
 
 use swiftwater_engine::{EndReason, Engine, EngineConfig, Principal, QueryId, SubmitOptions};
-use swiftwater_event::SystemClock;
+use swiftwater_event::{Clock, SystemClock};
 use swiftwater_testkit::published::PublishedEvents;
 
 /// Counts what is allocated, as an allocator with classes of 16 bytes would hand it out.
@@ -50,7 +50,10 @@ const QUERY_BYTES_MAX: usize = 1100;
 fn detached_queries_take_little_memory() {
     let count = std::env::var("SOAK_QUERIES").ok().and_then(|count| count.parse().ok()).unwrap_or(3_000);
     let config = EngineConfig { shards: 2, queries_max: count * 2, ..EngineConfig::default() };
-    let engine = Engine::start(config, Arc::new(SystemClock::new()));
+    let clock = Arc::new(SystemClock::new());
+    let since = |nanos: u64| Duration::from_nanos(clock.monotonic_nanos() - nanos);
+    let for_engine: Arc<SystemClock> = Arc::clone(&clock);
+    let engine = Engine::start(config, for_engine);
     let principal = Principal::local();
     let texts = PublishedEvents::new(7, count + count / 10, 0.0).queries_over("s");
     let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
@@ -59,24 +62,24 @@ fn detached_queries_take_little_memory() {
     };
     submit(&texts[0]);
     let before = BYTES.load(Ordering::Relaxed);
-    let started = Instant::now();
+    let started = clock.monotonic_nanos();
     texts[1..count].iter().for_each(|text| drop(submit(text)));
-    let submitted = started.elapsed();
+    let submitted = since(started);
     let each = (BYTES.load(Ordering::Relaxed) - before) / (count - 1);
-    let mut slowest = [std::time::Duration::ZERO; 2];
-    let started = Instant::now();
+    let mut slowest = [Duration::ZERO; 2];
+    let started = clock.monotonic_nanos();
     for text in &texts[count..] {
-        let begun = Instant::now();
+        let begun = clock.monotonic_nanos();
         let id = submit(text);
-        let between = Instant::now();
+        let between = clock.monotonic_nanos();
         engine.end_query(&principal, &id, EndReason::Killed).expect("it stands");
-        slowest = [slowest[0].max(between - begun), slowest[1].max(between.elapsed())];
+        slowest = [slowest[0].max(Duration::from_nanos(between - begun)), slowest[1].max(since(between))];
     }
     let changes = 2 * (texts.len() - count);
     eprintln!(
         "{each} bytes a query, {count} submitted in {submitted:?}; {changes} changes in {:?}, the slowest to submit \
          and to end {slowest:?}",
-        started.elapsed()
+        since(started)
     );
     assert!(each < QUERY_BYTES_MAX, "{each} bytes a query");
 }

@@ -9,7 +9,7 @@ use swiftwater_event::Want;
 pub struct Wants {
     wants: Vec<Want>,
     /// Where there are more than [`FEW`].
-    places: Option<Box<HashMap<Want, usize>>>,
+    places: Option<HashMap<Want, usize>>,
 }
 
 /// So many are looked through one by one.
@@ -33,7 +33,7 @@ impl Wants {
         let place = self.wants.len();
         if place == FEW {
             let places = self.wants.iter().cloned().zip(0..).collect();
-            self.places = Some(Box::new(places));
+            self.places = Some(places);
         }
         if let Some(places) = &mut self.places {
             places.insert(want.clone(), place);
