@@ -71,6 +71,8 @@ impl Symbol {
 
 /// Tokens, the last of them [`TokenKind::End`], and what could not be made into any.
 pub(crate) struct Tokens {
+    /// What stands where names do and cannot be one: faults where there is none of grammar before (Bullet).
+    pub(crate) no_names: Vec<Fault>,
     pub(crate) tokens: Vec<Token>,
     pub(crate) faults: Vec<Fault>,
 }
@@ -79,7 +81,8 @@ pub(crate) struct Tokens {
 /// says of a text is the first thing wrong in it. Linear in the text.
 pub(crate) fn tokenize(text: &str, dialect: Dialect, parameters: &[Literal]) -> Tokens {
     let used = vec![false; parameters.len()];
-    let mut lexer = Lexer { text, dialect, parameters, used, at: 0, tokens: Vec::new(), faults: Vec::new() };
+    let (tokens, faults, no_names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut lexer = Lexer { text, dialect, parameters, used, at: 0, tokens, faults, no_names };
     let mut end = Span::new(text.len(), text.len());
     while lexer.at < text.len() {
         let at = lexer.at;
@@ -96,7 +99,7 @@ pub(crate) fn tokenize(text: &str, dialect: Dialect, parameters: &[Literal]) -> 
             Fault::whole(format!("parameter ${} is given, but the query does not use it", place + 1))
         }));
     }
-    Tokens { tokens: lexer.tokens, faults: lexer.faults }
+    Tokens { tokens: lexer.tokens, faults: lexer.faults, no_names: lexer.no_names }
 }
 
 struct Lexer<'a> {
@@ -108,6 +111,7 @@ struct Lexer<'a> {
     at: usize,
     tokens: Vec<Token>,
     faults: Vec<Fault>,
+    no_names: Vec<Fault>,
 }
 
 impl Lexer<'_> {
@@ -134,6 +138,12 @@ impl Lexer<'_> {
         self.at += bytes;
     }
 
+    /// Takes for a name what cannot be one.
+    fn no_name(&mut self, kind: TokenKind, bytes: usize, message: String, hint: &str) {
+        self.no_names.push(Fault::at(Span::new(self.at, self.at + bytes), message).hint(hint));
+        self.push(kind, bytes);
+    }
+
     fn next(&mut self) {
         let Some(c) = self.rest().chars().next() else { return };
         let dialect = self.dialect;
@@ -151,8 +161,7 @@ impl Lexer<'_> {
             let bytes = self.rest().find(ends).unwrap_or(self.rest().len());
             let keyword = Keyword::of(&self.rest()[..bytes]);
             self.push(TokenKind::Word(keyword), bytes);
-        } else if c.is_ascii_digit() || (c == '.' && self.byte(1).is_ascii_digit() && !self.follows_operand())
-        {
+        } else if c.is_ascii_digit() || self.begins_with_point(c) {
             self.number();
         } else if c == '\'' || c == '"' {
             self.quoted(c);
@@ -181,6 +190,14 @@ impl Lexer<'_> {
             Ok(_) => self.fault(bytes, format!("there is no parameter {name}: {given}"), None),
             Err(_) => self.fault(bytes, format!("`{name}` is no parameter: they are $1, $2, …"), None),
         }
+    }
+
+    /// Whether a number begins here with its point; in Bullet none does.
+    fn begins_with_point(&self, c: char) -> bool {
+        self.dialect == Dialect::Native
+            && c == '.'
+            && self.byte(1).is_ascii_digit()
+            && !self.follows_operand()
     }
 
     /// Whether a dot here leads into what stands before it, rather than beginning a number.
@@ -214,6 +231,9 @@ impl Lexer<'_> {
         }
         if quote == '\'' {
             self.push(TokenKind::String(value.into()), from);
+        } else if value.is_empty() && self.dialect == Dialect::Bullet {
+            let hint = "Text goes into single quotes: `''`.";
+            self.no_name(TokenKind::Quoted(value.into()), from, "a name cannot be empty".to_owned(), hint);
         } else if value.is_empty() {
             self.fault(from, "a name cannot be empty", Some("Text goes into single quotes: `''`."));
         } else {
@@ -225,7 +245,6 @@ impl Lexer<'_> {
         let bytes = self.rest().as_bytes();
         let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
         let mut length = digits(0);
-        let whole_length = length;
         let mut whole = true;
         if bytes.get(length) == Some(&b'.') {
             whole = false;
@@ -243,21 +262,21 @@ impl Lexer<'_> {
         let has_suffix = matches!((whole, suffix), (true, Some(b'L')) | (false, Some(b'F')));
         let total = length + usize::from(has_suffix);
         let run_on = self.rest()[total..].find(|c| !is_name_part(c)).unwrap_or(self.rest().len() - total);
-        // In Bullet a name may begin right behind a number with a point.
-        let may_run_on = self.dialect == Dialect::Bullet && self.rest()[..length].contains('.');
+        // In Bullet a name may begin right behind a number with a point or a sign.
+        let bullet = self.dialect == Dialect::Bullet;
+        let may_run_on = bullet && !self.rest()[..length].bytes().all(|byte| byte.is_ascii_alphanumeric());
         if run_on > 0 && !may_run_on {
             let what = &self.rest()[..total + run_on];
             let message = format!("`{}` is neither a number nor a name", short(what));
             let hint = "A name that begins with a digit goes into double quotes; a FLOAT is written `5.0f`.";
+            if bullet {
+                return self.no_name(TokenKind::Word(None), total + run_on, message, hint);
+            }
             return self.fault(total + run_on, message, Some(hint));
-        }
-        if self.dialect == Dialect::Bullet && whole_length == 0 {
-            return self.fault(total, "a number cannot begin with a point", Some("Write a `0` before it."));
         }
         let text = &self.rest()[..length];
         // As Java has it, a number with a point is infinite in Bullet where it is too large; a whole one is a fault of
         // another kind, which the parser finds.
-        let bullet = self.dialect == Dialect::Bullet;
         let kind = if whole {
             let value = text.parse().ok().or(bullet.then_some(u128::MAX));
             value.map(|value| TokenKind::Whole { value, long: has_suffix })
@@ -359,7 +378,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let Tokens { tokens, faults } = tokenize(text, Dialect::Native, &[Literal::Integer(-5)]);
+        let Tokens { tokens, faults, .. } = tokenize(text, Dialect::Native, &[Literal::Integer(-5)]);
         // A parameter that is not used is no concern of these.
         let faults: Vec<_> = faults.into_iter().filter(|fault| fault.span.is_some()).collect();
         let shown = match faults.is_empty() {

@@ -85,7 +85,7 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
     check_length(text, options)?;
     parser::parse(text, options.dialect, options.parameters)
         .and_then(|ast| planner::plan(text, &ast, options))
-        .map_err(|faults| locate(text, faults))
+        .map_err(|faults| locate(text, faults, options.dialect))
 }
 
 /// Reads a query in Bullet's older form, a JSON object; see `docs/bullet.md`. The plan is one that BQL could ask for too.
@@ -102,7 +102,8 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
 /// ```
 pub fn parse_json(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, QueryErrors> {
     check_length(text, options)?;
-    let mut statement = json_form::parse(text, options).map_err(|faults| locate(text, faults))?;
+    let mut statement =
+        json_form::parse(text, options).map_err(|faults| locate(text, faults, options.dialect))?;
     if let Some(types) = options.types {
         retype::retype(&mut statement.query, types);
     }
@@ -113,7 +114,7 @@ fn check_length(text: &str, options: &ParseOptions<'_>) -> Result<(), QueryError
     let bytes_max = options.text_bytes_max.min(i32::MAX as usize);
     if text.len() > bytes_max {
         let message = format!("the query has {} bytes, the limit is {bytes_max}", text.len());
-        return Err(locate("", vec![Fault::whole(message)]));
+        return Err(locate("", vec![Fault::whole(message)], options.dialect));
     }
     Ok(())
 }

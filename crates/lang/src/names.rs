@@ -1,10 +1,11 @@
 //! The text of an expression in its normal form, which names its column. Names follow Bullet in every dialect:
 //! single spaces round operators, function names in capitals, quotes inside strings not doubled, type hints left out,
 //! and no parentheses round the whole or round AND, OR and XOR. So a name is a name: it need not parse.
+//! Bullet's dialect has parentheses round arguments too, and none round IN and NOT.
 //!
-//! As part of a whole query's text ([`crate::query_text`]), the same, with quotes kept and doubled.
+//! As part of a whole query's text ([`crate::query_text`]), the same, with quotes kept, and doubled in texts.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
 use crate::{
     ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
@@ -14,16 +15,19 @@ use crate::{
 
 /// The name of the column that holds this expression, if it has no alias. `now` is put in for NOW in Bullet's dialect.
 pub(crate) fn column_name(node: &Node, now: Option<i64>) -> String {
-    let mut text = String::new();
-    let name = Named { node: node.bare(), now, quotes: false };
-    // Writing to a string does not fail.
-    let _ = write!(text, "{name}");
-    text
+    Named { node: node.bare(), now, quotes: false }.to_string()
+}
+
+/// The text of an expression that is part of another: in Bullet's dialect with the parentheses round it that have a
+/// meaning to it.
+pub(crate) fn node_name(node: &Node, now: Option<i64>) -> String {
+    let name = Named { node: if now.is_none() { node.bare() } else { node }, now, quotes: false };
+    name.to_string()
 }
 
 /// The name of a list in parentheses, as IN has it.
 pub(crate) fn list_name(list: &[Node], now: Option<i64>) -> String {
-    let names: Vec<String> = list.iter().map(|node| column_name(node, now)).collect();
+    let names: Vec<String> = list.iter().map(|node| node_name(node, now)).collect();
     format!("({})", names.join(", "))
 }
 
@@ -35,10 +39,10 @@ pub(crate) struct Named<'a> {
     pub(crate) quotes: bool,
 }
 
-/// A name, in quotes if it was written so and `quotes` are kept.
+/// A name, in quotes if it was written so and `quotes` are kept; quotes inside it are not doubled, as Bullet has it.
 pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &Name, quotes: bool) -> fmt::Result {
     match name.quoted && quotes {
-        true => write!(f, "\"{}\"", name.text.replace('"', "\"\"")),
+        true => write!(f, "\"{}\"", name.text),
         false => f.write_str(&name.text),
     }
 }
@@ -107,10 +111,19 @@ impl fmt::Display for Named<'_> {
                 write!(f, "{}.", of(base))?;
                 write_name(f, name, self.quotes)
             }
-            NodeKind::Index(base, index) => write!(f, "{}[{}]", of(base), of(index.bare())),
+            NodeKind::Index(base, index) if matches!(index.kind, NodeKind::Literal(_)) => {
+                // A quote inside a key is never doubled.
+                write!(f, "{}[{}]", of(base), Named { node: index, now: self.now, quotes: false })
+            }
+            NodeKind::Index(base, index) => write!(f, "{}[{}]", of(base), of(self.argument(index))),
             NodeKind::Hint(base, _) => of(base).fmt(f),
             NodeKind::Parens(inner) => match inner.bare().kind {
                 NodeKind::And(_) | NodeKind::Or(_) | NodeKind::Binary(Binary::Xor, ..) => {
+                    of(inner.bare()).fmt(f)
+                }
+                NodeKind::Binary(Binary::In { .. }, ..) | NodeKind::InList { .. } | NodeKind::Unary(..)
+                    if self.is_bullet() =>
+                {
                     of(inner.bare()).fmt(f)
                 }
                 NodeKind::Binary(..)
@@ -122,7 +135,11 @@ impl fmt::Display for Named<'_> {
             },
             // NOT before a parenthesis is written as a function.
             NodeKind::Unary(Unary::Not, operand) if matches!(operand.kind, NodeKind::Parens(_)) => {
-                write!(f, "NOT({})", of(operand.bare()))
+                let inner = match &operand.kind {
+                    NodeKind::Parens(inner) if self.is_bullet() => inner,
+                    _ => operand.bare(),
+                };
+                write!(f, "NOT({})", of(inner))
             }
             NodeKind::Unary(Unary::Not, operand) => write!(f, "NOT {}", of(operand)),
             NodeKind::Unary(Unary::SizeOf, operand) => {
@@ -157,7 +174,7 @@ impl fmt::Display for Named<'_> {
                 self.arguments(f, args)?;
                 f.write_str(")")
             }
-            NodeKind::Cast(operand, ty) => write!(f, "CAST({} AS {ty})", of(operand.bare())),
+            NodeKind::Cast(operand, ty) => write!(f, "CAST({} AS {ty})", of(self.argument(operand))),
             NodeKind::Case { operand, arms, otherwise } => {
                 f.write_str("CASE")?;
                 if let Some(operand) = operand {
@@ -244,9 +261,18 @@ impl Named<'_> {
             if at > 0 {
                 f.write_str(", ")?;
             }
-            self.with(node.bare()).fmt(f)?;
+            self.with(self.argument(node)).fmt(f)?;
         }
         Ok(())
+    }
+
+    /// What is the text of an argument: in Bullet's dialect parentheses count.
+    fn argument<'n>(&self, node: &'n Node) -> &'n Node {
+        if self.is_bullet() { node } else { node.bare() }
+    }
+
+    fn is_bullet(&self) -> bool {
+        self.now.is_some()
     }
 }
 

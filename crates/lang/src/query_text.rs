@@ -39,7 +39,8 @@ impl QueryText<'_> {
 
     fn view(&self, f: &mut fmt::Formatter<'_>, view: &View) -> fmt::Result {
         let outer = if view.is_outer { "OUTER " } else { "" };
-        write!(f, "{outer}EXPLODE({}) AS ", self.expr(&view.argument))?;
+        let argument = Named { node: &view.argument, now: Some(self.now), quotes: true };
+        write!(f, "{outer}EXPLODE({argument}) AS ")?;
         match &*view.columns {
             [key, value] => {
                 f.write_str("(")?;

@@ -1,6 +1,6 @@
 //! Places in a query's text, and faults that point at them.
 
-use crate::{QueryError, QueryErrors};
+use crate::{Dialect, QueryError, QueryErrors};
 
 /// A half-open range of bytes of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,8 +53,8 @@ impl Fault {
 /// The most faults reported of one query.
 const FAULTS_MAX: usize = 50;
 
-/// Turns faults into errors with line, column and excerpt, in the order of the text.
-pub(crate) fn locate(text: &str, mut faults: Vec<Fault>) -> QueryErrors {
+/// Turns faults into errors with line, column and excerpt, in the order of the text. Columns count characters; in Bullet's dialect UTF-16 units, as Java has it.
+pub(crate) fn locate(text: &str, mut faults: Vec<Fault>, dialect: Dialect) -> QueryErrors {
     faults.sort_by_key(|fault| fault.span.map_or(u32::MAX, |span| span.start));
     faults.dedup();
     faults.truncate(FAULTS_MAX);
@@ -80,9 +80,14 @@ pub(crate) fn locate(text: &str, mut faults: Vec<Fault>) -> QueryErrors {
         }
         let (end, _) = line_end(text, line_start).unwrap_or((text.len(), text.len()));
         let at_in_line = at.min(end);
+        let before = &text[line_start..at_in_line];
+        let column = match dialect {
+            Dialect::Native => before.chars().count(),
+            Dialect::Bullet => before.encode_utf16().count(),
+        };
         QueryError {
             line: Some(line),
-            column: Some(text[line_start..at_in_line].chars().count() as u32 + 1),
+            column: Some(column as u32 + 1),
             message: fault.message,
             hint: fault.hint,
             excerpt: excerpt(&text[line_start..end], at_in_line - line_start, span.end as usize - line_start),
@@ -157,7 +162,8 @@ mod tests {
 
     fn check(text: &str, fault: &str, expected: (u32, u32, &str)) {
         let start = text.find(fault).unwrap();
-        let errors = locate(text, vec![Fault::at(Span::new(start, start + fault.len()), "wrong")]);
+        let errors =
+            locate(text, vec![Fault::at(Span::new(start, start + fault.len()), "wrong")], Dialect::Native);
         let error = &errors.0[0];
         assert_eq!(
             (error.line.unwrap(), error.column.unwrap(), error.excerpt.as_str()),
@@ -179,7 +185,7 @@ mod tests {
     #[test]
     fn long_lines_are_cut() {
         let text = format!("{}!{}", "a".repeat(500), "b".repeat(500));
-        let errors = locate(&text, vec![Fault::at(Span::new(500, 501), "wrong")]);
+        let errors = locate(&text, vec![Fault::at(Span::new(500, 501), "wrong")], Dialect::Native);
         assert_eq!(errors.0[0].column, Some(501));
         assert!(errors.0[0].excerpt.chars().count() < 300);
         assert!(errors.0[0].excerpt.starts_with("…aaa"));
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_fault_at_the_end_of_the_text_has_a_place() {
-        let errors = locate("ab", vec![Fault::at(Span::new(2, 2), "more expected")]);
+        let errors = locate("ab", vec![Fault::at(Span::new(2, 2), "more expected")], Dialect::Native);
         assert_eq!(errors.to_string(), "1:3: more expected\nab\n  ^");
     }
 }

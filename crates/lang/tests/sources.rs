@@ -133,7 +133,9 @@ fn queries_over_queries() {
     );
     assert_eq!(
         show("SELECT s FROM (SELECT *, s AS b FROM STREAM())", &options),
-        "1:8: the inner query has no column `s`"
+        // By the text of the inner expression.
+        "the event itself without s | columns b = s : STRING | and over each result: | default stream \
+         | columns s = b : STRING"
     );
     assert_eq!(
         show("SELECT s + 1 FROM (SELECT s FROM STREAM())", &options),

@@ -63,7 +63,10 @@ impl Parser<'_> {
             let operand = self.expression()?;
             self.expect_keyword(Keyword::As)?;
             let type_start = self.span();
-            let ty = self.type_name()?;
+            let ty = match self.dialect {
+                Dialect::Native => self.type_name()?,
+                Dialect::Bullet => self.primitive("a type without parts")?,
+            };
             if ty.depth() > 0 || ty == Type::Any {
                 let span = type_start.to(self.last_span());
                 return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))

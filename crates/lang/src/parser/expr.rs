@@ -363,6 +363,7 @@ impl Parser<'_> {
             TokenKind::Symbol(Symbol::LeftParen) => {
                 self.advance();
                 if self.is_keyword(Keyword::Select) {
+                    let start = if self.dialect == Dialect::Bullet { self.span() } else { start };
                     return Err(Fault::not_yet(start, "a query within an expression"));
                 }
                 let inner = self.expression()?;

@@ -43,9 +43,9 @@ type Parsed<T> = Result<T, Fault>;
 
 /// Parses one statement.
 pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Result<Statement, Vec<Fault>> {
-    let Tokens { tokens, faults: misspelt } = tokenize(text, dialect, parameters);
+    let Tokens { tokens, faults: misspelt, no_names } = tokenize(text, dialect, parameters);
     let bullet = dialect == Dialect::Bullet;
-    if tokens.len() == 1 && misspelt.is_empty() {
+    if tokens.len() == 1 && misspelt.is_empty() && (!bullet || text.is_empty()) {
         return Err(vec![
             Fault::whole("the query is empty").hint("A query begins like `SELECT * FROM STREAM()`."),
         ]);
@@ -79,12 +79,37 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
             misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start))
         });
         let first = faults.into_iter().min_by_key(|fault| fault.span.map_or(0, |span| span.start));
-        faults = first.or(misspelt.into_iter().next()).or(parser.too_large).into_iter().collect();
+        let first = first.or(misspelt.into_iter().next());
+        let no_name = no_names.into_iter().next().filter(|no_name| {
+            let span = first.as_ref().and_then(|fault| fault.span);
+            span.is_none_or(|span| is_told_first(no_name, span.start as usize, &parser.tokens))
+        });
+        faults = no_name.or(first).or(parser.too_large).into_iter().collect();
     }
     match statement {
         Some(statement) if faults.is_empty() => Ok(statement),
         _ => Err(faults),
     }
+}
+
+/// Whether Bullet tells of what is no name before it tells of a fault of grammar: its parser looks ahead, in the select
+/// list up to what follows FROM, and else through the clause, before it looks at names.
+fn is_told_first(no_name: &Fault, fault_at: usize, tokens: &[Token]) -> bool {
+    let start = no_name.span.map_or(0, |span| span.start);
+    let keyword = |token: &Token| match token.kind {
+        TokenKind::Word(keyword) => keyword,
+        _ => None,
+    };
+    let from = tokens.iter().position(|token| keyword(token) == Some(Keyword::From));
+    let in_items = from.is_none_or(|from| start < tokens[from].span.start);
+    let ahead = if in_items {
+        from.map(|from| (from + 1).min(tokens.len() - 1))
+    } else {
+        tokens.iter().position(|token| {
+            token.span.start > start && keyword(token).is_some_and(|keyword| CLAUSES.contains(&keyword))
+        })
+    };
+    ahead.is_some_and(|ahead| fault_at > tokens[ahead].span.start as usize)
 }
 
 struct Parser<'a> {

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::{Planner, Typed, columns::shared, lower::Scope};
+use swiftwater_event::Path;
+
+use super::{Planner, Typed, lower::Scope};
 use crate::{
     ast::{self, Node},
     plan::Expr,
@@ -26,7 +28,6 @@ pub(super) enum Given<'a> {
 pub(super) struct Base<'a> {
     by_name: HashMap<String, Given<'a>>,
     by_text: HashMap<String, Given<'a>>,
-    names: Vec<String>,
 }
 
 impl<'a> Base<'a> {
@@ -35,8 +36,7 @@ impl<'a> Base<'a> {
         if self.by_text.contains_key(&text) {
             return;
         }
-        self.by_name.insert(name.clone(), given);
-        self.names.push(name);
+        self.by_name.insert(name, given);
         self.by_text.insert(text, given);
     }
 
@@ -46,11 +46,6 @@ impl<'a> Base<'a> {
 
     pub(super) fn contains(&self, text: &str) -> bool {
         self.find(text).is_some()
-    }
-
-    /// The names that several have.
-    pub(super) fn shared_names(&self) -> Vec<String> {
-        shared(self.names.iter().cloned())
     }
 }
 
@@ -83,10 +78,10 @@ impl<'a> Planner<'a> {
     /// What a node is as a whole behind an aggregation, or as an output column of a RAW query. `Some(None)`: a fault,
     /// which is noted.
     pub(super) fn bullet_resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
-        if scope == Scope::Event || matches!(node.kind, ast::NodeKind::Literal(_)) {
-            return None;
+        if scope == Scope::Event {
+            return self.inner_column(node).map(Some);
         }
-        let text = self.text_of(node);
+        let text = self.text_within(node);
         if matches!(scope, Scope::RawOrder | Scope::GroupOrder) {
             let named = self.columns_by_name.get(text.as_str()).or_else(|| self.columns_by_text.get(&text));
             let computed = named.copied().filter(|&place| !self.base.contains(&self.columns[place].text));
@@ -104,6 +99,22 @@ impl<'a> Planner<'a> {
             Given::Aggregate(found) if std::ptr::eq(found, node) || node.is_aggregate() => None,
             Given::Aggregate(found) => Some(self.lower(found, scope)),
         }
+    }
+
+    /// The column of the inner query that an expression of the outer one names by its text.
+    fn inner_column(&self, node: &Node) -> Option<Typed> {
+        if !self.fields.are_columns || !self.sees_inner_texts {
+            return None;
+        }
+        if let ast::NodeKind::Name(name) = &node.kind
+            && (self.fields.known(name).is_some()
+                || self.view_columns.iter().any(|view| view.name == name.text))
+        {
+            return None;
+        }
+        let field = self.fields.column_of_text(&self.text_within(node))?;
+        let (ty, checked) = (self.fields.wanted(&field), self.fields.checked(&field));
+        Some(Typed { expr: Expr::Path { path: Path::field(field), ty }, ty: checked.into() })
     }
 
     fn key_slot(&self, place: usize) -> Option<Typed> {

@@ -44,7 +44,6 @@ pub(super) struct TableItem<'a> {
 impl<'a> Planner<'a> {
     /// Gathers the items into columns: the same expression twice is one column.
     pub(super) fn collect_columns(&mut self, ast: &'a ast::Query) {
-        let mut aliases: HashMap<String, &Name> = HashMap::new();
         let bullet = self.dialect == Dialect::Bullet;
         for item in &ast.items {
             let Item::Expr { node, alias } = item else { continue };
@@ -53,21 +52,6 @@ impl<'a> Planner<'a> {
             let name: Box<str> =
                 alias.as_ref().map_or_else(|| text.as_str().into(), |alias| alias.text.clone());
             let span = alias.as_ref().map_or(node.span, |alias| alias.span);
-            if bullet {
-                // One expression has one name in Bullet, and an alias takes the place of the text.
-                if let (Some(alias), Some(other)) = (alias, aliases.get(&text))
-                    && alias.text != other.text
-                {
-                    self.note(
-                        Fault::whole("an expression cannot have several aliases")
-                            .hint(format!("Choose one of those of `{}`.", short(&text))),
-                    );
-                    continue;
-                }
-                if let Some(alias) = alias {
-                    aliases.insert(text.clone(), alias);
-                }
-            }
             if matches!(node.kind, NodeKind::Table { .. }) {
                 let item =
                     self.table_item.get_or_insert(TableItem { node, alias: None, place: self.columns.len() });
@@ -108,17 +92,19 @@ impl<'a> Planner<'a> {
 
     /// Items left out because their text was there before must also mean the same: a type hint is not in the text.
     pub(super) fn check_dropped(&mut self) {
-        for (place, node) in std::mem::take(&mut self.dropped) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if self.dialect == Dialect::Bullet {
+            // Bullet takes them for one.
+            return;
+        }
+        for (place, node) in dropped {
             let scope = self.item_scope();
             let typed = self.try_out(|planner| planner.lower(node, scope));
             if let (Some(typed), Some(kept)) = (typed, self.column_value(place))
                 && typed != kept
             {
                 let name = short(&self.columns[place].text);
-                let fault = match self.dialect {
-                    Dialect::Native => Fault::at(node.span, format!("two columns are named `{name}`")),
-                    Dialect::Bullet => Fault::whole(format!("several columns have the same name: {name}")),
-                };
+                let fault = Fault::at(node.span, format!("two columns are named `{name}`"));
                 self.note(fault.hint("Give one of them another name with AS."));
             }
         }
@@ -157,23 +143,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        if self.dialect == Dialect::Bullet {
-            self.check_names();
-        }
         columns
-    }
-
-    /// In Bullet's dialect, that no two columns have one name: of those that are computed, and of those that are not.
-    fn check_names(&mut self) {
-        let computed = self.columns.iter().filter(|column| !self.base.contains(&column.text));
-        let mut shared = shared(computed.map(|column| column.name.to_string()));
-        shared.append(&mut self.base.shared_names());
-        shared.sort();
-        shared.dedup();
-        if !shared.is_empty() {
-            let message = format!("several columns have the same name: {}", short(&shared.join(", ")));
-            self.note(Fault::whole(message).hint("Give all but one of them another name with AS."));
-        }
     }
 
     /// A column's value; `None` if it has a fault, or if it is underway: it would hold itself.
@@ -232,7 +202,12 @@ impl<'a> Planner<'a> {
             (column.name.clone(), checked, held)
         });
         let others = star.map(|star| (&self.fields, &*star.without));
-        Fields::of_query(columns.collect(), others, self.dialect)
+        let fields = Fields::of_query(columns.collect(), others, self.dialect);
+        if self.dialect == Dialect::Native {
+            return fields;
+        }
+        let aliases = self.columns.iter().filter(|column| column.text != *column.name);
+        fields.named_by_text(aliases.map(|column| (column.text.clone(), column.name.clone())).collect())
     }
 
     /// What a column's values are checked as, and what they are.

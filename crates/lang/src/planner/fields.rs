@@ -19,6 +19,8 @@ pub(super) struct Fields<'a> {
     pub(super) are_columns: bool,
     /// By name in lower case; `None` where several have it.
     by_folded_name: HashMap<String, Option<Box<str>>>,
+    /// In Bullet's dialect, the texts of an inner query's expressions that have another name.
+    aliases: HashMap<String, Box<str>>,
 }
 
 impl<'a> Fields<'a> {
@@ -30,6 +32,7 @@ impl<'a> Fields<'a> {
             is_closed: options.schema.is_some() && options.dialect == Dialect::Bullet,
             are_columns: false,
             by_folded_name: HashMap::new(),
+            aliases: HashMap::new(),
         };
         fields.folded(options.dialect)
     }
@@ -65,8 +68,22 @@ impl<'a> Fields<'a> {
             is_closed: others.is_none_or(|(fields, _)| fields.is_closed),
             are_columns: true,
             by_folded_name: HashMap::new(),
+            aliases: HashMap::new(),
         };
         fields.folded(dialect)
+    }
+
+    /// The same with the texts of the inner query's expressions, and the names that they have.
+    pub(super) fn named_by_text(mut self, aliases: HashMap<String, Box<str>>) -> Fields<'a> {
+        self.aliases = aliases;
+        self
+    }
+
+    /// The column that has this text for its name, or for that of its expression.
+    pub(super) fn column_of_text(&self, text: &str) -> Option<Box<str>> {
+        let is_column =
+            self.schema.as_ref().or(self.types.as_ref()).is_some_and(|schema| schema.field(text).is_some());
+        if is_column { Some(text.into()) } else { self.aliases.get(text).cloned() }
     }
 
     fn folded(mut self, dialect: Dialect) -> Fields<'a> {

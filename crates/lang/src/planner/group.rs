@@ -1,10 +1,9 @@
 //! Queries with aggregation: keys, aggregates, and Bullet's automatic TOP.
 
-use super::{Planner, bullet_names::Given, layer, lower::Scope, position};
+use super::{Planner, bullet_names::Given, lower::Scope, position, unhinted};
 use crate::{
     Dialect,
     ast::{self, Binary, Node, NodeKind},
-    lexer::short,
     plan::{
         AggregateFunction, Body, Comparison, Expr, Group, Literal, Quantifier, SortKey, TableAggregate,
         TableFunction,
@@ -29,6 +28,17 @@ impl<'a> Planner<'a> {
             }
             None => (Vec::new(), ""),
         };
+        let is_plain = |node: &Node| matches!(unhinted(node).kind, NodeKind::Name(_));
+        let mut aggregates = Vec::new();
+        let having = ast.having.iter().map(|having| &having.node);
+        let order_by = ast.order_by.iter().map(|order| &order.node);
+        for node in ast.item_nodes().chain(having).chain(order_by) {
+            collect_aggregates(node, &mut aggregates);
+        }
+        let mut arguments = Vec::new();
+        aggregates.iter().for_each(|node| node.children(&mut |argument| arguments.push(argument)));
+        // Where all that is asked of the records is fields, Bullet reads them by the names that are written.
+        self.sees_inner_texts = !nodes.iter().chain(&arguments).all(|node| is_plain(node));
         let faults = self.faults.len();
         for node in nodes {
             self.key_of(node, clause);
@@ -43,16 +53,11 @@ impl<'a> Planner<'a> {
                 return Some(self.automatic_top(count, threshold));
             }
         }
-        let (mut having, mut columns) = self.in_layer(layer::AGGREGATION, |planner| {
-            if planner.dialect == Dialect::Native {
-                let columns = planner.output_columns(Vec::new());
-                return (planner.having(ast, Scope::GroupOrder), columns);
-            }
-            // In Bullet HAVING does not see what the items compute.
-            let having = planner.having(ast, Scope::GroupItem);
-            (having, planner.output_columns(Vec::new()))
-        });
-        let mut order_by = self.in_layer(layer::OUTPUT, |planner| planner.order_by(ast, Scope::GroupOrder));
+        let mut columns = self.output_columns(Vec::new());
+        // In Bullet HAVING does not see what the items compute.
+        let is_native = self.dialect == Dialect::Native;
+        let mut having = self.having(ast, if is_native { Scope::GroupOrder } else { Scope::GroupItem });
+        let mut order_by = self.order_by(ast, Scope::GroupOrder);
         let first = self.keys.len() + self.aggregates.len();
         let exprs = columns.iter_mut().map(|column| &mut column.expr);
         for expr in exprs.chain(&mut having).chain(order_by.iter_mut().map(|key| &mut key.expr)) {
@@ -69,7 +74,7 @@ impl<'a> Planner<'a> {
     }
 
     fn having(&mut self, ast: &ast::Query, scope: Scope) -> Option<Expr> {
-        ast.having.as_ref().and_then(|having| self.condition(&having.node, scope, "HAVING"))
+        ast.having.as_ref().and_then(|having| self.condition(&having.node, scope))
     }
 
     // ---- keys
@@ -81,11 +86,6 @@ impl<'a> Planner<'a> {
             Err(fault) => return self.note(fault),
         };
         let Some(typed) = self.lower(node, Scope::Event) else { return };
-        if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
-            let message =
-                format!("{clause} needs primitive values: `{}` is {}", short(&self.text_of(node)), typed.ty);
-            self.note(Fault::at(node.span, message));
-        }
         let place = self.keys.iter().position(|key| key.expr == typed.expr);
         if place.is_none() && self.keys.len() == KEYS_MAX {
             return self.note(Fault::at(written.span, format!("a query has at most {KEYS_MAX} keys")));
@@ -144,8 +144,9 @@ impl<'a> Planner<'a> {
         let is_selected = |text: &str| self.columns_by_text.contains_key(text);
         let selects_all =
             is_selected(COUNT) && group_by.keys.iter().all(|key| is_selected(&self.text_of(key.bare())));
+        // Itself, or what has its name: its alias, if it has one.
         let name = self.name_of_text(COUNT);
-        let is_named = |node: &Node| [COUNT, &name].contains(&&*self.text_of(node));
+        let is_named = |node: &Node| node.bare().is_aggregate() || self.text_of(node) == name;
         let mut sorts = ast.order_by.iter().map(|order| (self.text_of(&order.node), order.descending));
         let first = sorts.next()?;
         let is_sorted = first.1 && is_named(&ast.order_by[0].node) && sorts.all(|other| other == first);
@@ -154,7 +155,7 @@ impl<'a> Planner<'a> {
         }
         let Some(having) = &ast.having else { return Some((limit, None)) };
         let NodeKind::Binary(Binary::Compare(Comparison::Ge, Quantifier::One), left, right) =
-            &having.node.kind
+            &having.node.bare().kind
         else {
             return None;
         };
@@ -172,7 +173,7 @@ impl<'a> Planner<'a> {
 
     /// The keys become the arguments of TOP. They and COUNT(*) have the same slots as before.
     fn automatic_top(&mut self, count: u64, threshold: Option<u64>) -> (Body, Vec<SortKey>, Option<u64>) {
-        let columns = self.in_layer(layer::AGGREGATION, |planner| planner.output_columns(Vec::new()));
+        let columns = self.output_columns(Vec::new());
         let arguments = self.keys.iter().map(|key| key.expr.clone()).collect();
         let table = TableAggregate { function: TableFunction::Top { count, threshold }, arguments };
         let body =

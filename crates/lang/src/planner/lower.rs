@@ -7,16 +7,13 @@ use super::{
     Planner,
     check::{self, Ty},
     columns::ColumnValue,
-    layer,
 };
 use crate::{
     Dialect,
     ast::{Binary, Builtin, Node, NodeKind, Unary},
-    lexer::short,
-    names::list_name,
     parser::DEPTH_MAX,
     plan::{Aggregate, AggregateFunction, Comparison, Expr, Function, Literal, Quantifier},
-    source::{Fault, Span},
+    source::Fault,
 };
 
 /// What names mean where an expression stands.
@@ -45,33 +42,15 @@ pub(super) struct Typed {
     pub(super) ty: Ty,
 }
 
-/// What a fault is about: an expression, or the list behind IN.
-#[derive(Clone, Copy)]
-enum Place<'n> {
-    Node(&'n Node),
-    List(&'n [Node]),
-}
-
-impl Place<'_> {
-    fn span(self) -> Span {
-        match self {
-            Place::Node(node) => node.span,
-            Place::List(list) => match list {
-                [first, .., last] => first.span.to(last.span),
-                [only] => only.span,
-                [] => Span::new(0, 0),
-            },
-        }
-    }
-}
-
 /// The most parts of expressions that are copied to where a column's name, or the operand of CASE, stands for them.
 const COPIES_MAX: usize = 100_000;
 
 impl Planner<'_> {
     /// `None`: it has a fault, which is noted.
     pub(super) fn lower(&mut self, node: &Node, scope: Scope) -> Option<Typed> {
-        if let NodeKind::Parens(inner) = &node.kind {
+        if let NodeKind::Parens(inner) = &node.kind
+            && self.dialect == Dialect::Native
+        {
             return self.lower(inner, scope);
         }
         if let Some(found) = self.resolved(node, scope) {
@@ -84,47 +63,46 @@ impl Planner<'_> {
             NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..) | NodeKind::Hint(..) => {
                 self.path(node, None, scope)
             }
-            NodeKind::Unary(Unary::Not, operand) => self.call(node, Function::Not, [&**operand], scope),
-            NodeKind::Unary(Unary::SizeOf, operand) => self.call(node, Function::SizeOf, [&**operand], scope),
+            NodeKind::Unary(Unary::Not, operand) => self.call(Function::Not, [&**operand], scope),
+            NodeKind::Unary(Unary::SizeOf, operand) => self.call(Function::SizeOf, [&**operand], scope),
             NodeKind::Unary(Unary::Minus, operand) => {
                 // -1 * x rather than 0 - x, which is not -0.0 for 0.0.
                 let operand = self.lower(operand, scope)?;
                 let minus_one = self.literal(Literal::Integer(-1));
-                Some(self.typed_call(node, Function::Multiply, vec![minus_one, operand]))
+                Some(self.typed_call(Function::Multiply, vec![minus_one, operand]))
             }
             NodeKind::Binary(operator, left, right) => {
-                self.call(node, binary_function(*operator), [&**left, &**right], scope)
+                self.call(binary_function(*operator), [&**left, &**right], scope)
             }
-            NodeKind::And(operands) => self.call(node, Function::And, operands, scope),
-            NodeKind::Or(operands) => self.call(node, Function::Or, operands, scope),
+            NodeKind::And(operands) => self.call(Function::And, operands, scope),
+            NodeKind::Or(operands) => self.call(Function::Or, operands, scope),
             NodeKind::IsNull { operand, negated } => {
                 let function = if *negated { Function::IsNotNull } else { Function::IsNull };
-                self.call(node, function, [&**operand], scope)
+                self.call(function, [&**operand], scope)
             }
             NodeKind::InList { value, list, negated } => {
                 let value = self.lower(value, scope);
-                let place = Place::List(list);
                 let list: Vec<_> = list.iter().map(|element| self.lower(element, scope)).collect();
                 let list: Option<Vec<_>> = list.into_iter().collect();
-                let list = list.map(|list| self.typed_call_at(place, Function::List, list));
+                let list = list.map(|list| self.typed_call(Function::List, list));
                 let args = vec![value?, list?];
-                Some(self.typed_call(node, Function::In { negated: *negated }, args))
+                Some(self.typed_call(Function::In { negated: *negated }, args))
             }
             NodeKind::Between { value, bounds, negated } => {
                 let operands = [&**value, &bounds[0], &bounds[1]];
-                self.call(node, Function::Between { negated: *negated }, operands, scope)
+                self.call(Function::Between { negated: *negated }, operands, scope)
             }
             NodeKind::List(elements) if elements.is_empty() => {
                 self.unknown_for(Fault::at(node.span, "a list cannot be empty"))
             }
-            NodeKind::List(elements) => self.call(node, Function::List, elements, scope),
+            NodeKind::List(elements) => self.call(Function::List, elements, scope),
             NodeKind::Call(Builtin::UnixTimestamp, args)
                 if args.is_empty() && self.dialect == Dialect::Native =>
             {
                 Some(self.literal(Literal::Long(self.now.div_euclid(1000))))
             }
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args, scope),
-            NodeKind::Cast(operand, ty) => self.call(node, Function::Cast(ty.clone()), [&**operand], scope),
+            NodeKind::Cast(operand, ty) => self.call(Function::Cast(ty.clone()), [&**operand], scope),
             NodeKind::Case { operand, arms, otherwise } => {
                 self.case(node, operand.as_deref(), arms, otherwise.as_deref(), scope)
             }
@@ -144,21 +122,20 @@ impl Planner<'_> {
     /// Lowers all operands, so that the faults of all are noted, and calls the function on them.
     fn call<'n>(
         &mut self,
-        node: &Node,
         function: Function,
         operands: impl IntoIterator<Item = &'n Node>,
         scope: Scope,
     ) -> Option<Typed> {
         let operands: Vec<_> = operands.into_iter().map(|operand| self.lower(operand, scope)).collect();
         let operands: Option<Vec<_>> = operands.into_iter().collect();
-        Some(self.typed_call(node, function, operands?))
+        Some(self.typed_call(function, operands?))
     }
 
     /// A function by name: first, that it has as many arguments as it takes. (The faults of those are noted too.)
     fn builtin(&mut self, node: &Node, builtin: Builtin, args: &[Node], scope: Scope) -> Option<Typed> {
         let (fewest, most) = builtin.arity();
         if args.len() >= fewest && args.len() <= most {
-            return self.call(node, builtin_function(builtin), args, scope);
+            return self.call(builtin_function(builtin), args, scope);
         }
         let takes = match (fewest, most) {
             (1, 1) => "1 argument".to_owned(),
@@ -169,31 +146,15 @@ impl Planner<'_> {
         for arg in args {
             self.lower(arg, scope);
         }
-        let mut message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
-        if self.dialect == Dialect::Bullet {
-            message = format!("{message}: `{}`", short(&self.text_of(node)));
-        }
+        let message = format!("{} takes {takes}, not {}", builtin.text(), args.len());
         self.unknown_for(Fault::at(node.span, message))
     }
 
-    pub(super) fn typed_call(&mut self, node: &Node, function: Function, operands: Vec<Typed>) -> Typed {
-        self.typed_call_at(Place::Node(node), function, operands)
-    }
-
-    fn typed_call_at(&mut self, place: Place<'_>, function: Function, operands: Vec<Typed>) -> Typed {
+    /// Bullet's rules about operands have been checked before ([`super::bullet_check`]).
+    pub(super) fn typed_call(&mut self, function: Function, operands: Vec<Typed>) -> Typed {
         let (exprs, types): (Vec<_>, Vec<_>) =
             operands.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
-        let (ty, broken) = check::result(&function, &types, self.dialect);
-        if self.dialect == Dialect::Bullet {
-            for rule in broken {
-                let text = match place {
-                    Place::Node(node) => self.text_of(node),
-                    Place::List(list) => list_name(list, Some(self.now)),
-                };
-                let fault = Fault::at(place.span(), format!("`{}` {rule}", short(&text)));
-                self.note_once(text + &rule, fault);
-            }
-        }
+        let (ty, _) = check::result(&function, &types, self.dialect);
         // AND within AND is one AND, likewise OR, whatever parentheses say.
         let flattens = matches!(function, Function::And | Function::Or);
         let mut args = Vec::with_capacity(exprs.len());
@@ -234,7 +195,7 @@ impl Planner<'_> {
             push(match (condition, &operand) {
                 (Some(value), Some(operand)) => {
                     let function = Function::Compare(Comparison::Eq, Quantifier::One);
-                    Some(self.typed_call(when, function, vec![operand.clone(), value]))
+                    Some(self.typed_call(function, vec![operand.clone(), value]))
                 }
                 (condition, _) => condition,
             });
@@ -244,7 +205,7 @@ impl Planner<'_> {
             Some(otherwise) => self.lower(otherwise, scope),
             None => Some(Typed { expr: Expr::Literal(Literal::Null), ty: Ty::Null }),
         });
-        Some(self.typed_call(node, Function::Case, args?))
+        Some(self.typed_call(Function::Case, args?))
     }
 
     fn may_copy(&mut self, node: &Node, parts: usize) -> Option<()> {
@@ -268,25 +229,10 @@ impl Planner<'_> {
         if !scope.is_group() {
             return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
         }
-        let (typed, filter) = self.in_layer(layer::EVENT, |planner| {
-            let typed = arguments.iter().map(|argument| planner.lower(argument, Scope::Event));
-            let typed: Vec<_> = typed.collect();
-            (typed, filter.map(|filter| planner.lower(filter, Scope::Event)))
-        });
+        let typed: Vec<_> = arguments.iter().map(|argument| self.lower(argument, Scope::Event)).collect();
+        let filter = filter.map(|filter| self.lower(filter, Scope::Event));
         let typed: Option<Vec<Typed>> = typed.into_iter().collect();
-        let (exprs, types): (Vec<_>, Vec<_>) = typed?.into_iter().map(|typed| (typed.expr, typed.ty)).unzip();
-        if self.dialect == Dialect::Bullet {
-            let known = !types.contains(&Ty::Unknown);
-            let needs = match function {
-                AggregateFunction::CountDistinct if !types.iter().all(Ty::may_be_primitive) => {
-                    "primitive values"
-                }
-                AggregateFunction::CountDistinct => "",
-                _ if !types.iter().all(Ty::may_be_numeric_or_boolean) => "a number or BOOLEAN",
-                _ => "",
-            };
-            self.needs(node, (known && !needs.is_empty()).then_some(needs), &types);
-        }
+        let exprs = typed?.into_iter().map(|typed| typed.expr).collect();
         let ty = match (function, self.dialect) {
             (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => Ty::Known(Type::LONG),
             (AggregateFunction::Avg | AggregateFunction::Percentile { .. }, _) | (_, Dialect::Bullet) => {
@@ -311,10 +257,13 @@ impl Planner<'_> {
         Typed { expr: Expr::Literal(Literal::Null), ty: Ty::Unknown }
     }
 
-    /// Notes a fault. In Bullet's dialect what has it is of unknown type, and looking goes on around it.
+    /// Notes a fault. In Bullet's dialect, where all that is wrong was told before, what has one is null: Bullet takes
+    /// for a column what it does not find later.
     pub(super) fn unknown_for(&mut self, fault: Fault) -> Option<Typed> {
-        self.note(fault);
-        (self.dialect == Dialect::Bullet).then(|| self.unknown())
+        if self.dialect == Dialect::Bullet {
+            return Some(self.unknown());
+        }
+        self.fault(fault)
     }
 
     // ---- names
@@ -396,7 +345,7 @@ impl Planner<'_> {
     }
 }
 
-fn binary_function(operator: Binary) -> Function {
+pub(super) fn binary_function(operator: Binary) -> Function {
     match operator {
         Binary::Add => Function::Add,
         Binary::Subtract => Function::Subtract,
@@ -412,7 +361,7 @@ fn binary_function(operator: Binary) -> Function {
     }
 }
 
-fn builtin_function(builtin: Builtin) -> Function {
+pub(super) fn builtin_function(builtin: Builtin) -> Function {
     match builtin {
         Builtin::SizeIs => Function::SizeIs,
         Builtin::SizeOf => Function::SizeOf,

@@ -10,6 +10,7 @@
 //! `window_start` and `window_end` (native) are the bounds of a grouped query's window, where nothing else has these
 //! names.
 
+mod bullet_check;
 mod bullet_names;
 mod check;
 mod columns;
@@ -22,7 +23,7 @@ mod table;
 mod window;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -37,8 +38,7 @@ use self::{
 use crate::{
     Dialect, ParseOptions,
     ast::{self, Duration, Item, Node, Source, View},
-    lexer::short,
-    names::column_name,
+    names::{column_name, node_name},
     plan::{
         Aggregate, Body, Expr, LateralView, Literal, OutputColumn, Query, Raw, SortKey, Star, Statement,
         Window,
@@ -65,12 +65,14 @@ pub(crate) fn plan(
     let query = match &outermost.source {
         Source::Stream(_) => {
             sound(check(outermost))?;
+            check_as_bullet(outermost, None, options)?;
             plan_query(&texts, outermost, options, Fields::of_stream(options))?.0
         }
         Source::Query(inner) => {
             let mut faults = check(inner);
             faults.extend(check(outermost));
             sound(faults)?;
+            check_as_bullet(inner, Some(outermost), options)?;
             let (mut query, fields) = plan_query(&texts, inner, options, Fields::of_stream(options))?;
             let (outer, _) = plan_query(&texts, outermost, options, fields)?;
             query.outer = Some(Box::new(outer));
@@ -82,6 +84,22 @@ pub(crate) fn plan(
 
 fn sound(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// In Bullet's dialect, what Bullet finds before it builds a query: a window that cannot be, which is all that it tells
+/// then; else what is wrong with names and types.
+fn check_as_bullet(
+    query: &ast::Query,
+    outer: Option<&ast::Query>,
+    options: &ParseOptions<'_>,
+) -> Result<(), Vec<Fault>> {
+    if options.dialect == Dialect::Native {
+        return Ok(());
+    }
+    let mut planner = Planner::new(options, Fields::of_stream(options), false);
+    planner.window(query);
+    sound(planner.faults)?;
+    sound(bullet_check::check(query, outer, options))
 }
 
 /// The texts that each query of a statement shows for itself.
@@ -98,32 +116,7 @@ fn plan_query<'a>(
     fields: Fields<'a>,
 ) -> Result<(Query, Fields<'a>), Vec<Fault>> {
     let is_group = ast.distinct.is_some() || ast.group_by.is_some() || has_aggregates(ast);
-    let mut planner = Planner {
-        dialect: options.dialect,
-        now: options.now,
-        fields,
-        faults: Vec::new(),
-        noted: HashSet::new(),
-        layer: layer::EVENT,
-        trying: 0,
-        copies: 0,
-        view_columns: Vec::new(),
-        only_views: false,
-        columns: Vec::new(),
-        dropped: Vec::new(),
-        table_item: None,
-        values: Vec::new(),
-        columns_by_name: HashMap::new(),
-        columns_by_folded_name: HashMap::new(),
-        columns_by_text: HashMap::new(),
-        base: Base::default(),
-        naming: 0,
-        is_group,
-        keys: Vec::new(),
-        keys_are_faulty: false,
-        aggregates: Vec::new(),
-        table: None,
-    };
+    let mut planner = Planner::new(options, fields, is_group);
     match planner.query(texts, ast) {
         Some(query) if planner.faults.is_empty() => {
             let fields = planner.fields_of_result(&query);
@@ -138,15 +131,6 @@ fn plan_query<'a>(
     }
 }
 
-/// Layers of names, from the event up.
-mod layer {
-    pub(super) const EVENT: usize = 0;
-    pub(super) const AGGREGATION: usize = 1;
-    pub(super) const OUTPUT: usize = 2;
-    /// Each lateral view has one.
-    pub(super) const VIEWS: usize = 3;
-}
-
 /// A column of a lateral view: a slot of the expressions over the event.
 struct ViewColumn {
     name: Box<str>,
@@ -158,10 +142,6 @@ struct Planner<'a> {
     now: i64,
     fields: Fields<'a>,
     faults: Vec<Fault>,
-    /// In Bullet's dialect, the faults of names and types: it tells each once in each layer.
-    noted: HashSet<(usize, String)>,
-    /// The layer of names that is looked at.
-    layer: usize,
     /// Faults are looked for, but will be forgotten.
     trying: usize,
     /// Parts of expressions copied so far.
@@ -181,30 +161,59 @@ struct Planner<'a> {
     columns_by_text: HashMap<String, usize>,
     /// In Bullet's dialect, what the aggregation gives, by name.
     base: Base<'a>,
+    /// Whether what the outer query names by an inner expression's text is found (Bullet).
+    sees_inner_texts: bool,
     /// Columns within columns whose values are underway.
     naming: usize,
     /// There is GROUP BY, DISTINCT or an aggregate.
     is_group: bool,
     keys: Vec<Typed>,
-    /// So that a name that is no key may be one that has a fault.
+    /// So that a name that is no key may be one that has a fault (native).
     keys_are_faulty: bool,
     aggregates: Vec<Aggregate>,
     table: Option<Table>,
 }
 
 impl<'a> Planner<'a> {
+    fn new(options: &ParseOptions<'a>, fields: Fields<'a>, is_group: bool) -> Planner<'a> {
+        Planner {
+            dialect: options.dialect,
+            now: options.now,
+            fields,
+            faults: Vec::new(),
+            trying: 0,
+            copies: 0,
+            view_columns: Vec::new(),
+            only_views: false,
+            columns: Vec::new(),
+            dropped: Vec::new(),
+            table_item: None,
+            values: Vec::new(),
+            columns_by_name: HashMap::new(),
+            columns_by_folded_name: HashMap::new(),
+            columns_by_text: HashMap::new(),
+            base: Base::default(),
+            sees_inner_texts: true,
+            naming: 0,
+            is_group,
+            keys: Vec::new(),
+            keys_are_faulty: false,
+            aggregates: Vec::new(),
+            table: None,
+        }
+    }
+
     fn query(&mut self, texts: &Texts, ast: &'a ast::Query) -> Option<Query> {
         self.collect_columns(ast);
         if !self.faults.is_empty() {
             return None;
         }
         let views = self.views(ast);
-        // In Bullet a window that cannot be is all that is told of a query.
         let window = self.window(ast);
         if self.dialect == Dialect::Bullet && window.is_none() {
             return None;
         }
-        let filter = ast.filter.as_ref().and_then(|node| self.condition(node, Scope::Event, "WHERE"));
+        let filter = ast.filter.as_ref().and_then(|node| self.condition(node, Scope::Event));
         let is_group = self.is_group;
         let (body, order_by, limit) = if is_group { self.group(ast)? } else { self.raw(ast) };
         self.check_dropped();
@@ -240,8 +249,8 @@ impl<'a> Planner<'a> {
 
     fn views(&mut self, ast: &ast::Query) -> Vec<LateralView> {
         let mut views = Vec::new();
-        for (place, view) in ast.views.iter().enumerate() {
-            views.extend(self.in_layer(layer::VIEWS + place, |planner| planner.view(view)));
+        for view in &ast.views {
+            views.extend(self.view(view));
         }
         // The same EXPLODE twice is one.
         if let Some(view) = ast.explodes().next() {
@@ -254,14 +263,10 @@ impl<'a> Planner<'a> {
     fn view(&mut self, view: &View) -> Option<LateralView> {
         let typed = self.lower(&view.argument, Scope::Event);
         let ty = typed.as_ref().map_or(Ty::Unknown, |typed| typed.ty.clone());
-        let (wanted, types) = match &*view.columns {
-            [_] => ("list", vec![ty.element_of_list()]),
-            _ => ("map", vec![Some(Ty::Known(swiftwater_event::Type::STRING)), ty.value_of_map()]),
+        let types = match &*view.columns {
+            [_] => vec![ty.element_of_list()],
+            _ => vec![Some(Ty::Known(swiftwater_event::Type::STRING)), ty.value_of_map()],
         };
-        if self.dialect == Dialect::Bullet && types.contains(&None) {
-            let text = short(&column_name(&view.argument, Some(self.now)));
-            self.note(Fault::at(view.span, format!("`EXPLODE({text})` needs a {wanted}, not {ty}")));
-        }
         let names = view.columns.iter().map(|name| name.text.clone());
         let columns: Vec<Box<str>> = names.collect();
         for (name, ty) in columns.iter().zip(types) {
@@ -292,7 +297,7 @@ impl<'a> Planner<'a> {
         let star = has_star.then(|| Star { without: self.renamed_fields(ast) });
         let views = if has_star || self.only_views { self.output_of_views() } else { Vec::new() };
         let columns = self.output_columns(views);
-        let order_by = self.in_layer(layer::OUTPUT, |planner| planner.order_by(ast, Scope::RawOrder));
+        let order_by = self.order_by(ast, Scope::RawOrder);
         (Body::Raw(Raw { star, columns }), order_by, ast.limit)
     }
 
@@ -322,13 +327,8 @@ impl<'a> Planner<'a> {
 
     // ---- parts of all kinds
 
-    fn condition(&mut self, node: &Node, scope: Scope, clause: &str) -> Option<Expr> {
-        let typed = self.lower(node, scope)?;
-        if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
-            let message = format!("{clause} needs a value that can be BOOLEAN, not {}", typed.ty);
-            return self.fault(Fault::at(node.span, message));
-        }
-        Some(typed.expr)
+    fn condition(&mut self, node: &Node, scope: Scope) -> Option<Expr> {
+        self.lower(node.bare(), scope).map(|typed| typed.expr)
     }
 
     fn order_by(&mut self, ast: &'a ast::Query, scope: Scope) -> Vec<SortKey> {
@@ -348,13 +348,9 @@ impl<'a> Planner<'a> {
                     Ok(column) => self.column_value(column),
                     Err(fault) => self.fault(fault),
                 },
-                None => self.lower(node, scope),
+                None => self.lower(node.bare(), scope),
             };
             let Some(typed) = typed else { continue };
-            if self.dialect == Dialect::Bullet && !typed.ty.may_be_primitive() {
-                let message = format!("ORDER BY needs primitive values, not {}", typed.ty);
-                self.note(Fault::at(node.span, message));
-            }
             keys.push(SortKey { expr: typed.expr, descending: order.descending });
         }
         keys
@@ -369,29 +365,16 @@ impl<'a> Planner<'a> {
         column_name(node, (self.dialect == Dialect::Bullet).then_some(self.now))
     }
 
+    /// The same of an expression within another, where parentheses count in Bullet's dialect.
+    fn text_within(&self, node: &Node) -> String {
+        node_name(node, (self.dialect == Dialect::Bullet).then_some(self.now))
+    }
+
     // ---- faults
 
-    /// Notes a fault of a name or type; in Bullet's dialect, once for each message.
+    /// Notes a fault.
     fn note(&mut self, fault: Fault) {
-        let message = fault.message.clone();
-        self.note_once(message, fault);
-    }
-
-    /// Notes a fault; in Bullet's dialect, once for each key.
-    fn note_once(&mut self, key: String, fault: Fault) {
-        let is_new =
-            self.dialect == Dialect::Native || self.trying > 0 || self.noted.insert((self.layer, key));
-        if is_new {
-            self.faults.push(fault);
-        }
-    }
-
-    /// Does something in another layer of names.
-    fn in_layer<T>(&mut self, layer: usize, act: impl FnOnce(&mut Self) -> T) -> T {
-        let other = std::mem::replace(&mut self.layer, layer);
-        let done = act(self);
-        self.layer = other;
-        done
+        self.faults.push(fault);
     }
 
     /// Notes a fault.

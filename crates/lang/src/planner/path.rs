@@ -34,7 +34,7 @@ impl Planner<'_> {
                     Expr::Literal(Literal::Long(place)) if u32::try_from(*place).is_ok() => {
                         self.step(node, base, Step::Index(*place as u32))
                     }
-                    _ => Some(self.typed_call(node, Function::Element, vec![base, index])),
+                    _ => Some(self.typed_call(Function::Element, vec![base, index])),
                 }
             }
             _ => self.lower(node, scope),

@@ -2,11 +2,11 @@
 //!
 //! Bullet tells of each such fault once, and of none where it is; the native dialect shows the place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     Dialect,
-    ast::{Duration, Node, NodeKind, Query, Source, View},
+    ast::{Duration, Item, Node, NodeKind, Query, Source, View},
     names::column_name,
     plan::{AggregateFunction, TableFunction},
     source::{Fault, Span},
@@ -188,6 +188,18 @@ impl Structure {
 
     fn bullet_kinds(&mut self, query: &Query) {
         let nowhere = Span::new(0, 0);
+        // One expression has one name in Bullet, and an alias takes the place of the text.
+        let mut aliases: HashMap<String, &str> = HashMap::new();
+        for item in &query.items {
+            let Item::Expr { node, alias: Some(alias) } = item else { continue };
+            let text = column_name(node, Some(self.now));
+            if *alias.text != *text
+                && aliases.insert(text, &alias.text).is_some_and(|other| *other != *alias.text)
+            {
+                let hint = "Choose one of them.";
+                self.clash(nowhere, "an expression cannot have several aliases", hint);
+            }
+        }
         if self.kinds.len() > 1 && !self.kinds.contains(&Kind::Explode) {
             let hint = "Ask for one of them: all fields, single fields, distinct values, groups, COUNT(DISTINCT …), a distribution, or TOP.";
             self.clash(nowhere, "the query is of several kinds at once", hint);

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     Dialect,
     ast::{Name, Node, NodeKind},
-    lexer::short,
     plan::{Expr, OutputColumn, Points, TableAggregate, TableFunction},
     source::Fault,
 };
@@ -42,31 +41,20 @@ impl<'a> Planner<'a> {
                 .fault(Fault::at(node.span, format!("TOP counts at most {KEYS_MAX} values together")));
         }
         let mut exprs = Vec::new();
-        let mut types = Vec::new();
         let mut columns = Vec::new();
         let is_top = matches!(function, TableFunction::Top { .. });
         for argument in arguments {
             let Some(typed) = self.lower(argument, Scope::Event) else { continue };
-            let text = self.text_of(argument);
+            let text = self.text_within(argument);
             // The same value counted twice with itself is one column.
             let is_there = exprs.contains(&typed.expr);
             if is_top && !is_there {
                 let name = self.name_of_text(&text);
                 columns.push(TableColumn { name: name.into(), text: Some(text), ty: typed.ty.clone() });
             }
-            types.push(typed.ty);
             if !is_there {
                 exprs.push(typed.expr);
             }
-        }
-        if self.dialect == Dialect::Bullet {
-            let needs = match is_top {
-                true => (!self::check_all(&types, Ty::may_be_primitive)).then_some("primitive values"),
-                false => {
-                    (!self::check_all(&types, Ty::may_be_numeric_or_boolean)).then_some("a number or BOOLEAN")
-                }
-            };
-            self.needs(node, needs, &types);
         }
         let fixed: &[(&str, Type)] = match &function {
             TableFunction::Quantile(_) => &[("Quantile", Type::DOUBLE), ("Value", Type::DOUBLE)],
@@ -100,46 +88,16 @@ impl<'a> Planner<'a> {
 
     /// The function with its points in order; `None`, with a fault noted, where they cannot be.
     fn checked_points(&mut self, node: &Node, function: &TableFunction) -> Option<TableFunction> {
-        let (points, of_ranks) = match function {
-            TableFunction::Quantile(points) => (points, true),
-            TableFunction::Frequency(points) | TableFunction::CumulativeFrequency(points) => (points, false),
+        if let Some(fault) = wrong_points(node, function, self.dialect) {
+            self.faults.push(fault);
+            return None;
+        }
+        let points = match function {
+            TableFunction::Quantile(points)
+            | TableFunction::Frequency(points)
+            | TableFunction::CumulativeFrequency(points) => points,
             TableFunction::Top { .. } => return Some(function.clone()),
         };
-        let is_bullet = self.dialect == Dialect::Bullet;
-        let is_rank = |point: f64| (0.0..=1.0).contains(&point);
-        let wrong = match points {
-            Points::Linear(0) => Some("the number of points must be above 0"),
-            Points::Linear(_) => None,
-            // Written so that NaN is wrong.
-            Points::Region { start, end, increment }
-                if !(start < end && *increment > 0.0 && increment.is_finite()) =>
-            {
-                Some("the first point must be less than the last, and the step above 0")
-            }
-            Points::Region { start, end, .. } if of_ranks && !(is_rank(*start) && is_rank(*end)) => {
-                Some("the points of QUANTILE must be from 0 to 1")
-            }
-            Points::Region { .. } => None,
-            // Bullet looks at the first and the last as they are written, and fails over the others when it runs.
-            Points::Manual(points) if of_ranks && is_bullet => {
-                let first_is_low = points.first().is_some_and(|point| *point < 0.0);
-                let last_is_high = points.last().is_some_and(|point| *point > 1.0);
-                (first_is_low || last_is_high).then_some("the points of QUANTILE must be from 0 to 1")
-            }
-            Points::Manual(points) if points.iter().any(|point| point.is_nan()) => {
-                Some("a point cannot be NaN")
-            }
-            Points::Manual(points) => (of_ranks && !points.iter().all(|point| is_rank(*point)))
-                .then_some("the points of QUANTILE must be from 0 to 1"),
-        };
-        if let Some(message) = wrong {
-            let fault = if is_bullet { Fault::whole(message) } else { Fault::at(node.span, message) };
-            if is_bullet {
-                self.faults.clear();
-            }
-            return self
-                .fault(fault.hint("Write LINEAR, n; or REGION, from, to, step; or MANUAL, point, …."));
-        }
         let points = match points {
             Points::Manual(points) => {
                 let mut points = points.clone();
@@ -154,15 +112,6 @@ impl<'a> Planner<'a> {
             TableFunction::Frequency(_) => TableFunction::Frequency(points),
             _ => TableFunction::CumulativeFrequency(points),
         })
-    }
-
-    /// Notes what an aggregate needs and has not, in Bullet's dialect.
-    pub(super) fn needs(&mut self, node: &Node, needs: Option<&str>, given: &[Ty]) {
-        if let Some(needs) = needs {
-            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
-            let text = short(&self.text_of(node));
-            self.note(Fault::at(node.span, format!("`{text}` needs {needs}, not {}", given.join(", "))));
-        }
     }
 
     /// The columns that an item gives whose aggregate gives rows: those that no other item names.
@@ -227,6 +176,38 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn check_all(types: &[Ty], rule: impl Fn(&Ty) -> bool) -> bool {
-    types.contains(&Ty::Unknown) || types.iter().all(rule)
+/// What is wrong with the points of a distribution.
+pub(super) fn wrong_points(node: &Node, function: &TableFunction, dialect: Dialect) -> Option<Fault> {
+    let (points, of_ranks) = match function {
+        TableFunction::Quantile(points) => (points, true),
+        TableFunction::Frequency(points) | TableFunction::CumulativeFrequency(points) => (points, false),
+        TableFunction::Top { .. } => return None,
+    };
+    let is_bullet = dialect == Dialect::Bullet;
+    let is_rank = |point: f64| (0.0..=1.0).contains(&point);
+    let wrong = match points {
+        Points::Linear(0) => Some("the number of points must be above 0"),
+        Points::Linear(_) => None,
+        // Written so that NaN is wrong.
+        Points::Region { start, end, increment }
+            if !(start < end && *increment > 0.0 && increment.is_finite()) =>
+        {
+            Some("the first point must be less than the last, and the step above 0")
+        }
+        Points::Region { start, end, .. } if of_ranks && !(is_rank(*start) && is_rank(*end)) => {
+            Some("the points of QUANTILE must be from 0 to 1")
+        }
+        Points::Region { .. } => None,
+        // Bullet looks at the first and the last as they are written, and fails over the others when it runs.
+        Points::Manual(points) if of_ranks && is_bullet => {
+            let first_is_low = points.first().is_some_and(|point| *point < 0.0);
+            let last_is_high = points.last().is_some_and(|point| *point > 1.0);
+            (first_is_low || last_is_high).then_some("the points of QUANTILE must be from 0 to 1")
+        }
+        Points::Manual(points) if points.iter().any(|point| point.is_nan()) => Some("a point cannot be NaN"),
+        Points::Manual(points) => (of_ranks && !points.iter().all(|point| is_rank(*point)))
+            .then_some("the points of QUANTILE must be from 0 to 1"),
+    };
+    let fault = if is_bullet { Fault::whole(wrong?) } else { Fault::at(node.span, wrong?) };
+    Some(fault.hint("Write LINEAR, n; or REGION, from, to, step; or MANUAL, point, …."))
 }
