@@ -275,13 +275,12 @@ impl Engine {
             .insert(meta.id.clone(), Arc::clone(&handle));
         let change = lock(&stream.change);
         let shared_with = meaning.as_ref().and_then(|meaning| {
-            let merge = lock(&stream.merge);
-            let number = *merge.by_meaning.get(meaning)?;
             let cuts = running.work().collector.cuts();
-            merge.operators.get(&number)?.has_room(&cuts).then_some(number)
+            lock(&stream.merge).find_operator(meaning, &cuts)
         });
+        let (shared_with, places) = shared_with.unzip();
         // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
-        let entry = shared_with.unwrap_or_else(|| match meaning {
+        let entry = shared_with.unwrap_or_else(|| match &meaning {
             Some(_) => shared.next_number.fetch_add(1, Ordering::Relaxed),
             None => number,
         });
@@ -303,7 +302,7 @@ impl Engine {
                     if index.is_some() {
                         merge.open(entry, Operator::new(slices, meaning));
                     }
-                    merge.join(&stream, entry, &mut running, index);
+                    merge.join(&stream, (entry, places), &mut running, index);
                 }
             }
             merge.running.insert(number, Box::new(running));

@@ -15,7 +15,7 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
-use swiftwater_live::{Cuts, Index, Meaning, QueryNumber, QueryStep, Shard, SlicePlan};
+use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Shard, SlicePlan};
 
 use crate::{
     EndReason, StreamMeta, StreamStatus,
@@ -80,8 +80,8 @@ pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
     /// Those that queries share, by their numbers in the index.
     pub(crate) operators: HashMap<QueryNumber, Operator>,
-    /// Of each meaning, the operator that was opened last.
-    pub(crate) by_meaning: HashMap<Meaning, QueryNumber>,
+    /// The operators of each meaning, those opened last at the end.
+    pub(crate) by_meaning: HashMap<MeaningKey, Vec<QueryNumber>>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     next_sequence: u64,
@@ -104,6 +104,9 @@ pub(crate) struct Output {
     /// Why the queries that were to see the batch must end, where it could not be looked at.
     pub(crate) fault: Option<EndReason>,
 }
+
+/// Of operators of one meaning, so many are looked at for one that a query may join.
+const OPERATORS_LOOKED_AT: usize = 8;
 
 /// A batch may have as many times its usual bytes as there are so many queries that every event is tested for…
 const SCANNED_PER_BATCH: usize = 64;
@@ -409,15 +412,30 @@ impl Merge {
 
     /// Opens an operator, which those of its meaning join from now on.
     pub(crate) fn open(&mut self, number: QueryNumber, operator: Operator) {
-        self.by_meaning.insert(operator.meaning, number);
+        self.by_meaning.entry(operator.meaning.key()).or_default().push(number);
         self.operators.insert(number, operator);
+    }
+
+    /// An operator that a query of this meaning and with these cuts may join, and where its aggregates are there.
+    pub(crate) fn find_operator(
+        &self,
+        meaning: &Meaning,
+        cuts: &Cuts,
+    ) -> Option<(QueryNumber, Box<[usize]>)> {
+        let latest = self.by_meaning.get(&meaning.key())?.iter().rev().take(OPERATORS_LOOKED_AT);
+        latest.filter_map(|number| Some((*number, self.operators.get(number)?))).find_map(
+            |(number, operator)| {
+                let places = meaning.places_in(&operator.meaning)?;
+                operator.has_room(cuts).then_some((number, places))
+            },
+        )
     }
 
     /// Makes a query a member of an operator, which is new where there is an index with it. The caller holds `change`.
     pub(crate) fn join(
         &mut self,
         stream: &Stream,
-        number: QueryNumber,
+        (number, places): (QueryNumber, Option<Box<[usize]>>),
         running: &mut Running,
         index: Option<Index>,
     ) {
@@ -429,6 +447,9 @@ impl Merge {
         let timeline = collector.timeline();
         let (first, _) = begins;
         collector.look_at(first..u64::MAX);
+        if let Some(places) = places {
+            collector.look_at_aggregates(places);
+        }
         running.operator = Some(number);
         operator.join(running.handle.number, (cuts, timeline), begins, self.position);
         running.first_offset = first;
@@ -445,8 +466,14 @@ impl Merge {
         let running = self.running.get_mut(&number)?;
         let shared = running.operator?;
         let operator = self.operators.get_mut(&shared)?;
-        if index.is_some() && self.by_meaning.get(&operator.meaning) == Some(&shared) {
-            self.by_meaning.remove(&operator.meaning);
+        let key = operator.meaning.key();
+        if index.is_some()
+            && let Some(operators) = self.by_meaning.get_mut(&key)
+        {
+            operators.retain(|operator| *operator != shared);
+            if operators.is_empty() {
+                self.by_meaning.remove(&key);
+            }
         }
         let cuts = operator.cuts_without(number);
         let (last, _) = stream.begin_epoch(&operator.plan, cuts, self.position, index);

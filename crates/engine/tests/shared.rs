@@ -72,10 +72,19 @@ fn query(rng: &mut Rng) -> String {
         "a > 1",
         "k = 'k1' AND a > 1",
     ]);
-    let columns = rng.pick(&["k, COUNT(*) AS n, SUM(a) AS s", "k AS key, COUNT(*), SUM(a)"]);
+    let columns = rng.pick(&[
+        "k, COUNT(*) AS n, SUM(a) AS s",
+        "k AS key, COUNT(*), SUM(a)",
+        "SUM(a) AS s, k, COUNT(*) AS n",
+        "k, SUM(a) AS s, COUNT(DISTINCT b) AS d, COUNT(*) AS n",
+        "k, COUNT(DISTINCT b) AS d, COUNT(*) AS n",
+        "k, COUNT(*) AS n",
+        "k",
+    ]);
     let rest = rng.pick(&[
         "",
         "HAVING COUNT(*) > 1",
+        "HAVING MIN(a) > 2",
         "ORDER BY k LIMIT 1",
         "WINDOWING TUMBLING(1000, TIME)",
         "WINDOWING TUMBLING(700, TIME)",

@@ -17,7 +17,7 @@ mod step;
 pub use commons::Commons;
 pub use explain::explain;
 pub use matching::{Index, QueryNumber, is_sampled};
-pub use meaning::Meaning;
+pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,
     RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,

@@ -6,31 +6,61 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use swiftwater_event::Type;
 use swiftwater_lang::{
     Dialect,
-    plan::{Body, Comparison, Expr, Function, Quantifier, Query, Take, Window, WindowClock},
+    plan::{
+        Aggregate, AggregateFunction, Body, Comparison, Expr, Function, Quantifier, Query, Take, Window,
+        WindowClock,
+    },
 };
 
 use crate::StandingQuery;
 
-/// What queries have in common whose aggregations are the same: a hash of 128 bits, so that it is of no weight and two
-/// are never equal by chance.
+/// What an aggregation is of: equal for queries that keep the same groups of the same events. A hash of 128 bits, so that
+/// it weighs nothing and two are never equal by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Meaning(u64, u64);
+pub struct MeaningKey(u64, u64);
 
-impl Meaning {
-    fn of(text: &str) -> Meaning {
+/// What an aggregation is: of what, and which aggregates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meaning {
+    key: MeaningKey,
+    /// And whether taking values in may leave something to be told of: what could not be done, or used.
+    aggregates: Box<[(MeaningKey, bool)]>,
+}
+
+impl MeaningKey {
+    fn of(text: &str) -> MeaningKey {
         let hash = |salt: u8| {
             let mut hasher = DefaultHasher::new();
             (salt, text).hash(&mut hasher);
             hasher.finish()
         };
-        Meaning(hash(0), hash(1))
+        MeaningKey(hash(0), hash(1))
+    }
+}
+
+impl Meaning {
+    /// What it is of.
+    pub fn key(&self) -> MeaningKey {
+        self.key
+    }
+
+    /// Where its aggregates are among those of another; none where that one cannot serve it: it has not all of them, or
+    /// has others of which something may be counted.
+    pub fn places_in(&self, other: &Meaning) -> Option<Box<[usize]>> {
+        let place = |(of, _): &(MeaningKey, bool)| other.aggregates.iter().position(|(there, _)| there == of);
+        let places: Box<[usize]> = self.aggregates.iter().map(place).collect::<Option<_>>()?;
+        let is_silent = |place: usize| places.contains(&place) || !other.aggregates[place].1;
+        let is_each_once = (1..places.len()).all(|later| !places[..later].contains(&places[later]));
+        (self.key == other.key && is_each_once && (0..other.aggregates.len()).all(is_silent))
+            .then_some(places)
     }
 }
 
 impl StandingQuery {
-    /// What is equal for queries whose aggregations are the same in meaning; none where groups cannot be shared:
+    /// What is equal for queries whose aggregations can be made as one; none where groups cannot be shared:
     /// for RAW queries, sessions, windows by record, and windows over ALL by the events' own time (what is late for one
     /// is in the next, so what is in which depends on when a query began).
     ///
@@ -50,11 +80,24 @@ impl StandingQuery {
         // Names of views' columns are no part of it: expressions have their places.
         let views: Vec<_> =
             views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
-        let (keys, aggregates, table) = (&group.keys, &group.aggregates, &group.table);
-        let text =
-            format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {aggregates:?} {table:?} {time:?}");
-        Some(Meaning::of(&text))
+        let (keys, table) = (&group.keys, &group.table);
+        let text = format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {table:?} {time:?}");
+        let aggregate = |aggregate: &Aggregate| {
+            (MeaningKey::of(&format!("{aggregate:?}")), may_be_told_of(aggregate, plan.dialect))
+        };
+        Some(Meaning {
+            key: MeaningKey::of(&text),
+            aggregates: group.aggregates.iter().map(aggregate).collect(),
+        })
     }
+}
+
+/// Whether something may be counted of an aggregate's values. Bullet tells how many bytes its groups take up.
+fn may_be_told_of(aggregate: &Aggregate, dialect: Dialect) -> bool {
+    let is_quiet = matches!(aggregate.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
+    let is_plain = |argument: &Expr| matches!(argument, Expr::Path { ty: Type::Any, .. });
+    let has_plain = aggregate.filter.is_none() && aggregate.arguments.iter().all(is_plain);
+    dialect == Dialect::Bullet || !is_quiet || !has_plain
 }
 
 /// An expression in the form that all of its meaning share. `decides`: only whether it is true counts.
@@ -145,6 +188,28 @@ mod tests {
         ] {
             assert_eq!(meaning(other), first, "{other}");
         }
+    }
+
+    #[test]
+    fn same_aggregates_in_another_order_or_some_of_them() {
+        let of = |aggregates: &str| {
+            meaning(&format!("k, {aggregates} FROM STREAM() WHERE a > 5 GROUP BY k")).expect(aggregates)
+        };
+        let all = of("COUNT(*), SUM(a), COUNT(DISTINCT b), COUNT(c)");
+        let places = |aggregates: &str| of(aggregates).places_in(&all).map(Vec::from);
+        assert_eq!(places("COUNT(c), SUM(a), COUNT(*), COUNT(DISTINCT b)"), Some(vec![3, 1, 0, 2]));
+        assert_eq!(places("SUM(a), COUNT(*)"), Some(vec![1, 0]));
+        // What cannot be added is counted.
+        assert_eq!(places("COUNT(*)"), None);
+        assert_eq!(places("SUM(a), MIN(a)"), None);
+        assert_eq!(
+            of("COUNT(*)").places_in(&of("COUNT(*), COUNT(DISTINCT b)")).map(Vec::from),
+            Some(vec![0])
+        );
+        assert_eq!(of("COUNT(*)").places_in(&of("COUNT(*), COUNT(b:LONG)")), None);
+        assert_eq!(of("COUNT(*)").places_in(&of("COUNT(*), COUNT(b + 1)")), None);
+        let other = meaning("j, COUNT(*) FROM STREAM() WHERE a > 5 GROUP BY j").expect("a meaning");
+        assert_eq!(other.places_in(&of("COUNT(*)")), None);
     }
 
     #[test]

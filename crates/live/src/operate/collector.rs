@@ -96,6 +96,8 @@ pub struct Collector {
     epochs: Range<u64>,
     /// Others may need what is in the slices.
     shares: bool,
+    /// Where its aggregates are among those of the slices, where they may be others.
+    places: Option<Box<[usize]>>,
     rows: RowSlices,
     sessions: Option<Box<Sessions>>,
     /// The first window that is not closed.
@@ -153,6 +155,7 @@ impl Collector {
             order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n(), dialect },
             epochs: 0..u64::MAX,
             shares: false,
+            places: None,
             rows: RowSlices::default(),
             sessions: match plan.window {
                 Window::Session { gap_ms, .. } => Some(Box::new(Sessions::new(gap_ms))),
@@ -194,6 +197,11 @@ impl Collector {
     /// From now on it looks at these epochs of slices alone.
     pub fn look_at(&mut self, epochs: Range<u64>) {
         self.epochs = epochs;
+    }
+
+    /// The slices have other aggregates too, or in another order: its own are there at these places, each once.
+    pub fn look_at_aggregates(&mut self, places: Box<[usize]>) {
+        self.places = Some(places);
     }
 
     /// Whether it leaves what it has used of its slices to others.
@@ -445,7 +453,16 @@ impl Collector {
             return self.rows.window(starts, !shape.overlaps()).map(Held::Rows);
         }
         let takes = !self.shares && !shape.overlaps();
-        slices.window(starts, &self.epochs, takes).map(Held::Groups)
+        self.groups(starts, takes, slices).map(Held::Groups)
+    }
+
+    /// Its groups of the slices that begin there.
+    fn groups(&self, starts: Range<i64>, takes: bool, slices: &mut Slices) -> Option<Groups> {
+        let mut groups = slices.window(starts, &self.epochs, takes)?;
+        if let Some(places) = &self.places {
+            groups.pick_cells(places);
+        }
+        Some(groups)
     }
 
     /// Drops what no window needs that is still open.
@@ -523,7 +540,7 @@ impl Collector {
             let held = if is_raw {
                 self.rows.window(i64::MIN..i64::MAX, true).map(Held::Rows)
             } else {
-                slices.window(i64::MIN..i64::MAX, &self.epochs, !self.shares).map(Held::Groups)
+                self.groups(i64::MIN..i64::MAX, !self.shares, slices).map(Held::Groups)
             };
             let result = self.result(held, None, now_micros);
             self.give_out(result, now_micros, out);

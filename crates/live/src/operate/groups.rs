@@ -251,6 +251,15 @@ impl Groups {
         }
     }
 
+    /// Leaves the cells of these aggregates, in this order, each once.
+    pub(crate) fn pick_cells(&mut self, places: &[usize]) {
+        if places.iter().copied().eq(0..self.cells.len()) {
+            return;
+        }
+        let mut cells: Vec<Option<Cells>> = std::mem::take(&mut self.cells).into_iter().map(Some).collect();
+        self.cells = places.iter().filter_map(|&place| cells.get_mut(place)?.take()).collect();
+    }
+
     /// Makes sure that there is the one group of an aggregation without keys.
     pub(crate) fn ensure_single(&mut self) {
         self.group(&[], &[]);
