@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    sockjs::{messages_frame, messages_of},
+    frames::{messages_frame, messages_of},
     stomp::{Frame, Reader, Received, Version},
 };
 

@@ -18,6 +18,7 @@
 mod async_query;
 mod columns;
 mod conversation;
+mod frames;
 mod http_query;
 #[cfg(test)]
 mod laws;

@@ -21,9 +21,10 @@ use tokio::{
 
 use super::{
     conversation::converse,
+    frames::{ANOTHER_CONNECTION, CLOSED, HEART_BEAT, OPEN, messages_frame, messages_of},
     outgoing::{Waiting, queue},
     patience,
-    sockjs::{ANOTHER_CONNECTION, CLOSED, HEART_BEAT, OPEN, messages_frame, messages_of, nothing},
+    sockjs::nothing,
 };
 use crate::{
     body::{Encoding, Pieces},

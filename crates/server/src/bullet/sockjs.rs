@@ -1,10 +1,5 @@
 //! SockJS 0.3 (sockjs-protocol): the transports by which Bullet's browser client reaches `ws-query`.
 //!
-//! ```text
-//! frame   = "o" | "h" | "a" [ texts ] | "c" [ code, reason ]        open, heart-beat, messages, closed
-//! message = [ texts ] | text                                         JSON; from the client
-//! ```
-//!
 //! `websocket` carries a frame a message; `xhr` answers one and is asked again, with `xhr_send` for the other way;
 //! `xhr_streaming` and `eventsource` answer many. There are no `jsonp`, `htmlfile` and iframes: they exist for browsers
 //! that cannot ask other sites otherwise, by ways on which those sites' pages cannot be told apart.
@@ -20,7 +15,7 @@ use axum::{
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{polling, stomp::Version, websocket::talk};
 use crate::{
@@ -29,41 +24,10 @@ use crate::{
     server::{Connection, Shared},
 };
 
-pub(super) const OPEN: &str = "o";
-pub(super) const HEART_BEAT: &str = "h";
-/// The session is over.
-pub(super) const CLOSED: &str = "c[3000,\"Go away!\"]";
-/// Somebody else receives what comes.
-pub(super) const ANOTHER_CONNECTION: &str = "c[2010,\"Another connection still open\"]";
-
 /// Ids of sessions are made up by clients; no known one makes longer ones.
 const SESSION_ID_BYTES_MAX: usize = 128;
 /// What is read at once from a WebSocket.
 const READ_BUFFER_BYTES: usize = 8 << 10;
-
-/// A frame with messages.
-pub(super) fn messages_frame<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
-    let texts: Vec<&str> = texts.into_iter().collect();
-    format!("a{}", serde_json::to_string(&texts).expect("texts are written to memory"))
-}
-
-/// The messages in what a client sent; none where it is not JSON of that form.
-pub(super) fn messages_of(text: &str) -> Option<Vec<String>> {
-    if text.is_empty() {
-        return Some(Vec::new());
-    }
-    match serde_json::from_str(text).ok()? {
-        Value::String(text) => Some(vec![text]),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| match item {
-                Value::String(text) => Some(text),
-                _ => None,
-            })
-            .collect(),
-        _ => None,
-    }
-}
 
 /// Whether the endpoint is there.
 pub(crate) async fn greeting() -> Response {
@@ -133,21 +97,4 @@ async fn upgrade(shared: Arc<Shared>, request: Request, is_framed: bool) -> Resp
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
         .on_upgrade(move |socket| talk(shared, connection, socket, is_framed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_read_and_written() {
-        assert_eq!(messages_frame(["a\"b", "\n\0"]), "a[\"a\\\"b\",\"\\n\\u0000\"]");
-        let texts = |texts: &[&str]| Some(texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
-        assert_eq!(messages_of("[\"a\",\"b\"]"), texts(&["a", "b"]));
-        assert_eq!(messages_of("\"a\""), texts(&["a"]));
-        assert_eq!(messages_of(""), texts(&[]));
-        assert_eq!(messages_of("[\"a\",1]"), None);
-        assert_eq!(messages_of("[\"a\""), None);
-        assert_eq!(messages_of("{}"), None);
-    }
 }

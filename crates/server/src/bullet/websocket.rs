@@ -11,9 +11,9 @@ use tokio::{
 
 use super::{
     conversation::converse,
+    frames::{CLOSED, HEART_BEAT, OPEN, messages_frame, messages_of},
     outgoing::{Waiting, queue},
     patience,
-    sockjs::{CLOSED, HEART_BEAT, OPEN, messages_frame, messages_of},
 };
 use crate::server::{Connection, Phase, Shared};
 
