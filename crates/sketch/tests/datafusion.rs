@@ -14,12 +14,12 @@ use datafusion_common::{
         datatypes::{DataType, Float64Type, Int32Type, UInt64Type},
     },
 };
-use datafusion_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator};
+use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use swiftwater_sketch::{
     SketchSizes,
     datafusion::{
         CountDistinctTheta, DistinctSketching, QuantileKll, QuantileSketching, SketchAccumulator,
-        SketchGroupsAccumulator, Sketching, TopK, TopSketching, aggregates,
+        SketchFunction, SketchGroupsAccumulator, Sketching, TopK, TopSketching, aggregates,
     },
 };
 
@@ -54,9 +54,9 @@ fn functions_have_their_names() {
     let names: Vec<&str> = functions.iter().map(|function| function.name()).collect();
     assert_eq!(names, ["approx_count_distinct_theta", "approx_quantile_kll", "approx_top_k"]);
     let sizes = SketchSizes::default();
-    assert_eq!(CountDistinctTheta::new(sizes).return_type(&[DataType::Utf8]).unwrap(), DataType::UInt64);
-    assert_eq!(QuantileKll::new(sizes).return_type(&[DataType::Float64]).unwrap(), DataType::Float64);
-    let list = TopK::new(sizes).return_type(&[DataType::Utf8, DataType::Int64]).unwrap();
+    assert_eq!(CountDistinctTheta::new(sizes).return_type(&[DataType::Utf8]), DataType::UInt64);
+    assert_eq!(QuantileKll::new(sizes).return_type(&[DataType::Float64]), DataType::Float64);
+    let list = TopK::new(sizes).return_type(&[DataType::Utf8, DataType::Int64]);
     assert!(matches!(list, DataType::List(item) if matches!(item.data_type(), DataType::Struct(_))));
 }
 

@@ -9,10 +9,51 @@ use datafusion_common::{
 };
 use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
+use crate::{Distinct, Frequent, ImageError, Quantiles};
+
+/// A sketch, as partial states need it.
+pub trait Sketch: Debug + Send + Sync + Sized + 'static {
+    /// Takes in all that another sketch has.
+    fn merge(&mut self, other: &Self);
+
+    /// The sketch as bytes.
+    fn serialize(&self) -> Vec<u8>;
+
+    /// A sketch from bytes.
+    fn deserialize(bytes: &[u8]) -> std::result::Result<Self, ImageError>;
+
+    /// Bytes on the heap, about.
+    fn bytes(&self) -> usize;
+}
+
+macro_rules! sketch {
+    ($($sketch:ident)*) => {$(
+        impl Sketch for $sketch {
+            fn merge(&mut self, other: &Self) {
+                $sketch::merge(self, other);
+            }
+
+            fn serialize(&self) -> Vec<u8> {
+                $sketch::serialize(self)
+            }
+
+            fn deserialize(bytes: &[u8]) -> std::result::Result<Self, ImageError> {
+                $sketch::deserialize(bytes)
+            }
+
+            fn bytes(&self) -> usize {
+                $sketch::bytes(self)
+            }
+        }
+    )*};
+}
+
+sketch!(Distinct Quantiles Frequent);
+
 /// How values become sketches, and sketches answers.
 pub trait Sketching: Debug + Send + Sync + 'static {
     /// The state of one group.
-    type Sketch: Debug + Send + Sync + 'static;
+    type Sketch: Sketch;
 
     /// A sketch of nothing.
     fn empty(&self) -> Self::Sketch;
@@ -24,18 +65,6 @@ pub trait Sketching: Debug + Send + Sync + 'static {
         values: &[ArrayRef],
         group_of: impl Fn(usize) -> Option<usize>,
     ) -> Result<()>;
-
-    /// Takes in all that another sketch has.
-    fn merge(&self, ours: &mut Self::Sketch, theirs: &Self::Sketch);
-
-    /// A sketch as bytes.
-    fn serialize(&self, sketch: &Self::Sketch) -> Vec<u8>;
-
-    /// A sketch from bytes.
-    fn deserialize(&self, bytes: &[u8]) -> Result<Self::Sketch>;
-
-    /// Bytes of a sketch, about.
-    fn bytes(&self, sketch: &Self::Sketch) -> usize;
 
     /// The answers of sketches, a row each.
     fn evaluate(&self, sketches: &[Self::Sketch]) -> Result<ArrayRef>;
@@ -67,17 +96,16 @@ impl<S: Sketching> Accumulator for SketchAccumulator<S> {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.sketching.bytes(&self.sketches[0])
+        size_of_val(self) + self.sketches[0].bytes()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::Binary(Some(self.sketching.serialize(&self.sketches[0])))])
+        Ok(vec![ScalarValue::Binary(Some(self.sketches[0].serialize()))])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for state in images(states)?.iter().flatten() {
-            let theirs = self.sketching.deserialize(state)?;
-            self.sketching.merge(&mut self.sketches[0], &theirs);
+            self.sketches[0].merge(&S::Sketch::deserialize(state)?);
         }
         Ok(())
     }
@@ -96,9 +124,8 @@ impl<S: Sketching> SketchGroupsAccumulator<S> {
         SketchGroupsAccumulator { sketching, sketches: Vec::new() }
     }
 
-    fn states(&self, sketches: &[S::Sketch]) -> ArrayRef {
-        let images = sketches.iter().map(|sketch| Some(self.sketching.serialize(sketch)));
-        Arc::new(BinaryArray::from_iter(images))
+    fn states(sketches: &[S::Sketch]) -> ArrayRef {
+        Arc::new(BinaryArray::from_iter_values(sketches.iter().map(Sketch::serialize)))
     }
 
     fn resize(&mut self, groups: usize) {
@@ -127,7 +154,7 @@ impl<S: Sketching> GroupsAccumulator for SketchGroupsAccumulator<S> {
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         let sketches = emit_to.take_needed(&mut self.sketches);
-        Ok(vec![self.states(&sketches)])
+        Ok(vec![Self::states(&sketches)])
     }
 
     fn merge_batch(
@@ -139,8 +166,7 @@ impl<S: Sketching> GroupsAccumulator for SketchGroupsAccumulator<S> {
         self.resize(total_num_groups);
         for (state, &group) in images(values)?.iter().zip(group_indices) {
             if let Some(state) = state {
-                let theirs = self.sketching.deserialize(state)?;
-                self.sketching.merge(&mut self.sketches[group], &theirs);
+                self.sketches[group].merge(&S::Sketch::deserialize(state)?);
             }
         }
         Ok(())
@@ -155,11 +181,11 @@ impl<S: Sketching> GroupsAccumulator for SketchGroupsAccumulator<S> {
         let mut sketches = Vec::new();
         sketches.resize_with(rows, || self.sketching.empty());
         self.sketching.update(&mut sketches, values, |row| is_kept(opt_filter, row).then_some(row))?;
-        Ok(vec![self.states(&sketches)])
+        Ok(vec![Self::states(&sketches)])
     }
 
     fn size(&self) -> usize {
-        let kept: usize = self.sketches.iter().map(|sketch| self.sketching.bytes(sketch)).sum();
+        let kept: usize = self.sketches.iter().map(Sketch::bytes).sum();
         size_of_val(self) + size_of_val(&self.sketches[..]) + kept
     }
 }

@@ -6,81 +6,48 @@ use datafusion_common::{
     Result, ScalarValue,
     arrow::{
         array::{Array, ArrayRef, UInt64Array},
-        datatypes::{DataType, Field, FieldRef},
+        datatypes::DataType,
     },
 };
-use datafusion_expr::{
-    Accumulator, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
-    function::{AccumulatorArgs, StateFieldsArgs},
-    utils::format_state_name,
-};
+use datafusion_expr::{Signature, Volatility, function::AccumulatorArgs};
 
-use super::{
-    accumulate::{SketchAccumulator, SketchGroupsAccumulator, Sketching},
-    encode::for_each_value,
-};
+use super::{accumulate::Sketching, aggregate::SketchFunction, encode::for_each_value};
 use crate::{Distinct, SketchSizes};
 
 /// `approx_count_distinct_theta(x, …)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CountDistinctTheta {
-    signature: Signature,
     entries: u32,
 }
 
 impl CountDistinctTheta {
     /// With sketches of this size.
     pub fn new(sizes: SketchSizes) -> CountDistinctTheta {
-        let signature = Signature::variadic_any(Volatility::Immutable);
-        CountDistinctTheta { signature, entries: sizes.distinct_entries }
-    }
-
-    fn sketching(&self) -> DistinctSketching {
-        DistinctSketching { entries: self.entries }
+        CountDistinctTheta { entries: sizes.distinct_entries }
     }
 }
 
-impl AggregateUDFImpl for CountDistinctTheta {
-    fn name(&self) -> &str {
-        "approx_count_distinct_theta"
+impl SketchFunction for CountDistinctTheta {
+    type Sketching = DistinctSketching;
+
+    const NAME: &'static str = "approx_count_distinct_theta";
+    const PASSES_OVER_REPEATS: bool = true;
+
+    fn signature(&self) -> Signature {
+        Signature::variadic_any(Volatility::Immutable)
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn return_type(&self, _argument_types: &[DataType]) -> DataType {
+        DataType::UInt64
     }
 
-    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::UInt64)
+    fn default_value(&self) -> Option<ScalarValue> {
+        Some(ScalarValue::UInt64(Some(0)))
     }
 
-    fn is_nullable(&self) -> bool {
-        false
+    fn sketching(&self, _args: &AccumulatorArgs<'_>) -> Result<DistinctSketching> {
+        Ok(DistinctSketching { entries: self.entries })
     }
-
-    fn default_value(&self, _data_type: &DataType) -> Result<ScalarValue> {
-        Ok(ScalarValue::UInt64(Some(0)))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        Ok(vec![state_field(args.name)])
-    }
-
-    fn accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(SketchAccumulator::new(self.sketching())))
-    }
-
-    fn groups_accumulator_supported(&self, _args: AccumulatorArgs<'_>) -> bool {
-        true
-    }
-
-    fn create_groups_accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(SketchGroupsAccumulator::new(self.sketching())))
-    }
-}
-
-/// The one column of a partial state.
-pub(super) fn state_field(name: &str) -> FieldRef {
-    Arc::new(Field::new(format_state_name(name, "sketch"), DataType::Binary, true))
 }
 
 /// Counts distinct combinations of the columns' values.
@@ -129,22 +96,6 @@ impl Sketching for DistinctSketching {
             }
         }
         Ok(())
-    }
-
-    fn merge(&self, ours: &mut Distinct, theirs: &Distinct) {
-        ours.merge(theirs);
-    }
-
-    fn serialize(&self, sketch: &Distinct) -> Vec<u8> {
-        sketch.serialize()
-    }
-
-    fn deserialize(&self, bytes: &[u8]) -> Result<Distinct> {
-        Ok(Distinct::deserialize(bytes)?)
-    }
-
-    fn bytes(&self, sketch: &Distinct) -> usize {
-        sketch.bytes()
     }
 
     fn evaluate(&self, sketches: &[Distinct]) -> Result<ArrayRef> {

@@ -10,17 +10,19 @@
 //! [`serialize`](crate::Distinct::serialize) makes them; states merge in any order.
 
 mod accumulate;
+mod aggregate;
 mod distinct;
 mod encode;
 mod quantile;
 mod top;
 
-use datafusion_common::{DataFusionError, Result, ScalarValue, arrow::array::RecordBatch, plan_err};
-use datafusion_expr::{AggregateUDF, ColumnarValue, function::AccumulatorArgs};
+use datafusion_common::DataFusionError;
+use datafusion_expr::AggregateUDF;
 
 use crate::{ImageError, SketchSizes};
 
-pub use accumulate::{SketchAccumulator, SketchGroupsAccumulator, Sketching};
+pub use accumulate::{Sketch, SketchAccumulator, SketchGroupsAccumulator, Sketching};
+pub use aggregate::{SketchAggregate, SketchFunction};
 pub use distinct::{CountDistinctTheta, DistinctSketching};
 pub use quantile::{QuantileKll, QuantileSketching};
 pub use top::{TopK, TopSketching};
@@ -28,22 +30,10 @@ pub use top::{TopK, TopSketching};
 /// All of them, to be registered with a session.
 pub fn aggregates(sizes: SketchSizes) -> Vec<AggregateUDF> {
     vec![
-        AggregateUDF::from(CountDistinctTheta::new(sizes)),
-        AggregateUDF::from(QuantileKll::new(sizes)),
-        AggregateUDF::from(TopK::new(sizes)),
+        AggregateUDF::from(SketchAggregate::new(CountDistinctTheta::new(sizes))),
+        AggregateUDF::from(SketchAggregate::new(QuantileKll::new(sizes))),
+        AggregateUDF::from(SketchAggregate::new(TopK::new(sizes))),
     ]
-}
-
-/// The value of an argument that must be a constant.
-fn constant(args: &AccumulatorArgs<'_>, place: usize, function: &str) -> Result<ScalarValue> {
-    let Some(expr) = args.exprs.get(place) else {
-        return plan_err!("`{function}` takes {} arguments", place + 1);
-    };
-    // A constant is the same over no rows; whatever reads a column gives an array.
-    match expr.evaluate(&RecordBatch::new_empty(args.schema.clone().into()))? {
-        ColumnarValue::Scalar(value) => Ok(value),
-        ColumnarValue::Array(_) => plan_err!("argument {} of `{function}` must be a constant", place + 1),
-    }
 }
 
 impl From<ImageError> for DataFusionError {

@@ -11,20 +11,14 @@ use datafusion_common::{
     },
     plan_err,
 };
-use datafusion_expr::{
-    Accumulator, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
-    function::{AccumulatorArgs, StateFieldsArgs},
-};
+use datafusion_expr::{Signature, Volatility, function::AccumulatorArgs};
 
 use super::{
-    accumulate::{SketchAccumulator, SketchGroupsAccumulator, Sketching},
-    constant,
-    distinct::state_field,
+    accumulate::Sketching,
+    aggregate::{SketchFunction, constant},
     encode::{decoded, decoded_type, for_each_value},
 };
 use crate::{Frequent, SketchSizes};
-
-const NAME: &str = "approx_top_k";
 
 /// The most values that one answer may have.
 const K_MAX: u64 = 1_000_000;
@@ -32,56 +26,44 @@ const K_MAX: u64 = 1_000_000;
 /// `approx_top_k(x, k)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TopK {
-    signature: Signature,
     entries: u32,
 }
 
 impl TopK {
     /// With sketches of this size.
     pub fn new(sizes: SketchSizes) -> TopK {
-        TopK { signature: Signature::any(2, Volatility::Immutable), entries: sizes.top_entries }
-    }
-
-    fn sketching(&self, args: &AccumulatorArgs<'_>) -> Result<TopSketching> {
-        let k = constant(args, 1, NAME)?.cast_to(&DataType::UInt64)?;
-        let ty = args.expr_fields.first().map_or(DataType::Null, |field| decoded_type(field.data_type()));
-        match k {
-            ScalarValue::UInt64(Some(k)) if (1..=K_MAX).contains(&k) => {
-                Ok(TopSketching { entries: self.entries, k: k as usize, ty })
-            }
-            other => plan_err!("the second argument of `{NAME}` must be from 1 to {K_MAX}, not {other}"),
-        }
+        TopK { entries: sizes.top_entries }
     }
 }
 
-impl AggregateUDFImpl for TopK {
-    fn name(&self) -> &str {
-        NAME
+impl SketchFunction for TopK {
+    type Sketching = TopSketching;
+
+    const NAME: &'static str = "approx_top_k";
+    const PASSES_OVER_REPEATS: bool = false;
+
+    fn signature(&self) -> Signature {
+        Signature::any(2, Volatility::Immutable)
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn return_type(&self, argument_types: &[DataType]) -> DataType {
+        DataType::List(item_field(&argument_types.first().map_or(DataType::Null, decoded_type)))
     }
 
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let ty = arg_types.first().map_or(DataType::Null, decoded_type);
-        Ok(DataType::List(item_field(&ty)))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        Ok(vec![state_field(args.name)])
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(SketchAccumulator::new(self.sketching(&args)?)))
-    }
-
-    fn groups_accumulator_supported(&self, _args: AccumulatorArgs<'_>) -> bool {
-        true
-    }
-
-    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(SketchGroupsAccumulator::new(self.sketching(&args)?)))
+    fn sketching(&self, args: &AccumulatorArgs<'_>) -> Result<TopSketching> {
+        let k = constant(args, 1, Self::NAME)?;
+        // A fraction would be cut off, and text read as a number.
+        let whole = match k.data_type().is_integer() {
+            true => k.cast_to(&DataType::UInt64).ok(),
+            false => None,
+        };
+        let ty = args.expr_fields.first().map_or(DataType::Null, |field| decoded_type(field.data_type()));
+        match whole {
+            Some(ScalarValue::UInt64(Some(k))) if (1..=K_MAX).contains(&k) => {
+                Ok(TopSketching { entries: self.entries, k: k as usize, ty })
+            }
+            _ => plan_err!("the k of `{}` must be a whole number from 1 to {K_MAX}, not {k}", Self::NAME),
+        }
     }
 }
 
@@ -123,22 +105,6 @@ impl Sketching for TopSketching {
                 sketches[group].update(bytes);
             }
         })
-    }
-
-    fn merge(&self, ours: &mut Frequent, theirs: &Frequent) {
-        ours.merge(theirs);
-    }
-
-    fn serialize(&self, sketch: &Frequent) -> Vec<u8> {
-        sketch.serialize()
-    }
-
-    fn deserialize(&self, bytes: &[u8]) -> Result<Frequent> {
-        Ok(Frequent::deserialize(bytes)?)
-    }
-
-    fn bytes(&self, sketch: &Frequent) -> usize {
-        sketch.bytes()
     }
 
     fn evaluate(&self, sketches: &[Frequent]) -> Result<ArrayRef> {
