@@ -56,9 +56,12 @@ fi
 # shellcheck disable=SC2086
 check tests "$CARGO" test --workspace --no-fail-fast $locked
 
-# The aggregates of SQL, which nothing builds by default.
+# The aggregates of SQL, which nothing builds by default. DataFusion's slices are what takes long, once for each.
 # shellcheck disable=SC2086
 check "sketches in SQL" "$CARGO" test -p swiftwater-sketch --features datafusion $locked
+# shellcheck disable=SC2086
+check "lints of sketches in SQL" "$CARGO" clippy -p swiftwater-sketch --features datafusion --all-targets $locked -- \
+    -D warnings
 
 if "$CARGO" deny --version >/dev/null 2>&1; then
     check "licences, bans, sources" "$CARGO" deny check licenses bans sources

@@ -11,10 +11,10 @@ use datafusion_common::{
             Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, ListArray, StringArray,
             TimestampMicrosecondArray, UInt64Array, cast::AsArray,
         },
-        datatypes::{DataType, Float64Type, Int32Type, UInt64Type},
+        datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, Schema, UInt64Type},
     },
 };
-use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator, function::AccumulatorArgs};
 use swiftwater_sketch::{
     SketchSizes,
     datafusion::{
@@ -58,6 +58,37 @@ fn functions_have_their_names() {
     assert_eq!(QuantileKll::new(sizes).return_type(&[DataType::Float64]), DataType::Float64);
     let list = TopK::new(sizes).return_type(&[DataType::Utf8, DataType::Int64]);
     assert!(matches!(list, DataType::List(item) if matches!(item.data_type(), DataType::Struct(_))));
+}
+
+#[test]
+fn calls_that_cannot_be_answered_are_refused() {
+    let (schema, field): (Schema, FieldRef) =
+        (Schema::empty(), Arc::new(Field::new("x", DataType::Float64, true)));
+    let args = |is_distinct| AccumulatorArgs {
+        return_field: Arc::clone(&field),
+        schema: &schema,
+        ignore_nulls: false,
+        order_bys: &[],
+        is_reversed: false,
+        name: "x",
+        is_distinct,
+        exprs: &[],
+        expr_fields: &[],
+    };
+    let functions = aggregates(SketchSizes::default());
+    // Of each value once, and of each as often as it came, the count of distinct ones is the same.
+    assert!(functions[0].accumulator(args(true)).is_ok());
+    for function in &functions[1..] {
+        for (is_distinct, told) in [(true, "takes no DISTINCT"), (false, "takes 2 arguments")] {
+            let errors = [
+                function.accumulator(args(is_distinct)).unwrap_err(),
+                function.create_groups_accumulator(args(is_distinct)).err().unwrap(),
+            ];
+            for error in errors {
+                assert!(error.to_string().contains(told), "{error}");
+            }
+        }
+    }
 }
 
 #[test]
