@@ -19,6 +19,7 @@ use swiftwater_sketch::SketchSizes;
 use crate::{
     expr::{CompileError, Program, Wants},
     matching::access::{Access, choose},
+    operate::Form,
 };
 
 /// A compiled query: immutable, shared by all shards. It can be used as its [`Common`].
@@ -131,7 +132,8 @@ pub struct CompiledGroup {
     pub shape: Shape,
 }
 
-/// The keys and arguments of an aggregation: those of equal text take in the same values of an event.
+/// The keys and arguments of an aggregation, and in which form they are taken in: those of equal text take in the same
+/// of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The text's hash.
@@ -142,9 +144,11 @@ pub struct Shape {
 
 impl Shape {
     fn of(group: &Group) -> Shape {
-        let arguments: Vec<_> =
-            group.aggregates.iter().map(|aggregate| (&aggregate.arguments, &aggregate.filter)).collect();
-        let table = group.table.as_ref().map(|table| &table.arguments);
+        let aggregates = group.aggregates.iter();
+        let arguments: Vec<_> = aggregates
+            .map(|aggregate| (Form::of(aggregate.function), &aggregate.arguments, &aggregate.filter))
+            .collect();
+        let table = group.table.as_ref().map(|table| (Form::of_table(&table.function), &table.arguments));
         let text = format!("{:?} {arguments:?} {table:?}", group.keys);
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);

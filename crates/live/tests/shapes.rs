@@ -2,16 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
 use proptest::prelude::*;
-use swiftwater_event::{CheckLimits, check_block};
 use swiftwater_lang::{Dialect, ParseOptions};
-use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, QueryNumber, Shard, Slices, StandingQuery, StepInput,
-};
+use swiftwater_live::{Collector, Index, QueryNumber, Shard, StandingQuery};
 use swiftwater_testkit::MixedEvents;
+
+use support::{ONE_ANSWER, batch_of, finish, input_of};
 
 /// What came of a query: its records, matches, mistyped values, and operations that could not be done.
 type Told = (String, u64, u64, u64);
@@ -30,18 +30,9 @@ fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
     let mut told = vec![(String::new(), 0, 0, 0); queries.len()];
     let mut shard = Shard::default();
     for events in events.chunks(batch) {
-        let text = events.join("\n");
-        let batch = check_block(Bytes::from(text.into_bytes()), &CheckLimits::default(), 1).batch;
-        let input = StepInput {
-            batch: &batch,
-            arrivals: &[],
-            place: Place::Number(0),
-            now_micros: 0,
-            record_bytes_max: usize::MAX,
-            nanos: &|| 0,
-        };
+        let batch = batch_of(events);
         let mut steps = Vec::new();
-        shard.step(&index, &input, &mut steps);
+        shard.step(&index, &input_of(&batch), &mut steps);
         for step in steps {
             let (_, matches, mistyped, errors) = &mut told[step.number as usize];
             *matches += step.matches;
@@ -49,18 +40,10 @@ fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
             *errors += step.expression_errors;
         }
     }
-    let limits = CollectorLimits {
-        one_answer: true,
-        answer_rows_default: 1 << 20,
-        emits_empty_windows: true,
-        times: false,
-    };
     for (number, query) in numbered() {
-        let mut collector = Collector::new(Arc::clone(query), 0, 0, limits);
-        let mut slices = Slices::default();
-        shard.remove(number).into_iter().for_each(|partial| collector.partial(partial, &mut slices));
+        let mut collector = Collector::new(Arc::clone(query), 0, 0, ONE_ANSWER);
         let mut results = Vec::new();
-        collector.finish(0, &mut slices, 0, &mut results);
+        finish(&mut collector, std::slice::from_mut(&mut shard), number, &mut results);
         let text = results.iter().map(|result| String::from_utf8_lossy(&result.text).into_owned());
         told[number as usize].0 = text.collect();
     }
@@ -75,6 +58,13 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
         "COUNT(*) AS n, SUM(a + b) AS s, MAX(c) AS m FROM STREAM() @",
         "a AS k, SUM(b) FILTER (WHERE c IS NULL) AS s FROM STREAM() @ GROUP BY a",
         "b AS k, QUANTILE(a, MANUAL, 0.5) FROM STREAM() @ GROUP BY b",
+        "QUANTILE(a, MANUAL, 0.5) FROM STREAM() @",
+        "TOP(5, a, b) FROM STREAM() @",
+        "b AS k, TOP(3, a) FROM STREAM() @ GROUP BY b",
+        // Of one argument, taken in in different forms.
+        "COUNT(DISTINCT a) AS n FROM STREAM() @",
+        "COUNT(a) AS n FROM STREAM() @",
+        "APPROX_MEDIAN(a) AS n FROM STREAM() @",
     ]);
     let filters = prop::sample::select(vec![
         "",

@@ -3,22 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use swiftwater_event::{CheckLimits, check_block};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     plan::{
         Aggregate, AggregateFunction, Body, Expr, OutputColumn, Points, Query, TableAggregate, TableFunction,
     },
 };
-use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, ResultSet, Shard, SketchFigures, SketchSizes, Slices,
-    StandingQuery, StepInput,
-};
+use swiftwater_live::{ResultSet, SketchFigures, SketchSizes, StandingQuery};
 
 use AggregateFunction::{Count, CountDistinct, Percentile};
 use Dialect::{Bullet, Native};
@@ -73,45 +70,11 @@ fn plan(asked: &Asked<'_>) -> Query {
 /// Runs a query over events dealt in batches of `batch` over `shards` in turn.
 fn run(asked: &Asked<'_>, sizes: SketchSizes, events: &[String], batch: usize, shards: usize) -> ResultSet {
     let query = Arc::new(StandingQuery::compile_sized(plan(asked), sizes).unwrap());
-    let index = Index::default().with(0, &query);
-    let limits = CollectorLimits {
-        one_answer: true,
-        answer_rows_default: 1 << 20,
-        emits_empty_windows: true,
-        times: false,
-    };
-    let mut collector = Collector::new(Arc::clone(&query), 0, 0, limits);
-    let mut shards: Vec<Shard> = (0..shards).map(|_| Shard::default()).collect();
-    for (number, events) in events.chunks(batch).enumerate() {
-        let text = events.join("\n");
-        let batch = check_block(Bytes::from(text.into_bytes()), &CheckLimits::default(), 1).batch;
-        let input = StepInput {
-            batch: &batch,
-            arrivals: &[],
-            place: Place::Number(0),
-            now_micros: 0,
-            record_bytes_max: usize::MAX,
-            nanos: &|| 0,
-        };
-        let count = shards.len();
-        shards[number % count].step(&index, &input, &mut Vec::new());
-    }
-    let mut slices = Slices::default();
-    for shard in &mut shards {
-        for partial in shard.remove(0) {
-            collector.partial(partial, &mut slices);
-        }
-    }
-    let mut results = Vec::new();
-    collector.finish(0, &mut slices, 0, &mut results);
-    results.pop().unwrap()
+    support::run(&query, events, batch, shards).0.pop().unwrap()
 }
 
 fn records(result: &ResultSet) -> Vec<Json> {
-    let text = std::str::from_utf8(&result.text).unwrap();
-    let records: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(records.len() as u64, result.count);
-    records
+    support::records(std::slice::from_ref(result))
 }
 
 #[track_caller]

@@ -3,21 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use swiftwater_event::{CheckLimits, check_block};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     plan::{Body, Expr, LateralView, Query},
 };
-use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, QueryStep, ResultSet, Shard, Slices, StandingQuery, StepInput,
-};
+use swiftwater_live::{ResultSet, StandingQuery};
 
 use Dialect::{Bullet, Native};
+use support::{Done, records};
 
 /// A view: its container's text, whether it is OUTER, its columns.
 type View<'t> = (&'t str, bool, &'t [&'t str]);
@@ -70,63 +69,9 @@ fn read_slots(expr: &mut Expr, columns: &[&str]) {
     }
 }
 
-/// What was done for a query besides its records.
-#[derive(Debug, Default, PartialEq)]
-struct Done {
-    matches: u64,
-    expression_errors: u64,
-}
-
 /// Runs a query over events dealt in batches of `batch` over `shards` in turn; the results, and what was done.
 fn run(plan: Query, events: &[String], batch: usize, shards: usize) -> (Vec<ResultSet>, Done) {
-    let query = Arc::new(StandingQuery::compile(plan).unwrap());
-    let index = Index::default().with(0, &query);
-    let limits = CollectorLimits {
-        one_answer: true,
-        answer_rows_default: 1 << 20,
-        emits_empty_windows: true,
-        times: false,
-    };
-    let mut collector = Collector::new(Arc::clone(&query), 0, 0, limits);
-    let mut shards: Vec<Shard> = (0..shards).map(|_| Shard::default()).collect();
-    let (mut results, mut done) = (Vec::new(), Done::default());
-    for (number, events) in events.chunks(batch).enumerate() {
-        let text = events.join("\n");
-        let batch = check_block(Bytes::from(text.into_bytes()), &CheckLimits::default(), 1).batch;
-        assert_eq!(batch.len(), events.len());
-        let input = StepInput {
-            batch: &batch,
-            arrivals: &[],
-            place: Place::Number(0),
-            now_micros: 0,
-            record_bytes_max: usize::MAX,
-            nanos: &|| 0,
-        };
-        let mut steps: Vec<QueryStep> = Vec::new();
-        let count = shards.len();
-        shards[number % count].step(&index, &input, &mut steps);
-        for step in steps {
-            done.matches += step.matches;
-            done.expression_errors += step.expression_errors;
-            if let Some(rows) = &step.rows {
-                collector.rows(rows, 0, &mut results);
-            }
-        }
-        if collector.is_done() {
-            break;
-        }
-    }
-    let mut slices = Slices::default();
-    for shard in &mut shards {
-        shard.remove(0).into_iter().for_each(|partial| collector.partial(partial, &mut slices));
-    }
-    collector.finish(0, &mut slices, 0, &mut results);
-    (results, done)
-}
-
-fn records(results: &[ResultSet]) -> Vec<Json> {
-    let text = results.iter().flat_map(|result| result.text.split_inclusive(|&byte| byte == b'\n'));
-    text.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    support::run(&Arc::new(StandingQuery::compile(plan).unwrap()), events, batch, shards)
 }
 
 /// Checks a query's records, for every way to deal the events.

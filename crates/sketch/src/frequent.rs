@@ -58,9 +58,17 @@ impl Frequent {
     /// Takes in a value.
     #[inline]
     pub fn update(&mut self, value: &[u8]) {
-        let map = self.map();
-        map.items.update_ref(value);
-        map.seen += 1;
+        self.update_counted(value, 1);
+    }
+
+    /// Takes in a value that came so often.
+    #[inline]
+    pub fn update_counted(&mut self, value: &[u8], count: u64) {
+        if count > 0 {
+            let map = self.map();
+            map.items.update_with_count_ref(value, count);
+            map.seen += count;
+        }
     }
 
     /// Takes in values.

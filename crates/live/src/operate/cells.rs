@@ -1,6 +1,8 @@
 //! The state of one aggregate for many groups, in columns: update, merge, evaluate. Mergeable in any order: no result
 //! depends on how the events were split over batches and shards.
 
+use std::cmp::Ordering;
+
 use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_lang::{Dialect, plan::AggregateFunction};
@@ -11,11 +13,9 @@ use super::{
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},
     sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
+    taken::{PASSED_OVER, Picked, Taken},
 };
 use crate::expr::{cast_to_double, total_order};
-
-/// In place of a group's number: the row is of no group, and nothing is taken in of it.
-pub(crate) const PASSED_OVER: u32 = u32::MAX;
 
 /// One aggregate's cells, one per group.
 #[derive(Debug, Clone)]
@@ -99,56 +99,41 @@ impl Cells {
         }
     }
 
-    /// Takes in rows: a value per argument and row; without arguments, COUNT(*), the rows themselves. Answers how many
-    /// values could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(
-        &mut self,
-        group_of_row: &[u32],
-        arguments: &[Vec<Value<'_>>],
-        dialect: Dialect,
-    ) -> (u64, isize) {
-        let Some(values) = arguments.first() else {
-            if let Cells::Count(cells) = self {
-                for &group in group_of_row.iter().filter(|&&group| group != PASSED_OVER) {
-                    cells[group as usize] += 1;
+    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &Taken<'_>, dialect: Dialect) -> (u64, isize) {
+        let (mut mistyped, mut heap) = (0, 0);
+        match (self, taken) {
+            (Cells::Count(cells), Taken::Rows) => rows.iter().for_each(|(group, _)| cells[group] += 1),
+            (Cells::Count(cells), Taken::Values(values)) => {
+                for (group, row) in rows.iter() {
+                    cells[group] += u64::from(!matches!(values[row], Value::Null | Value::Error));
                 }
             }
-            return (0, 0);
-        };
-        let rows = group_of_row.iter().zip(values);
-        let rows =
-            rows.filter(|(group, _)| **group != PASSED_OVER).map(|(group, value)| (*group as usize, value));
-        let mut mistyped = 0;
-        let mut heap = 0;
-        match self {
-            Cells::Count(cells) => {
-                for (group, value) in rows {
-                    cells[group] += u64::from(!matches!(value, Value::Null | Value::Error));
+            (Cells::Sum(cells) | Cells::Average(cells), Taken::Values(values)) => {
+                for (group, row) in rows.iter() {
+                    mistyped += u64::from(!cells[group].add(&values[row], dialect));
                 }
             }
-            Cells::Sum(cells) | Cells::Average(cells) => {
-                for (group, value) in rows {
-                    mistyped += u64::from(!cells[group].add(value, dialect));
+            (Cells::Least(cells), Taken::Values(values)) => {
+                for (group, row) in rows.iter() {
+                    let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_lt);
+                    mistyped += u64::from(!kept);
                 }
             }
-            Cells::Least(cells) => {
-                for (group, value) in rows {
-                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| {
-                        order.is_lt()
-                    }));
+            (Cells::Greatest(cells), Taken::Values(values)) => {
+                for (group, row) in rows.iter() {
+                    let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_gt);
+                    mistyped += u64::from(!kept);
                 }
             }
-            Cells::Greatest(cells) => {
-                for (group, value) in rows {
-                    mistyped += u64::from(!keep_if(&mut cells[group], value, dialect, &mut heap, |order| {
-                        order.is_gt()
-                    }));
-                }
+            (Cells::Distinct { cells, .. }, Taken::Hashes(hashes)) => {
+                heap = update_distinct(cells, rows, hashes);
             }
-            Cells::Distinct { cells, .. } => heap = update_distinct(cells, group_of_row, arguments, dialect),
-            Cells::Quantile { cells, .. } => {
-                (mistyped, heap) = update_quantiles(cells, group_of_row, values, dialect);
+            (Cells::Quantile { cells, .. }, Taken::Numbers(numbers)) => {
+                (mistyped, heap) = update_quantiles(cells, rows, numbers);
             }
+            // An aggregate without arguments that needs one takes in nothing; other forms are those of other aggregates.
+            _ => {}
         }
         (mistyped, heap)
     }
@@ -171,12 +156,12 @@ impl Cells {
             }
             (Cells::Least(ours), Cells::Least(theirs)) => {
                 for (group, value) in pairs(group_of, theirs) {
-                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_lt());
+                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_lt);
                 }
             }
             (Cells::Greatest(ours), Cells::Greatest(theirs)) => {
                 for (group, value) in pairs(group_of, theirs) {
-                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, |order| order.is_gt());
+                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_gt);
                 }
             }
             (Cells::Distinct { cells: ours, .. }, Cells::Distinct { cells: theirs, .. }) => {
@@ -277,7 +262,7 @@ fn keep_if(
     value: &Value<'_>,
     dialect: Dialect,
     heap: &mut isize,
-    better: impl Fn(std::cmp::Ordering) -> bool,
+    better: impl Fn(Ordering) -> bool,
 ) -> bool {
     let value = match *value {
         Value::Null | Value::Error => return true,
@@ -310,7 +295,7 @@ fn keep_if(
 
 /// The order of values, with equal numbers of different types ordered by type, and the two zeros of a type, so that of
 /// 1 and 1.0 the same one is kept whichever came first.
-fn tie_broken(a: &Value<'_>, b: &Value<'_>) -> std::cmp::Ordering {
+fn tie_broken(a: &Value<'_>, b: &Value<'_>) -> Ordering {
     fn rank(value: &Value<'_>) -> u8 {
         match value {
             Value::Long(_) => 0,
@@ -334,7 +319,7 @@ mod tests {
     fn best_of(function: AggregateFunction, dialect: Dialect, values: [Value<'_>; 2]) -> String {
         let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
-        cells.update(&[0, 0], &[values.to_vec()], dialect);
+        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), dialect);
         let (arena, mut out) = (Bump::new(), Vec::new());
         cells.evaluate(dialect, &arena, &mut out);
         format!("{:?}", out[0])

@@ -16,13 +16,14 @@ use swiftwater_lang::Dialect;
 use swiftwater_sketch::{DistinctFigures, hash_of_bytes, sample_figures};
 
 use super::{
-    cells::{Cells, PASSED_OVER},
+    cells::Cells,
     sketch_cells::encode_combination,
     sketch_meta::{SketchFigures, SketchMeta},
     table::TableCells,
+    taken::{Combinations, GroupInput, PASSED_OVER, Picked},
 };
 use crate::{
-    expr::{Program, decode_group_value, encode_group_value},
+    expr::{decode_group_value, encode_group_value},
     standing::CompiledGroup,
 };
 
@@ -62,40 +63,6 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) group_of_row: Vec<u32>,
     /// How exact approximate values in them are.
     pub(crate) sketches: Vec<SketchMeta>,
-}
-
-/// What an aggregation takes in of each row.
-#[derive(Debug, Default)]
-pub(crate) struct GroupInput<'v> {
-    /// By key, then by row.
-    pub(crate) keys: Vec<Vec<Value<'v>>>,
-    /// By aggregate, argument, then row.
-    pub(crate) arguments: Vec<Vec<Vec<Value<'v>>>>,
-    /// By argument of the aggregate that gives rows, then by row.
-    pub(crate) table_arguments: Vec<Vec<Value<'v>>>,
-}
-
-impl<'v> GroupInput<'v> {
-    /// All that an aggregation takes in, each program evaluated by `evaluate`.
-    pub(crate) fn evaluate(
-        group: &CompiledGroup,
-        evaluate: &mut impl FnMut(&Program) -> Vec<Value<'v>>,
-    ) -> GroupInput<'v> {
-        GroupInput {
-            keys: group.keys.iter().map(&mut *evaluate).collect(),
-            arguments: group
-                .aggregates
-                .iter()
-                .map(|aggregate| aggregate.arguments.iter().map(&mut *evaluate).collect())
-                .collect(),
-            table_arguments: group.table.iter().flat_map(|table| &table.arguments).map(evaluate).collect(),
-        }
-    }
-}
-
-/// Some rows of columns.
-fn pick<'v>(columns: &[Vec<Value<'v>>], rows: &[u32]) -> Vec<Vec<Value<'v>>> {
-    columns.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect()
 }
 
 impl Groups {
@@ -148,10 +115,12 @@ impl Groups {
 
     /// Takes in rows. Answers how many values could not be used for their type.
     pub(crate) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
-        let mut key = Vec::new();
-        let mut widths = Vec::new();
         let mut group_of_row = Vec::with_capacity(rows);
-        for row in 0..rows {
+        if self.key_values == 0 && rows > 0 {
+            group_of_row.resize(rows, self.group(&[], &[]));
+        }
+        let (mut key, mut widths) = (Vec::new(), Vec::new());
+        for row in group_of_row.len()..rows {
             key.clear();
             widths.clear();
             let is_key = if self.dialect.keys_are_text() {
@@ -162,39 +131,39 @@ impl Groups {
             };
             group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
         }
-        self.update_cells(&group_of_row, &input.arguments, &input.table_arguments)
+        self.update_cells(Picked::all(&group_of_row), input)
     }
 
-    /// As [`Groups::update`], of some rows of an input whose keys were encoded before; native only.
-    pub(crate) fn update_some<'k>(
-        &mut self,
-        rows: &[u32],
-        input: &GroupInput<'_>,
-        key: impl Fn(u32) -> &'k [u8],
-    ) -> u64 {
-        let group_of_row: Vec<u32> = rows.iter().map(|&row| self.group(key(row), &[])).collect();
-        let arguments: Vec<_> = input.arguments.iter().map(|of| pick(of, rows)).collect();
-        self.update_cells(&group_of_row, &arguments, &pick(&input.table_arguments, rows))
+    /// As [`Groups::update`], of some rows of an input whose keys were encoded before; native only. The group of each
+    /// key is looked for once.
+    pub(crate) fn update_some(&mut self, rows: &[u32], input: &GroupInput<'_>, keys: &Combinations) -> u64 {
+        let mut group_of_key = vec![PASSED_OVER; keys.places()];
+        let mut group_of = |row: u32| {
+            let key = keys.place_of_row[row as usize];
+            let group = &mut group_of_key[key as usize];
+            if *group == PASSED_OVER {
+                *group = self.group(keys.get(key), &[]);
+            }
+            *group
+        };
+        let group_of_row: Vec<u32> = rows.iter().map(|&row| group_of(row)).collect();
+        self.update_cells(Picked::some(rows, &group_of_row), input)
     }
 
-    fn update_cells(
-        &mut self,
-        group_of_row: &[u32],
-        arguments: &[Vec<Vec<Value<'_>>>],
-        table_arguments: &[Vec<Value<'_>>],
-    ) -> u64 {
+    fn update_cells(&mut self, rows: Picked<'_>, input: &GroupInput<'_>) -> u64 {
         self.resize_cells();
-        let mut mistyped = 0;
-        for (cells, arguments) in self.cells.iter_mut().zip(arguments) {
-            let (unusable, heap) = cells.update(group_of_row, arguments, self.dialect);
+        let dialect = self.dialect;
+        let of_values = self.cells.iter_mut().zip(&input.aggregates);
+        let of_rows = self.table_cells.iter_mut().zip(&input.table);
+        let (mut mistyped, mut grown) = (0, 0);
+        for (unusable, heap) in of_values
+            .map(|(cells, taken)| cells.update(rows, taken, dialect))
+            .chain(of_rows.map(|(cells, taken)| cells.update(rows, taken)))
+        {
             mistyped += unusable;
-            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
+            grown += heap;
         }
-        if let Some(cells) = &mut self.table_cells {
-            let (unusable, heap) = cells.update(group_of_row, table_arguments, self.dialect);
-            mistyped += unusable;
-            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
-        }
+        self.heap_bytes = self.heap_bytes.saturating_add_signed(grown);
         self.drop_most();
         mistyped
     }

@@ -13,6 +13,7 @@ mod rows;
 mod sketch_cells;
 mod sketch_meta;
 mod table;
+mod taken;
 
 mod sessions;
 mod slice_plan;
@@ -25,7 +26,6 @@ mod collector;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
-pub(crate) use groups::GroupInput;
 pub use groups::Groups;
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;
@@ -33,6 +33,7 @@ pub use rows::{RowChunk, RowTimes};
 pub use sketch_meta::{DistinctFigures, SketchFigures, SketchMeta};
 pub use slice_plan::SlicePlan;
 pub use slices::{Partial, Slices};
+pub(crate) use taken::{Combinations, Form, GroupInput};
 pub use watermark::Timeline;
 pub(crate) use window::Axis;
 pub use window::{CutCounts, Cuts, Series};

@@ -1,11 +1,11 @@
-//! Cells that are sketches: COUNT(DISTINCT …) and quantiles, one sketch per group.
+//! Cells that are sketches: COUNT(DISTINCT …), quantiles and TOP, one sketch per group.
 
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
-use swiftwater_sketch::{Distinct, Quantiles};
+use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 
-use super::cells::PASSED_OVER;
-use crate::expr::{cast_to_double, encode_group_value, java_text};
+use super::taken::{Combinations, Number, PASSED_OVER, Picked};
+use crate::expr::{encode_group_value, java_text};
 
 /// What Bullet puts between the texts of several values that are one.
 pub(crate) const SEPARATOR: char = '|';
@@ -49,63 +49,68 @@ pub(crate) fn encode_combination(
     true
 }
 
-/// Takes combinations into their groups' sketches; answers the bytes newly on the heap.
-pub(crate) fn update_distinct(
-    cells: &mut [Distinct],
-    group_of_row: &[u32],
-    arguments: &[Vec<Value<'_>>],
-    dialect: Dialect,
-) -> isize {
-    let mut heap = 0;
-    let mut bytes = Vec::new();
-    for (row, &group) in group_of_row.iter().enumerate() {
-        if group == PASSED_OVER {
-            continue;
+/// Takes hashes into their groups' sketches; answers the bytes newly on the heap.
+pub(crate) fn update_distinct(cells: &mut [Distinct], rows: Picked<'_>, hashes: &[Option<u64>]) -> isize {
+    rows.fold(cells, Distinct::bytes, |cell, row| {
+        if let Some(hash) = hashes[row] {
+            cell.update_hash(hash);
         }
-        bytes.clear();
-        let is_value = encode_combination(arguments, row, dialect, false, &mut bytes);
-        // Bullet's sketch takes in no empty text.
-        if is_value && !(bytes.is_empty() && dialect.keys_are_text()) {
-            let cell = &mut cells[group as usize];
-            let before = cell.bytes() as isize;
-            cell.update(&bytes);
-            heap += cell.bytes() as isize - before;
-        }
-    }
-    heap
+    })
 }
 
 /// Takes numbers into their groups' sketches; answers how many values were no numbers, and the bytes newly on the heap.
 pub(crate) fn update_quantiles(
     cells: &mut [Quantiles],
-    group_of_row: &[u32],
-    values: &[Value<'_>],
-    dialect: Dialect,
+    rows: Picked<'_>,
+    numbers: &[Number],
 ) -> (u64, isize) {
     let mut mistyped = 0;
-    let mut heap = 0;
-    for (&group, value) in group_of_row.iter().zip(values) {
-        if group == PASSED_OVER || matches!(value, Value::Null | Value::Error) {
-            continue;
-        }
-        let number = match value {
-            Value::Boolean(_) | Value::String(_) | Value::Timestamp(_)
-                if !dialect.aggregates_are_double() =>
-            {
-                None
-            }
-            value => cast_to_double(value),
-        };
-        let Some(number) = number else {
-            mistyped += 1;
-            continue;
-        };
-        let cell = &mut cells[group as usize];
-        let before = cell.bytes() as isize;
-        cell.update(number);
-        heap += cell.bytes() as isize - before;
-    }
+    let heap = rows.fold(cells, Quantiles::bytes, |cell, row| match numbers[row] {
+        Number::Is(number) => cell.update(number),
+        Number::Unusable => mistyped += 1,
+        Number::Nothing => {}
+    });
     (mistyped, heap)
+}
+
+/// Takes combinations into their groups' sketches; answers the bytes newly on the heap.
+pub(crate) fn update_frequent(
+    cells: &mut [Frequent],
+    rows: Picked<'_>,
+    combinations: &Combinations,
+) -> isize {
+    let mut held = 0;
+    let mut update = |cell: &mut Frequent, place: u32, count: u64| {
+        let known = cell.known();
+        cell.update_counted(combinations.get(place), count);
+        // The map's own bytes are those of its entries; a new value's lie beside it.
+        if cell.known() > known {
+            held += combinations.get(place).len() as isize;
+        }
+    };
+    let places = &combinations.place_of_row;
+    if let [cell] = cells
+        && combinations.places() < places.len() / 2
+    {
+        // Counted before they are looked for in the map, in the order in which they came first.
+        let (mut counts, mut there) = (vec![0; combinations.places()], Vec::new());
+        for (_, row) in rows.iter().filter(|(_, row)| places[*row] != PASSED_OVER) {
+            let count: &mut u64 = &mut counts[places[row] as usize];
+            if *count == 0 {
+                there.push(places[row]);
+            }
+            *count += 1;
+        }
+        let before = cell.bytes() as isize;
+        there.into_iter().for_each(|place| update(cell, place, counts[place as usize]));
+        return cell.bytes() as isize - before + held;
+    }
+    let grown = rows.fold(cells, Frequent::bytes, |cell, row| {
+        if places[row] != PASSED_OVER {
+            update(cell, places[row], 1);
+        }
+    });
+    grown + held
 }
 
 /// Merges sketches into those of their groups; answers the bytes newly on the heap.

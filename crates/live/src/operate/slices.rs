@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        operate::GroupInput,
+        operate::{GroupInput, taken::Taken},
         standing::{CompiledBody, StandingQuery},
     };
 
@@ -174,7 +174,7 @@ mod tests {
             1,
             &GroupInput {
                 keys: vec![vec![Value::Long(key)]],
-                arguments: vec![Vec::new()],
+                aggregates: vec![Taken::Rows],
                 ..GroupInput::default()
             },
         );

@@ -6,10 +6,10 @@ use swiftwater_lang::{Dialect, plan::TableFunction};
 use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
 
 use super::{
-    cells::PASSED_OVER,
     points::distribution_rows,
-    sketch_cells::{SEPARATOR, encode_combination, merge_sketches, update_quantiles},
+    sketch_cells::{SEPARATOR, merge_sketches, update_frequent, update_quantiles},
     sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
+    taken::{Picked, Taken},
 };
 use crate::{expr::decode_group_value, standing::CompiledTable};
 
@@ -56,37 +56,16 @@ impl TableCells {
     }
 
     /// Takes in rows; answers how many values could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(
-        &mut self,
-        group_of_row: &[u32],
-        arguments: &[Vec<Value<'_>>],
-        dialect: Dialect,
-    ) -> (u64, isize) {
-        match self {
-            TableCells::Distribution { cells, .. } => match arguments.first() {
-                Some(values) => update_quantiles(cells, group_of_row, values, dialect),
-                None => (0, 0),
-            },
-            TableCells::Top { cells, .. } => {
-                let mut heap = 0;
-                let mut bytes = Vec::new();
-                for (row, &group) in group_of_row.iter().enumerate() {
-                    bytes.clear();
-                    if group == PASSED_OVER || !encode_combination(arguments, row, dialect, true, &mut bytes)
-                    {
-                        continue;
-                    }
-                    let cell = &mut cells[group as usize];
-                    let (before, known) = (cell.bytes() as isize, cell.known());
-                    cell.update(&bytes);
-                    heap += cell.bytes() as isize - before;
-                    // The map's own bytes are those of its entries; a new value's lie beside it.
-                    if cell.known() > known {
-                        heap += bytes.len() as isize;
-                    }
-                }
-                (0, heap)
+    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &Taken<'_>) -> (u64, isize) {
+        match (self, taken) {
+            (TableCells::Distribution { cells, .. }, Taken::Numbers(numbers)) => {
+                update_quantiles(cells, rows, numbers)
             }
+            (TableCells::Top { cells, .. }, Taken::Combinations(combinations)) => {
+                (0, update_frequent(cells, rows, combinations))
+            }
+            // Without arguments there is nothing to take in; other forms are those of other aggregates.
+            _ => (0, 0),
         }
     }
 

@@ -196,7 +196,7 @@ impl Fold<'_> {
     fn update(&self, rows: Rows<'_>, count: usize, groups: &mut Groups, folding: &mut Folding<'_>) {
         if let Some(shape) = self.at.shape {
             let rows = rows.selection();
-            folding.step.mistyped += groups.update_some(rows, &shape.values, |row| shape.key(row));
+            folding.step.mistyped += groups.update_some(rows, &shape.values, &shape.keys);
             return;
         }
         let arena = Bump::new();
@@ -205,7 +205,8 @@ impl Fold<'_> {
             program.evaluate(&rows, folding.scratch, &arena, folding.counts, &mut values);
             values
         };
-        let input = GroupInput::evaluate(self.group, &mut evaluate);
+        let dialect = self.at.entry.query.dialect();
+        let input = GroupInput::evaluate(self.group, dialect, false, &mut evaluate);
         folding.step.mistyped += groups.update(count, &input);
     }
 }

@@ -1,8 +1,8 @@
 //! What aggregations of one shape take in of a batch, worked out once for all of them.
 //!
 //! Of one shape are those with equal keys and equal arguments, whatever their filters are. Where enough of their matches
-//! stand in a batch, keys and arguments are evaluated and encoded once over all its rows, and each aggregation picks its
-//! rows out of that. Native dialect only, and only where evaluation has no errors: those must be counted to whom they
+//! stand in a batch, keys and arguments are evaluated once over all its rows and made what the aggregates take in (hashes,
+//! numbers), and each aggregation picks its rows out of that. Native dialect only, and only where evaluation has no errors: those must be counted to whom they
 //! concern.
 
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use swiftwater_lang::{Dialect, plan::Window};
 
 use super::Late;
 use crate::{
-    expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
+    expr::{EvalCounts, Program, Rows, Scratch},
     matching::{Entry, Matched},
-    operate::GroupInput,
+    operate::{Combinations, GroupInput},
     standing::{CompiledBody, CompiledGroup},
 };
 
@@ -25,9 +25,7 @@ const SHARERS_MIN: usize = 3;
 /// One shape's input: a row per row of the decoded columns.
 pub(super) struct ShapeInput<'a> {
     pub(super) values: GroupInput<'a>,
-    /// The rows' encoded keys, one after another, and where each ends.
-    key_bytes: Vec<u8>,
-    key_ends: Vec<usize>,
+    pub(super) keys: Combinations,
 }
 
 /// The shapes of a batch that are worth it, by their hashes.
@@ -37,13 +35,6 @@ pub(super) struct Shapes<'a> {
 }
 
 impl<'a> ShapeInput<'a> {
-    /// The encoded key of a row.
-    pub(super) fn key(&self, row: u32) -> &[u8] {
-        let row = row as usize;
-        let start = if row == 0 { 0 } else { self.key_ends[row - 1] };
-        &self.key_bytes[start..self.key_ends[row]]
-    }
-
     fn evaluate(
         group: &CompiledGroup,
         rows: &Rows<'a>,
@@ -57,18 +48,12 @@ impl<'a> ShapeInput<'a> {
             program.evaluate(rows, scratch, arena, &mut counts, &mut values);
             values
         };
-        let values = GroupInput::evaluate(group, &mut evaluate);
+        let values = GroupInput::evaluate(group, Dialect::Native, true, &mut evaluate);
         if counts.expression_errors > 0 {
             return None;
         }
-        let (mut key_bytes, mut key_ends) = (Vec::new(), Vec::with_capacity(count));
-        for row in 0..count {
-            for column in &values.keys {
-                encode_group_value(&column[row], Dialect::Native, &mut key_bytes);
-            }
-            key_ends.push(key_bytes.len());
-        }
-        Some(ShapeInput { values, key_bytes, key_ends })
+        let keys = values.encoded_keys(count);
+        Some(ShapeInput { values, keys })
     }
 }
 
