@@ -46,13 +46,15 @@ impl Shared {
                 Some((operator, true)) => Some(stream.index().without(operator)),
                 Some((_, false)) => None,
             };
-            match (shared, index) {
+            let left = match (shared, index) {
                 (None, Some(index)) => (stream.set_index(index), None),
                 (_, index) => {
                     let Some(last) = lock(&stream.merge).leave(&stream, number, index) else { return false };
                     (last, shared)
                 }
-            }
+            };
+            stream.forget_replaced();
+            left
         };
         let mut left = Vec::new();
         for shard in &stream.shards {

@@ -308,6 +308,7 @@ impl Engine {
             merge.running.insert(number, Box::new(running));
             stream.set_next_due(&merge);
         }
+        stream.forget_replaced();
         drop(change);
         // Shutdown ends what it finds standing; what it came too early to find is ended here.
         if shared.is_closing.load(Ordering::Acquire) {

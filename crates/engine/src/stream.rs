@@ -60,6 +60,9 @@ struct Intake {
     waiting: VecDeque<EventBatch>,
     waiting_bytes: usize,
     index: Arc<Index>,
+    /// Indexes that were replaced, and that a shard may still look at. Its last holder takes an index apart, which for a
+    /// large one takes a while: that is to be no shard.
+    replaced: Vec<Arc<Index>>,
     /// The offset of the next event to come, and of the next to be taken.
     next_offset: u64,
     next_taken: u64,
@@ -287,8 +290,18 @@ impl Stream {
     /// Replaces the index; answers the offset of the first event that will be matched against it.
     pub(crate) fn set_index(&self, index: Index) -> u64 {
         let mut intake = lock(&self.intake);
-        intake.index = Arc::new(index);
+        intake.replace_index(index);
         intake.next_taken
+    }
+
+    /// Forgets replaced indexes that nobody looks at any more; for whoever has replaced one, and holds no lock of the
+    /// stream's but `change`.
+    pub(crate) fn forget_replaced(&self) {
+        let unused: Vec<Arc<Index>> = {
+            let mut intake = lock(&self.intake);
+            intake.replaced.extract_if(.., |index| Arc::strong_count(index) == 1).collect()
+        };
+        drop(unused);
     }
 
     /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event, and
@@ -302,7 +315,7 @@ impl Stream {
     ) -> (u64, Millis) {
         let mut intake = lock(&self.intake);
         if let Some(index) = index {
-            intake.index = Arc::new(index);
+            intake.replace_index(index);
         }
         plan.begin(intake.next_taken, cuts, looked_at);
         (intake.next_taken, intake.newest_arrival)
@@ -371,6 +384,13 @@ impl Stream {
             events_per_second: (events - rates.events) as f64 / seconds,
             bytes_per_second: (bytes - rates.bytes) as f64 / seconds,
         };
+    }
+}
+
+impl Intake {
+    fn replace_index(&mut self, index: Index) {
+        let replaced = std::mem::replace(&mut self.index, Arc::new(index));
+        self.replaced.push(replaced);
     }
 }
 

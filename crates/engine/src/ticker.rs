@@ -45,6 +45,7 @@ impl Shared {
                 measured = self.clock.monotonic_nanos();
                 for stream in self.all_streams() {
                     stream.measure_rates(seconds);
+                    stream.forget_replaced();
                 }
                 self.forget_what_was_kept_long_enough(now);
                 self.forget_empty_streams();
