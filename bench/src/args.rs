@@ -9,7 +9,7 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed
+  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
@@ -32,17 +32,23 @@ pub(crate) enum Part {
     Decode,
     Equality,
     Mixed,
+    Delivery,
+    Changes,
+    Curves,
 }
 
 /// All parts, by their names, in the order in which they run.
-pub(crate) const PARTS: [(&str, Part); 7] = [
+pub(crate) const PARTS: [(&str, Part); 10] = [
     ("decode", Part::Decode),
     ("equality", Part::Equality),
     ("mixed", Part::Mixed),
     ("latency", Part::Latency),
+    ("delivery", Part::Delivery),
+    ("changes", Part::Changes),
     ("memory", Part::Memory),
     ("throughput", Part::Throughput),
     ("shared", Part::Shared),
+    ("curves", Part::Curves),
 ];
 
 /// The command line.

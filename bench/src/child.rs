@@ -20,7 +20,7 @@ use swiftwater_event::first_cut;
 use crate::{
     args::Tuning,
     data::{Groups, Load},
-    machine, run_baseline, run_engine, run_input, run_matching, run_shared,
+    machine, run_baseline, run_changes, run_engine, run_input, run_matching, run_paced, run_shared,
     shared::Set,
     workload::Spec,
 };
@@ -46,6 +46,10 @@ pub(crate) enum Kind {
     Counts,
     /// The matcher alone, on one thread.
     Matching,
+    /// All queries stand while events come at a steady rate.
+    Paced,
+    /// All queries stand while events flow and other queries come and go.
+    Changes { is_quick: bool },
 }
 
 /// What a child is told.
@@ -86,6 +90,8 @@ pub(crate) struct Outcome {
     pub(crate) bytes_per_query: u64,
     /// Seconds of the stage that was measured alone.
     pub(crate) stage_seconds: f64,
+    /// Whatever else was measured, by name.
+    pub(crate) spans: Vec<(String, Vec<f64>)>,
     /// Records that were lost for a slow reader.
     pub(crate) dropped: u64,
 }
@@ -136,6 +142,14 @@ impl Task {
     }
 }
 
+impl Outcome {
+    /// What was measured under a name.
+    pub(crate) fn span(&self, name: &str) -> anyhow::Result<&[f64]> {
+        let span = self.spans.iter().find(|(known, _)| known == name);
+        span.map(|(_, values)| values.as_slice()).with_context(|| format!("{name} was not measured"))
+    }
+}
+
 /// What the child does.
 pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
     let [task] = words else { anyhow::bail!("a child has one argument") };
@@ -154,6 +168,8 @@ pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
         Kind::Shared(set) => run_shared::run(task, set, bytes)?,
         Kind::Counts => run_shared::run_counts(task, bytes)?,
         Kind::Matching => run_matching::run(task, bytes)?,
+        Kind::Paced => run_paced::run(task, bytes)?,
+        Kind::Changes { is_quick } => run_changes::run(task, bytes, is_quick)?,
     };
     let memory = machine::memory("self");
     outcome.peak_bytes = memory.peak;

@@ -42,6 +42,12 @@ impl Client {
         Ok(Client { stream, host: address.to_string(), buffer: Vec::new() })
     }
 
+    /// The connection, behind the head of an endless answer; what was read of its body is dropped, which is nothing
+    /// where nothing was sent yet.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// A POST as it goes out.
     pub(crate) fn post_text(&self, path: &str, accept: &str, body: &[u8]) -> Vec<u8> {
         [&self.post_head(path, accept, body.len()), body].concat()
@@ -65,12 +71,6 @@ impl Client {
     /// Sends a whole request, or a part of one.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(bytes).context("cannot send")
-    }
-
-    /// Sends a POST and takes its answer, which must be of success.
-    pub(crate) fn post(&mut self, path: &str, accept: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-        self.send(&self.post_text(path, accept, body))?;
-        self.answer()
     }
 
     /// Takes a whole answer, which must be of success.

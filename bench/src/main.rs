@@ -3,7 +3,8 @@
 //! What is measured: the decoder beside other parsers ([`decode`]); equality queries, one to a hundred thousand
 //! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
 //! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
-//! ([`latency`]); memory ([`memory`]). Every answer is held against what the generator of the
+//! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); and curves of cost
+//! ([`curves`]). Every answer is held against what the generator of the
 //! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
 #![allow(
@@ -20,7 +21,11 @@ mod data;
 mod measured;
 mod workload;
 
+mod changes;
+mod counted;
+mod curves;
 mod decode;
+mod delivery;
 mod equality;
 mod mixed;
 mod shared;
@@ -28,9 +33,11 @@ mod throughput;
 
 mod child;
 mod run_baseline;
+mod run_changes;
 mod run_engine;
 mod run_input;
 mod run_matching;
+mod run_paced;
 mod run_shared;
 
 mod latency;
@@ -38,6 +45,7 @@ mod memory;
 
 mod http;
 mod http_load;
+mod plot;
 mod results;
 mod samples;
 mod server;
@@ -56,6 +64,8 @@ fn main() -> ExitCode {
     let done = match words.next().as_deref() {
         Some(child::WORD) => child::run(&words.collect::<Vec<_>>()).map(|()| true),
         Some(server::WORD) => server::run().map(|()| true),
+        Some(delivery::WORD) => delivery::run_writer().map(|()| true),
+        Some(counted::WORD) => counted::run(&words.collect::<Vec<_>>()).map(|()| true),
         _ => bench(),
     };
     match done {
@@ -85,6 +95,9 @@ fn bench() -> anyhow::Result<bool> {
                 Part::Latency => latency::run(&args, &mut table),
                 Part::Memory => memory::run(&args, &mut table),
                 Part::Throughput => throughput::run(&args, &mut table),
+                Part::Delivery => delivery::run(&args, &mut table),
+                Part::Changes => changes::run(&args, &mut table),
+                Part::Curves => curves::run(&args, &mut table),
                 Part::Shared => shared::run(&args, &mut table),
             }?;
         }

@@ -2,30 +2,28 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::Context;
 use swiftwater_testkit::published::PublishedEvents;
 
 use crate::{
     args::Args,
-    http::Client,
-    machine,
+    http_load, machine,
     server::Running,
     table::{Row, Table, Verdict, grouped},
 };
 
-const QUERIES: usize = 10_000;
+const STREAM: &str = "memory";
+const QUERIES: usize = 100_000;
 const AT_REST_MIB_MAX: f64 = 60.0;
-const QUERY_BYTES_MAX: u64 = 4096;
+const QUERY_BYTES_MAX: u64 = 1024;
 /// What an allocator gives back, it gives back by then.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Measures both and adds their rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    let queries = if args.quick { QUERIES / 5 } else { QUERIES };
+    let queries = if args.quick { QUERIES / 10 } else { QUERIES };
     let server = Running::start()?;
-    let mut client = Client::connect(server.address)?;
     // Whatever the first request and the first query bring with them is no query's own.
-    let asked = PublishedEvents::new(7, queries + 1, 0.0).queries_over("memory");
+    let asked = PublishedEvents::new(7, queries + 1, 0.0).queries();
     thread::sleep(SETTLED);
     let idle = machine::memory(&server.process()).resident;
     let idle_mib = idle as f64 / f64::from(1 << 20);
@@ -37,15 +35,9 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
         verdict: Verdict::of(idle_mib * 1.048_576 < AT_REST_MIB_MAX),
     });
 
-    let detach = |client: &mut Client, query: &String| {
-        let answer = client.post("/v1/queries?detach=true", "application/json", query.as_bytes());
-        answer.with_context(|| format!("`{query}` was refused"))
-    };
-    detach(&mut client, &asked[queries])?;
+    http_load::let_stand(server.address, STREAM, &asked[queries..])?;
     let before = machine::memory(&server.process()).resident;
-    for query in &asked[..queries] {
-        detach(&mut client, query)?;
-    }
+    http_load::let_stand(server.address, STREAM, &asked[..queries])?;
     thread::sleep(SETTLED);
     let after = machine::memory(&server.process()).resident;
     let each = after.saturating_sub(before) / queries as u64;
@@ -57,7 +49,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
             grouped(queries as u64),
             server.what
         ),
-        needed: "< 4 KiB".to_owned(),
+        needed: "< 1 KiB".to_owned(),
         verdict: Verdict::of(each < QUERY_BYTES_MAX),
     });
     Ok(())

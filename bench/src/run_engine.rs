@@ -41,7 +41,7 @@ pub(crate) fn config(tuning: Tuning) -> anyhow::Result<EngineConfig> {
     })
 }
 
-fn stream() -> anyhow::Result<StreamName> {
+pub(crate) fn stream() -> anyhow::Result<StreamName> {
     StreamName::new("load").context("`load` is a name")
 }
 
@@ -106,15 +106,15 @@ pub(crate) fn feed(engine: &Engine, blocks: &Blocks) -> anyhow::Result<(u64, u64
 }
 
 /// What the reader got.
-struct Read {
-    subscriptions: Vec<Subscription>,
+pub(crate) struct Read {
+    pub(crate) subscriptions: Vec<Subscription>,
     /// By subscription.
-    records: Vec<u64>,
+    pub(crate) records: Vec<u64>,
     peak_own_bytes: u64,
 }
 
 /// Takes emits from all subscriptions until all events were looked at and nothing is left.
-fn read(subscriptions: Vec<Subscription>, is_fed: &AtomicBool) -> Read {
+pub(crate) fn read(subscriptions: Vec<Subscription>, is_fed: &AtomicBool) -> Read {
     let mut read = Read { records: vec![0; subscriptions.len()], subscriptions, peak_own_bytes: 0 };
     loop {
         let is_last = is_fed.load(Ordering::Acquire);

@@ -15,7 +15,7 @@ use swiftwater_server::{Server, ServerConfig};
 
 /// The first argument of this program as a server.
 pub(crate) const WORD: &str = "server";
-const READY: &str = "listening on http://";
+pub(crate) const READY: &str = "listening on http://";
 
 /// A server that ends with this.
 pub(crate) struct Running {
@@ -32,11 +32,7 @@ impl Running {
         let binary = program.with_file_name("swiftwater");
         let mut child = start(&binary, &program)?;
         let what = if binary.exists() { "the release binary" } else { "the server within the benchmark" };
-        let out = child.stdout.take().context("the server's output was taken")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).context("the server says nothing")?;
-        let address = line.trim().strip_prefix(READY).and_then(|address| address.parse().ok());
-        let address = address.with_context(|| format!("the server does not listen: `{}`", line.trim()));
+        let address = ready(&mut child);
         // From here on it is ended, come what may.
         let mut running = Running { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), what };
         running.address = address?;
@@ -47,6 +43,15 @@ impl Running {
     pub(crate) fn process(&self) -> String {
         self.child.id().to_string()
     }
+}
+
+/// Waits until a child says where it listens.
+pub(crate) fn ready(child: &mut Child) -> anyhow::Result<SocketAddr> {
+    let out = child.stdout.take().context("the server's output was taken")?;
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line).context("the server says nothing")?;
+    let address = line.trim().strip_prefix(READY).and_then(|address| address.parse().ok());
+    address.with_context(|| format!("the server does not listen: `{}`", line.trim()))
 }
 
 fn start(binary: &PathBuf, own: &PathBuf) -> anyhow::Result<Child> {

@@ -5,15 +5,15 @@ use swiftwater_event::{CheckLimits, EventBatch, check_block};
 use swiftwater_testkit::{Rng, published::PublishedEvents};
 
 /// Events that are looked at together.
-pub(super) struct Block {
-    pub(super) text: Bytes,
+pub(crate) struct Block {
+    pub(crate) text: Bytes,
     /// The same, checked.
-    pub(super) batch: EventBatch,
+    pub(crate) batch: EventBatch,
 }
 
 /// Of an event's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     Kept,
     Shuffled,
 }
@@ -31,7 +31,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 const SEED: u64 = 31;
 
 /// At least so many bytes of events, in blocks.
-pub(super) fn blocks(order: Order, bytes: usize) -> Vec<Block> {
+pub(crate) fn blocks(order: Order, bytes: usize) -> Vec<Block> {
     let mut generator = PublishedEvents::new(SEED, 0, 0.0);
     let mut rng = Rng::new(SEED);
     let mut blocks = Vec::new();

@@ -23,8 +23,9 @@ use crate::{
     samples::Samples,
     table::{Row, Table, Verdict, mib},
 };
-use blocks::{Block, Order};
+pub(crate) use blocks::{Block, Order, blocks};
 use columns::{Field, fields};
+use ours::Ours;
 
 /// One way to make columns of events.
 trait Contestant {
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
             machine::keep_to(1)?;
             for order in [Order::Kept, Order::Shuffled] {
                 eprintln!("making {} of events, {}", mib(bytes as u64), order.name());
-                let blocks = blocks::blocks(order, bytes);
+                let blocks = blocks(order, bytes);
                 if order == Order::Kept {
                     checks(&blocks, rounds, table)?;
                 }
@@ -180,10 +181,20 @@ fn arrow_json(others: &[Speeds]) -> Option<&Speeds> {
     others.iter().find(|speed| speed.name == others::ARROW_JSON)
 }
 
+/// The decoder of so many fields.
+pub(crate) fn ours(paths: usize) -> Ours {
+    Ours::new(&fields(paths), false)
+}
+
+/// What it makes of a block.
+pub(crate) fn columns_of(ours: &mut Ours, block: &Block) -> anyhow::Result<Vec<ArrayRef>> {
+    ours.decode(block)
+}
+
 /// Ours first, then ours with the check before it, then all others.
 fn contestants(wanted: &[Field]) -> anyhow::Result<Vec<Box<dyn Contestant>>> {
     let mut all: Vec<Box<dyn Contestant>> =
-        vec![Box::new(ours::Ours::new(wanted, false)), Box::new(ours::Ours::new(wanted, true))];
+        vec![Box::new(Ours::new(wanted, false)), Box::new(Ours::new(wanted, true))];
     all.extend(others::all(wanted)?);
     Ok(all)
 }

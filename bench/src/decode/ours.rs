@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Our own, of checked batches or of text that it checks first.
-pub(super) struct Ours {
+pub(crate) struct Ours {
     plan: DecodePlan,
     decoder: Decoder,
     checks: bool,
