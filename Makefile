@@ -31,7 +31,9 @@ torture: setup ## Long runs: soaks, kills, fuzzing (SOAK_SECONDS, FUZZ_SECONDS p
 
 bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_ARGS="--quick").
 	$(CARGO) build --release -p swiftwater-cli
-	$(CARGO) run --release -p swiftwater-bench -- $(or $(BENCH_ARGS),--write)
+	RUSTFLAGS="-C target-cpu=native" $(CARGO) build --release -p swiftwater-bench --target-dir $(TARGET_DIR)/native
+	SWIFTWATER_BENCH_NATIVE=$(abspath $(TARGET_DIR))/native/release/swiftwater-bench \
+		$(CARGO) run --release -p swiftwater-bench -- $(or $(BENCH_ARGS),--write)
 
 fmt: setup ## Format the code.
 	$(CARGO) fmt --all

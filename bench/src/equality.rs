@@ -40,10 +40,9 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     }
     for (place, (queries, paths)) in EQUALITY_SETS.into_iter().enumerate().skip(3) {
         let ratio = all[place].ratio(&all[0], |run| run.seconds)?;
-        table.push(ratio_row(
-            format!("cost of {} to that of one query, in the process", name(queries, paths)),
-            &ratio,
-        ));
+        let busy = all[place].ratio(&all[0], |run| run.cpu_seconds)?.median();
+        let what = format!("cost of {} to that of one query, in the process", name(queries, paths));
+        table.push(ratio_row(what, &ratio, &format!("; {busy:.2} by processor time")));
     }
     over_http(args, table, &load, &tasks)
 }
@@ -57,11 +56,11 @@ fn name(queries: usize, paths: usize) -> String {
     }
 }
 
-fn ratio_row(what: String, ratio: &Samples) -> Row {
+fn ratio_row(what: String, ratio: &Samples, more: &str) -> Row {
     Row {
         what,
         figure: format!("{:.2}", ratio.median()),
-        conditions: format!("by turns, {:.2} to {:.2}", ratio.least(), ratio.most()),
+        conditions: format!("by turns, {:.2} to {:.2}{more}", ratio.least(), ratio.most()),
         needed: format!("< {RATIO_MAX}"),
         verdict: Verdict::of(ratio.median() < RATIO_MAX),
     }
@@ -124,7 +123,11 @@ fn over_http(args: &Args, table: &mut Table, load: &Load, tasks: &[(String, Task
     for place in 3..tasks.len() {
         let ratios = all[place].iter().zip(&all[0]).map(|(many, one)| many.seconds / one.seconds);
         let ratio = Samples::new(ratios.collect())?;
-        table.push(ratio_row(format!("cost of {} to that of one query, over HTTP", tasks[place].0), &ratio));
+        table.push(ratio_row(
+            format!("cost of {} to that of one query, over HTTP", tasks[place].0),
+            &ratio,
+            "",
+        ));
     }
     Ok(())
 }

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Some(child::WORD) => child::run(&words.collect::<Vec<_>>()).map(|()| true),
         Some(server::WORD) => server::run().map(|()| true),
         Some(delivery::WORD) => delivery::run_writer().map(|()| true),
+        Some(decode::WORD) => decode::run_for_another(&words.collect::<Vec<_>>()).map(|()| true),
         Some(counted::WORD) => counted::run(&words.collect::<Vec<_>>()).map(|()| true),
         _ => bench(),
     };

@@ -11,10 +11,9 @@ const NAME: &str = "RESULTS.md";
 /// Writes `RESULTS.md`: what was run, on what, and all that came of it.
 pub(crate) fn write(directory: &Path, about: &str, table: &Table) -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let command = if words.iter().any(|word| word == "--only") {
-        format!("`make bench BENCH_ARGS=\"{}\"`", words.join(" "))
-    } else {
-        "`make bench`".to_owned()
+    let command = match words.as_slice() {
+        [only] if only == "--write" => "`make bench`".to_owned(),
+        words => format!("`make bench BENCH_ARGS=\"{}\"`", words.join(" ")),
     };
     let text = format!(
         "# Results\n\nWritten by {command}. Every answer was counted and held against what the generator of the events \

@@ -77,6 +77,7 @@ pub(crate) fn run(task: Task, bytes: Bytes, is_quick: bool) -> anyhow::Result<Ou
     };
     let span = phase(is_quick);
     let mut changes = Changes { engine: &engine, texts: &coming, next: 0, here: VecDeque::new() };
+    changes.fill()?;
     let before = engine.metrics();
     thread::sleep(span);
     let quiet = engine.metrics();
@@ -140,6 +141,25 @@ struct Took {
 }
 
 impl Changes<'_> {
+    /// Lets as many come as are there at a time, so that from here on one ends for each that comes.
+    fn fill(&mut self) -> anyhow::Result<()> {
+        while self.here.len() < COMING {
+            self.add()?;
+        }
+        Ok(())
+    }
+
+    /// Adds the next query; answers how long it took.
+    fn add(&mut self) -> anyhow::Result<Duration> {
+        let text = &self.texts[self.next % self.texts.len()];
+        self.next += 1;
+        let began = Instant::now();
+        let added = self.engine.submit(&Principal::local(), text, SubmitOptions::default());
+        let took = began.elapsed();
+        self.here.push_back(added.with_context(|| format!("`{text}` was refused"))?);
+        Ok(took)
+    }
+
     fn run(&mut self, span: Duration, per_second: Option<f64>) -> anyhow::Result<Took> {
         let mut took = Took { adds: Vec::new(), ends: Vec::new(), rate: 0.0 };
         let start = Instant::now();
@@ -149,12 +169,7 @@ impl Changes<'_> {
                 let due = start + Duration::from_secs_f64(done as f64 / rate);
                 thread::sleep(due.saturating_duration_since(Instant::now()));
             }
-            let text = &self.texts[self.next % self.texts.len()];
-            self.next += 1;
-            let began = Instant::now();
-            let added = self.engine.submit(&Principal::local(), text, SubmitOptions::default());
-            took.adds.push(began.elapsed());
-            self.here.push_back(added.with_context(|| format!("`{text}` was refused"))?);
+            took.adds.push(self.add()?);
             if self.here.len() > COMING
                 && let Some(oldest) = self.here.pop_front()
             {

@@ -1,6 +1,7 @@
 //! Blocks of events in memory, with their fields in the order that they always have, or shuffled in each event.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use swiftwater_event::{CheckLimits, EventBatch, check_block};
 use swiftwater_testkit::{Rng, published::PublishedEvents};
 
@@ -12,7 +13,7 @@ pub(crate) struct Block {
 }
 
 /// Of an event's fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     Kept,
     Shuffled,

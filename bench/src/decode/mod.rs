@@ -5,23 +5,32 @@
 //! unchecked where they can do without: the task at its easiest for each. What each makes is compared, value by value, on
 //! some of the blocks; a difference is a wrong answer. Beside it stands what checking costs first. Time is the thread's
 //! own, so what else the machine does counts little.
+//!
+//! Ours chooses its vectors when it runs, but sonic-rs when it is compiled: so a second program, this one compiled for the
+//! machine (`make bench` makes it and names it in [`NATIVE`]), measures all of it once more, and ours as it is shipped is
+//! held against the better of the two.
 
 mod blocks;
 mod columns;
 mod compare;
 mod others;
 mod ours;
+mod rows;
 
-use std::hint::black_box;
+use std::{
+    hint::black_box,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, ensure};
 use arrow_array::ArrayRef;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     args::Args,
     machine,
-    samples::Samples,
-    table::{Row, Table, Verdict, mib},
+    table::{Table, mib},
 };
 pub(crate) use blocks::{Block, Order, blocks};
 use columns::{Field, fields};
@@ -34,61 +43,103 @@ trait Contestant {
     fn decode(&mut self, block: &Block) -> anyhow::Result<Vec<ArrayRef>>;
 }
 
+/// The first argument of this program when it measures for another.
+pub(crate) const WORD: &str = "decode";
+/// The variable that names the program compiled for this machine.
+const NATIVE: &str = "SWIFTWATER_BENCH_NATIVE";
 /// Bytes of different blocks: more than a share of a large cache.
 const BYTES: usize = 640 << 20;
 /// Over which more than 2 GiB are walked.
 const ROUNDS: usize = 4;
-/// What ours should reach, in GB/s.
-const GOALS: [(Order, usize, Option<f64>); 8] = [
-    (Order::Kept, 1, Some(6.0)),
-    (Order::Kept, 4, Some(5.0)),
-    (Order::Kept, 20, Some(2.5)),
-    (Order::Kept, 92, Some(1.2)),
-    (Order::Shuffled, 1, Some(2.0)),
-    (Order::Shuffled, 4, Some(1.8)),
-    (Order::Shuffled, 20, Some(1.2)),
-    (Order::Shuffled, 92, None),
-];
+/// How many paths are wanted of each event; none: it is only checked.
+const PATHS: [usize; 5] = [0, 1, 4, 20, 92];
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Extent {
+    bytes: usize,
+    rounds: usize,
+}
+
+/// What all were measured at.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Contest {
+    order: Order,
+    paths: usize,
+    extent: Extent,
+    fault: Option<String>,
+    /// By name, GB/s of each round; ours first.
+    speeds: Vec<(String, Vec<f64>)>,
+}
 
 /// Measures on one core and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    let (bytes, rounds) = if args.quick { (BYTES / 16, 1) } else { (BYTES, args.rounds().max(ROUNDS)) };
+    let extent = if args.quick {
+        Extent { bytes: BYTES / 16, rounds: 1 }
+    } else {
+        Extent { bytes: BYTES, rounds: args.rounds().max(ROUNDS) }
+    };
+    let own = measure(extent)?;
+    let native = match std::env::var_os(NATIVE) {
+        None => Vec::new(),
+        Some(program) => {
+            let output = Command::new(&program)
+                .args([WORD, &serde_json::to_string(&extent)?])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::inherit())
+                .spawn()
+                .and_then(std::process::Child::wait_with_output)
+                .with_context(|| format!("cannot run {}", program.display()))?;
+            ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
+            serde_json::from_slice(&output.stdout).context("the other program gave no speeds")?
+        }
+    };
+    rows::add(&own, &native, table)
+}
+
+/// Measures for another program.
+pub(crate) fn run_for_another(words: &[String]) -> anyhow::Result<()> {
+    let [extent] = words else { anyhow::bail!("say how much is to be measured") };
+    let contests = measure(serde_json::from_str(extent).context("the extent is JSON")?)?;
+    println!("{}", serde_json::to_string(&contests)?);
+    Ok(())
+}
+
+fn measure(extent: Extent) -> anyhow::Result<Vec<Contest>> {
     // A thread of its own, so that nothing else is kept to its core.
     std::thread::scope(|scope| {
-        let work = scope.spawn(|| -> anyhow::Result<()> {
+        let work = scope.spawn(|| -> anyhow::Result<Vec<Contest>> {
             machine::keep_to(1)?;
+            let mut contests = Vec::new();
             for order in [Order::Kept, Order::Shuffled] {
-                eprintln!("making {} of events, {}", mib(bytes as u64), order.name());
-                let blocks = blocks(order, bytes);
-                if order == Order::Kept {
-                    checks(&blocks, rounds, table)?;
-                }
-                for &(_, paths, goal) in GOALS.iter().filter(|(of, ..)| *of == order) {
-                    contest(&blocks, order, paths, goal, rounds, table)?;
+                eprintln!("making {} of events, {}", mib(extent.bytes as u64), order.name());
+                let blocks = blocks(order, extent.bytes);
+                for paths in PATHS.into_iter().filter(|&paths| paths > 0 || order == Order::Kept) {
+                    let contest = if paths == 0 {
+                        checks(&blocks, extent)?
+                    } else {
+                        contest(&blocks, order, paths, extent)?
+                    };
+                    eprintln!("{}, {paths} paths: {:.2?}", order.name(), contest.speeds);
+                    contests.push(contest);
                 }
             }
-            Ok(())
+            Ok(contests)
         });
         work.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?
     })
-}
-
-/// A named measurement: GB/s, a value a round.
-struct Speeds {
-    name: &'static str,
-    samples: Samples,
 }
 
 /// What is timed, by name: it takes a block and answers its events.
 type Turn<'w> = (&'static str, &'w mut dyn FnMut(&Block) -> anyhow::Result<usize>);
 
 /// Times each contestant by turns over all blocks.
-fn race(blocks: &[Block], rounds: usize, contestants: &mut [Turn<'_>]) -> anyhow::Result<Vec<Speeds>> {
+fn race(blocks: &[Block], rounds: usize, turns: &mut [Turn<'_>]) -> anyhow::Result<Vec<(String, Vec<f64>)>> {
     let bytes: usize = blocks.iter().map(|block| block.text.len()).sum();
     let rows: usize = blocks.iter().map(|block| block.batch.len()).sum();
-    let mut speeds = vec![Vec::new(); contestants.len()];
+    let mut speeds: Vec<_> = turns.iter().map(|(name, _)| ((*name).to_owned(), Vec::new())).collect();
     for _ in 0..rounds {
-        for ((name, work), speeds) in contestants.iter_mut().zip(&mut speeds) {
+        for ((name, work), (_, speeds)) in turns.iter_mut().zip(&mut speeds) {
             let start = machine::thread_seconds();
             let mut seen = 0;
             for block in blocks {
@@ -99,23 +150,12 @@ fn race(blocks: &[Block], rounds: usize, contestants: &mut [Turn<'_>]) -> anyhow
             speeds.push(bytes as f64 / seconds / 1e9);
         }
     }
-    let named = contestants
-        .iter()
-        .zip(speeds)
-        .map(|((name, _), speeds)| Ok(Speeds { name, samples: Samples::new(speeds)? }));
-    named.collect()
+    Ok(speeds)
 }
 
-fn contest(
-    blocks: &[Block],
-    order: Order,
-    paths: usize,
-    goal: Option<f64>,
-    rounds: usize,
-    table: &mut Table,
-) -> anyhow::Result<()> {
+fn contest(blocks: &[Block], order: Order, paths: usize, extent: Extent) -> anyhow::Result<Contest> {
     let wanted = fields(paths);
-    let mut contestants = contestants(&wanted)?;
+    let mut contestants = contestants(&wanted);
     let fault = compare::fault(&mut contestants, &wanted, blocks)?;
     let names: Vec<&'static str> = contestants.iter().map(|contestant| contestant.name()).collect();
     let mut works: Vec<_> = contestants
@@ -133,52 +173,22 @@ fn contest(
     for (name, work) in names.into_iter().zip(&mut works) {
         turns.push((name, work));
     }
-    let speeds = race(blocks, rounds, &mut turns)?;
-    let (ours, others) = (&speeds[0], &speeds[2..]);
-    let best = others.iter().max_by(|a, b| a.samples.median().total_cmp(&b.samples.median()));
-    let best = best.context("there is no other")?;
-    let told = speeds[1..].iter().map(|speed| format!("{} {:.2}", speed.name, speed.samples.median()));
-    let gbps = ours.samples.median();
-    let bytes: usize = blocks.iter().map(|block| block.text.len()).sum();
-    let what = format!("decode {paths} {} of each event to Arrow, {}", plural(paths), order.name());
-    table.push(Row {
-        what: what.clone(),
-        figure: format!("{gbps:.2} GB/s"),
-        conditions: format!(
-            "{}one core, {} of different blocks in memory, {rounds} rounds, {:.2} to {:.2}; in the same run, GB/s: {}",
-            fault.as_ref().map_or_else(String::new, |fault| format!("{fault}; ")),
-            mib(bytes as u64),
-            ours.samples.least(),
-            ours.samples.most(),
-            told.collect::<Vec<_>>().join(", "),
-        ),
-        needed: goal.map_or_else(String::new, |goal| format!("≥ {goal} GB/s")),
-        verdict: match (&fault, goal) {
-            (Some(_), _) => Verdict::Wrong,
-            (None, Some(goal)) => Verdict::of(gbps >= goal),
-            (None, None) => Verdict::Told,
-        },
-    });
-    if order == Order::Kept && [4, 92].contains(&paths) {
-        let (rival, least) = if paths == 4 { (best, 4.0) } else { (arrow_json(others).unwrap_or(best), 3.0) };
-        let ratio = gbps / rival.samples.median();
-        table.push(Row {
-            what: format!("{what}: speed to that of {}", rival.name),
-            figure: format!("{ratio:.2}"),
-            conditions: "medians, by turns".to_owned(),
-            needed: format!("≥ {least}"),
-            verdict: Verdict::of(ratio >= least),
-        });
-    }
-    Ok(())
+    Ok(Contest { order, paths, extent, fault, speeds: race(blocks, extent.rounds, &mut turns)? })
 }
 
-fn plural(paths: usize) -> &'static str {
-    if paths == 1 { "path" } else { "paths" }
-}
-
-fn arrow_json(others: &[Speeds]) -> Option<&Speeds> {
-    others.iter().find(|speed| speed.name == others::ARROW_JSON)
+/// What it costs to know that events are valid, before anything is made of them.
+fn checks(blocks: &[Block], extent: Extent) -> anyhow::Result<Contest> {
+    let mut simd_json = others::SimdJson::new(&[]);
+    let speeds = race(
+        blocks,
+        extent.rounds,
+        &mut [
+            ("check", &mut ours::check),
+            ("serde_json into `IgnoredAny`", &mut others::serde_json_ignoring),
+            ("simd-json into a tape", &mut |block| simd_json.tapes(block)),
+        ],
+    )?;
+    Ok(Contest { order: Order::Kept, paths: 0, extent, fault: None, speeds })
 }
 
 /// The decoder of so many fields.
@@ -192,38 +202,9 @@ pub(crate) fn columns_of(ours: &mut Ours, block: &Block) -> anyhow::Result<Vec<A
 }
 
 /// Ours first, then ours with the check before it, then all others.
-fn contestants(wanted: &[Field]) -> anyhow::Result<Vec<Box<dyn Contestant>>> {
+fn contestants(wanted: &[Field]) -> Vec<Box<dyn Contestant>> {
     let mut all: Vec<Box<dyn Contestant>> =
         vec![Box::new(Ours::new(wanted, false)), Box::new(Ours::new(wanted, true))];
-    all.extend(others::all(wanted)?);
-    Ok(all)
-}
-
-/// What it costs to know that events are valid, before anything is made of them.
-fn checks(blocks: &[Block], rounds: usize, table: &mut Table) -> anyhow::Result<()> {
-    let mut simd_json = others::SimdJson::new(&[]);
-    let speeds = race(
-        blocks,
-        rounds,
-        &mut [
-            ("check", &mut ours::check),
-            ("serde_json into `IgnoredAny`", &mut others::serde_json_ignoring),
-            ("simd-json into a tape", &mut |block| simd_json.tapes(block)),
-        ],
-    )?;
-    let told = speeds[1..].iter().map(|speed| format!("{} {:.2}", speed.name, speed.samples.median()));
-    let own = &speeds[0].samples;
-    table.push(Row {
-        what: "split and check: UTF-8 and the whole grammar".to_owned(),
-        figure: format!("{:.2} GB/s", own.median()),
-        conditions: format!(
-            "one core, {rounds} rounds, {:.2} to {:.2}; in the same run, GB/s: {}",
-            own.least(),
-            own.most(),
-            told.collect::<Vec<_>>().join(", ")
-        ),
-        needed: String::new(),
-        verdict: Verdict::Told,
-    });
-    Ok(())
+    all.extend(others::all(wanted));
+    all
 }

@@ -19,7 +19,7 @@ use super::{
 pub(super) const ARROW_JSON: &str = "arrow-json";
 
 /// All that can make these fields.
-pub(super) fn all(wanted: &[Field]) -> anyhow::Result<Vec<Box<dyn Contestant>>> {
+pub(super) fn all(wanted: &[Field]) -> Vec<Box<dyn Contestant>> {
     let mut all: Vec<Box<dyn Contestant>> = vec![
         Box::new(SonicTree { wanted: wanted.to_vec(), finder: Finder::new(wanted) }),
         Box::new(SimdJson::new(wanted)),
@@ -30,7 +30,7 @@ pub(super) fn all(wanted: &[Field]) -> anyhow::Result<Vec<Box<dyn Contestant>>> 
     if wanted.iter().all(|field| matches!(field.kind, Kind::Text | Kind::Long)) {
         all.push(Box::new(SonicLazy::new(wanted)));
     }
-    Ok(all)
+    all
 }
 
 /// `sonic-rs`: fields are skipped to.
