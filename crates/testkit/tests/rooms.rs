@@ -21,10 +21,11 @@ const FLOORS: [&[&str]; 8] = [
 const TESTKIT_KNOWS: [&str; 3] = ["event", "lang", "live"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
-const OWNERS: [(&str, &[&str]); 24] = [
+const OWNERS: [(&str, &[&str]); 27] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
-    ("arrow-*", &["event", "sketch", "live", "store", "views", "sql"]),
+    ("arrow-json", &["bench"]),
+    ("arrow-*", &["event", "sketch", "live", "store", "views", "sql", "bench"]),
     ("axum*", &["server"]),
     ("clap*", &["cli", "bench"]),
     ("datafusion", &["sql"]),
@@ -37,11 +38,13 @@ const OWNERS: [(&str, &[&str]); 24] = [
     ("mimalloc", &["cli", "bench"]),
     ("object_store", &["store"]),
     ("parquet", &["store", "sql"]),
+    ("plotters", &["bench"]),
     ("rdkafka*", &["kafka"]),
     ("rocksdb", &["views"]),
     ("rust-embed", &["server"]),
     ("simdutf8", &["event"]),
-    ("sonic-rs", &["event"]),
+    ("simd-json", &["bench"]),
+    ("sonic-rs", &["bench"]),
     ("tantivy", &["search"]),
     ("tokio*", &["kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench"]),
     ("tower*", &["server"]),
