@@ -4,6 +4,7 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     thread::JoinHandle,
     time::Duration,
@@ -20,6 +21,7 @@ use tracing::info;
 use crate::{
     Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus,
     id::query_id,
+    indexer::run_indexer,
     mailbox::Mailbox,
     operator::Operator,
     running::{QueryHandle, Running},
@@ -113,7 +115,9 @@ impl Engine {
             threads.push(spawn(&format!("shard-{number}"), move || shared.run_shard(number)));
         }
         let ticking = Arc::clone(&shared);
-        threads.push(spawn("ticker", move || ticking.run_ticker(&inbox)));
+        let (indexer, to_be_built) = mpsc::channel();
+        threads.push(spawn("ticker", move || ticking.run_ticker(&inbox, &indexer)));
+        threads.push(spawn("indexer", move || run_indexer(&to_be_built)));
         Engine { shared, threads: Arc::new(Mutex::new(threads)) }
     }
 

@@ -21,6 +21,7 @@ mod running;
 
 mod ends;
 mod fault;
+mod indexer;
 mod shard;
 mod shared;
 mod stream;

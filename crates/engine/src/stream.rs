@@ -15,7 +15,9 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
-use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Shard, SlicePlan};
+use swiftwater_live::{
+    Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan,
+};
 
 use crate::{
     EndReason, StreamMeta, StreamStatus,
@@ -302,6 +304,18 @@ impl Stream {
             intake.replaced.extract_if(.., |index| Arc::strong_count(index) == 1).collect()
         };
         drop(unused);
+    }
+
+    /// A large index that is to be built anew, if it is time.
+    pub(crate) fn begin_rebuild(&self) -> Option<Rebuild> {
+        if !self.index().is_rebuild_due() {
+            return None;
+        }
+        let _change = lock(&self.change);
+        let mut index = Index::clone(&self.index());
+        let rebuild = index.rebuild()?;
+        self.set_index(index);
+        Some(rebuild)
     }
 
     /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event, and

@@ -1,6 +1,10 @@
 //! The ticker: closes windows as time goes by, ends queries whose duration is over, and runs errands between.
 
-use std::{collections::BTreeMap, sync::mpsc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
@@ -8,6 +12,7 @@ use swiftwater_live::QueryNumber;
 use crate::{
     EndReason, QueryId,
     fault::guarded,
+    indexer::IndexErrand,
     shared::{Errand, Shared},
     stream::{Stream, lock},
 };
@@ -17,7 +22,7 @@ const ERRANDS_MAX: usize = 256;
 
 impl Shared {
     /// The ticker's life: looks at the clock every tick, runs errands between.
-    pub(crate) fn run_ticker(&self, inbox: &mpsc::Receiver<Errand>) {
+    pub(crate) fn run_ticker(&self, inbox: &mpsc::Receiver<Errand>, indexer: &mpsc::Sender<IndexErrand>) {
         let tick = Duration::from_millis(self.config.tick_ms.max(1));
         let mut measured = self.clock.monotonic_nanos();
         loop {
@@ -39,6 +44,10 @@ impl Shared {
             let now = self.clock.now();
             for stream in self.all_streams() {
                 self.tick_stream(&stream, now);
+                if let Some(rebuild) = stream.begin_rebuild() {
+                    // The indexer stops after the ticker only.
+                    let _ = indexer.send((Arc::clone(&stream), rebuild));
+                }
             }
             let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
             if seconds >= 1.0 {

@@ -1,7 +1,7 @@
 //! What many standing queries have in common, held once for all of them.
 //!
 //! Of the queries of an application most are made from a few templates: they differ in the constants of their filters.
-//! All but the access predicate and the residual is then the same value. Knows nothing of who asks.
+//! All but the conditions and the residual is then the same value. Knows nothing of who asks.
 
 use std::{
     collections::HashMap,
@@ -39,9 +39,9 @@ impl Commons {
     /// The query, sharing what it has in common with others. Its plan no longer tells its texts, nor its filter.
     /// All queries must be compiled with sketches of the same sizes.
     pub fn share(&mut self, query: StandingQuery) -> StandingQuery {
-        let StandingQuery { mut common, access, residual } = query;
+        let StandingQuery { mut common, filter, residual } = query;
         let Some(own) = Arc::get_mut(&mut common) else {
-            return StandingQuery { common, access, residual };
+            return StandingQuery { common, filter, residual };
         };
         strip(&mut own.plan);
         let mut writer = HashWriter(self.hasher.build_hasher());
@@ -51,7 +51,7 @@ impl Commons {
         // Numbers are equal that are written differently; the hash is of what is written, so it tells them apart.
         match self.by_hash.get(&hash).and_then(Weak::upgrade) {
             Some(there) if there.plan == own.plan => {
-                return StandingQuery { common: there, access, residual };
+                return StandingQuery { common: there, filter, residual };
             }
             // Another one with this hash: it has the place, and this query shares with nobody.
             Some(_) => {}
@@ -63,7 +63,7 @@ impl Commons {
             self.by_hash.retain(|_, common| common.strong_count() > 0);
             self.look_through_at = self.by_hash.len() * 2;
         }
-        StandingQuery { common, access, residual }
+        StandingQuery { common, filter, residual }
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let first = shared(&mut commons, "SELECT a, b + 1 FROM STREAM() WHERE k = 'x'");
         let second = shared(&mut commons, "SELECT a, b + 1 FROM STREAM() WHERE k = 'y' AND c > 2");
         assert!(Arc::ptr_eq(&first.common, &second.common));
-        assert_ne!(first.access, second.access);
+        assert_ne!(first.filter.hash, second.filter.hash);
         for other in [
             "SELECT a, b + 2 FROM STREAM() WHERE k = 'x'",
             "SELECT a, b + 1 FROM STREAM() WHERE k = 'x' LIMIT 1",

@@ -5,8 +5,11 @@ use std::fmt::Write;
 use swiftwater_lang::plan::Body;
 
 use crate::{
-    matching::access::AccessValue,
-    standing::{CompiledBody, StandingQuery},
+    matching::{
+        Access, body_is_late,
+        filter::{Filter, Operand},
+    },
+    standing::{CompiledBody, StandingQuery, joined, split_filter},
 };
 
 /// Says how a query runs: what is decoded, how its events are found, what is tested besides, what becomes of them.
@@ -28,34 +31,37 @@ pub fn explain(query: &StandingQuery) -> String {
         texts.dedup();
         if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
     };
-    let (all, matched) = match query.access {
-        Some(_) => (query.filter_wants().collect(), query.body_wants.as_slice().iter().collect()),
-        None => (query.filter_wants().chain(query.body_wants.as_slice()).collect(), Vec::new()),
+    let is_late = body_is_late(query);
+    let (all, matched) = if is_late {
+        (query.filter_wants().collect(), query.body_wants.as_slice().iter().collect())
+    } else {
+        (query.filter_wants().chain(query.body_wants.as_slice()).collect(), Vec::new())
     };
     line("decode", format!("of every event: {}", wants(all)));
-    if query.access.is_some() {
+    if is_late {
         line("", format!("of matched events: {}", wants(matched)));
     }
-    match &query.access {
-        Some(access) => {
-            let values: Vec<String> = access
-                .values
-                .iter()
-                .map(|value| match value {
-                    AccessValue::String(text) => format!("'{}'", text.replace('\'', "''")),
-                    AccessValue::Number(number) => number.to_string(),
-                    AccessValue::Boolean(value) => value.to_string(),
-                })
-                .collect();
-            line("access", format!("{} = {} by hash table", access.want.path, values.join(" or ")));
+    let (filter, _) = split_filter(plan);
+    let parts = filter.as_ref().map(|filter| Filter::of(filter, plan.dialect));
+    let access = parts.as_ref().and_then(|(filter, _)| Access::choose(filter, None));
+    let mut residual = Vec::new();
+    match (&access, &parts) {
+        (Some(access), Some((filter, operands))) => {
+            let is_by = |operand: &&Operand<'_>| operand.node == Some(access.node);
+            let by = joined(operands.iter().filter(is_by).map(|operand| operand.expr.clone()).collect());
+            line(
+                "access",
+                format!("{} by {}", by.map_or(String::new(), |by| by.to_string()), access.how(filter)),
+            );
+            let is_left = |operand: &&Operand<'_>| !(is_by(operand) && operand.is_proven && access.proves);
+            residual.extend(operands.iter().filter(is_left).map(|operand| operand.expr.clone()));
         }
-        None => line("access", "none: every event is a candidate".to_owned()),
+        _ => {
+            line("access", "none: every event is a candidate".to_owned());
+            residual.extend(filter.clone());
+        }
     }
-    let residual = match (&query.residual, &plan.filter) {
-        (None, _) | (_, None) => "none".to_owned(),
-        (Some(residual), Some(_)) => residual.display.clone(),
-    };
-    line("residual", residual);
+    line("residual", joined(residual).map_or("none".to_owned(), |residual| residual.to_string()));
     for view in &plan.views {
         let kind = if view.is_outer { "outer explode" } else { "explode" };
         line("view", format!("{kind} {} as {}", view.expr, view.columns.join(", ")));

@@ -18,7 +18,7 @@ use swiftwater_sketch::SketchSizes;
 
 use crate::{
     expr::{CompileError, Program, Wants},
-    matching::access::{Access, choose},
+    matching::filter::Filter,
     operate::Form,
 };
 
@@ -26,9 +26,9 @@ use crate::{
 #[derive(Debug)]
 pub struct StandingQuery {
     pub(crate) common: Arc<Common>,
-    /// By what the matcher finds it; `None`: every event is a candidate.
-    pub access: Option<Access>,
-    /// What is to be tested on candidates; `None`: nothing.
+    /// The conditions of its filter by which the matcher finds it, and which it checks itself.
+    pub filter: Filter,
+    /// What is left to be tested where they hold; `None`: nothing.
     pub residual: Option<Box<Residual>>,
 }
 
@@ -82,13 +82,9 @@ pub struct CompiledViews {
     pub filter: Option<Program>,
 }
 
-/// The part of a filter that the access predicate does not prove.
+/// The part of a filter that its conditions do not say.
 #[derive(Debug)]
 pub struct Residual {
-    /// Its identity: filters of equal identity are evaluated once for all queries that have them.
-    pub text: String,
-    /// It, for people.
-    pub display: String,
     /// It, compiled.
     pub program: Program,
     /// Paths that it reads.
@@ -217,21 +213,20 @@ impl StandingQuery {
             });
         }
         let (event_filter, row_filter) = split_filter(&plan);
-        let (access, residual) = match &event_filter {
-            None => (None, None),
-            Some(filter) => choose(filter),
+        let (filter, residual) = match &event_filter {
+            None => (Filter::default(), None),
+            Some(event_filter) => {
+                let (filter, operands) = Filter::of(event_filter, dialect);
+                let left = operands.iter().filter(|operand| !operand.is_proven);
+                (filter, joined(left.map(|operand| operand.expr.clone()).collect()))
+            }
         };
         let residual = match residual {
             None => None,
             Some(expr) => {
                 let mut wants = Wants::new();
                 let program = Program::compile(&expr, dialect, &mut wants)?;
-                Some(Box::new(Residual {
-                    text: format!("{dialect:?} {expr:?}"),
-                    display: expr.to_string(),
-                    program,
-                    wants,
-                }))
+                Some(Box::new(Residual { program, wants }))
             }
         };
         let mut body_wants = Wants::new();
@@ -309,7 +304,7 @@ impl StandingQuery {
             None => body.column_names(),
         };
         let common = Common { plan, body_wants, views, body, event_time, outer, is_outer, columns };
-        Ok(StandingQuery { common: Arc::new(common), access, residual })
+        Ok(StandingQuery { common: Arc::new(common), filter, residual })
     }
 
     /// Whose rules hold.
@@ -319,8 +314,8 @@ impl StandingQuery {
 
     /// All paths that finding matches reads.
     pub fn filter_wants(&self) -> impl Iterator<Item = &Want> {
-        let access = self.access.iter().map(|access| &access.want);
-        access.chain(self.residual.iter().flat_map(|residual| residual.wants.as_slice()))
+        let conditions = self.filter.conditions.iter().map(|condition| &condition.want);
+        conditions.chain(self.residual.iter().flat_map(|residual| residual.wants.as_slice()))
     }
 
     /// Names of the output columns; `None` where events give their own (`*`).
@@ -342,7 +337,7 @@ impl CompiledBody {
 
 /// Splits a filter into what can be tested on events, and what reads columns of the lateral views: the parts of an AND
 /// keep a row only if all of them do, whenever each is tested.
-fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
+pub(crate) fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
     let Some(filter) = &plan.filter else { return (None, None) };
     if plan.views.is_empty() {
         return (Some(filter.clone()), None);
@@ -357,12 +352,16 @@ fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
         found
     };
     let (rows, events): (Vec<_>, Vec<_>) = parts.into_iter().partition(reads_views);
-    let joined = |mut parts: Vec<Expr>| match parts.len() {
+    (joined(events), joined(rows))
+}
+
+/// Expressions joined by AND.
+pub(crate) fn joined(mut parts: Vec<Expr>) -> Option<Expr> {
+    match parts.len() {
         0 => None,
         1 => parts.pop(),
         _ => Some(Expr::Call { function: Function::And, args: parts }),
-    };
-    (joined(events), joined(rows))
+    }
 }
 
 /// An aggregate's arguments with its FILTER in them: null where it is not true, which every aggregate passes over. So

@@ -13,7 +13,7 @@ use swiftwater_lang::plan::Window;
 
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
-    matching::{Entry, Index, MatchInput, Matched, QueryNumber, mistyped_rows},
+    matching::{Entry, Finder, Index, MatchInput, Matched, QueryNumber, mistyped_rows, sampled_rows},
     operate::{Matches, OwnedValue, Partial, RecordWriter, RowChunk, RowTimes, explode},
     standing::{CompiledBody, CompiledViews},
 };
@@ -103,6 +103,7 @@ pub struct StepNanos {
 pub struct Shard {
     decoder: Decoder,
     scratch: Scratch,
+    finder: Finder,
     /// Of lateral views, whose rows are operated on while they are made.
     view_scratch: Scratch,
     groups: HashMap<QueryNumber, Vec<Partial>>,
@@ -118,24 +119,22 @@ impl Shard {
         let start = (input.nanos)();
         let decoded = self.decoder.decode(input.batch, &index.all);
         let decoded_at = (input.nanos)();
-        let mut matched = Vec::new();
-        {
-            let place = |row: u32| match input.place {
-                Place::Number(first) => first + u64::from(row),
-                Place::Byte(first) => first + input.batch.span(row as usize).start as u64,
-            };
-            let stands = |number| index.stands(number);
-            let match_input = MatchInput {
-                decoded: &decoded,
-                now: input.batch.meta().arrival,
-                stands: &stands,
-                place: &place,
-                nanos: input.nanos,
-            };
-            for part in &index.parts {
-                part.matches(&match_input, &mut self.scratch, &mut matched);
-            }
+        if index.statistics.is_due() {
+            let sample = self.decoder.decode(&input.batch.select(&sampled_rows(rows)), &index.all);
+            index.statistics.keep(&index.all, sample);
         }
+        let place = |row: u32| match input.place {
+            Place::Number(first) => first + u64::from(row),
+            Place::Byte(first) => first + input.batch.span(row as usize).start as u64,
+        };
+        let match_input = MatchInput {
+            decoded: &decoded,
+            now: input.batch.meta().arrival,
+            place: &place,
+            nanos: input.nanos,
+        };
+        let mut finder = std::mem::take(&mut self.finder);
+        let matched = index.find(&match_input, &mut finder, &mut self.scratch);
         let matched_at = (input.nanos)();
         let late = self.decode_late(index, input.batch, &matched);
         let late_at = (input.nanos)();
@@ -151,7 +150,7 @@ impl Shard {
                     decoded: &late.decoded,
                     rows: found.rows.iter().map(|row| late.place_of(*row)).collect(),
                 },
-                _ => Body { decoded: &decoded, rows: found.rows.clone() },
+                _ => Body { decoded: &decoded, rows: found.rows.to_vec() },
             };
             let times = match &found.entry.query.event_time {
                 None => None,
@@ -172,6 +171,7 @@ impl Shard {
             let step = self.operate(input, found, &body, times, shape);
             out.push(step);
         }
+        self.finder = finder;
         StepNanos {
             decode: decoded_at - start + (late_at - matched_at),
             matching: matched_at - decoded_at,
@@ -235,7 +235,7 @@ impl Shard {
                         now: input.batch.meta().arrival,
                     };
                     // Nothing is left to break off.
-                    let _ = self.take_rows(&at, &found.rows, rows, &mut counts, &mut step);
+                    let _ = self.take_rows(&at, found.rows, rows, &mut counts, &mut step);
                 }
                 Some(views) => self.explode(&at, views, &found, body, &mut counts, &mut step),
             }
@@ -373,6 +373,7 @@ impl Shard {
     pub fn recover(&mut self) {
         self.decoder = Decoder::default();
         self.scratch = Scratch::default();
+        self.finder = Finder::default();
         self.view_scratch = Scratch::default();
     }
 

@@ -54,6 +54,7 @@ pub use java::{java_hash, java_text, parse_java_double, push_java_double, push_j
 pub(crate) use java_type::has_container_type;
 pub(crate) use order::row_order;
 pub use order::total_order;
+pub(crate) use pattern::java_pattern_as_regex;
 pub(crate) use program::want_values;
 pub use program::{EvalCounts, Program, Rows};
 pub use scratch::Scratch;

@@ -46,6 +46,11 @@ pub(super) fn compile_java(pattern: &str) -> Result<Regex, PatternError> {
     })
 }
 
+/// A pattern written for Java as one of the `regex` crate that matches whole texts; none where it cannot be had.
+pub(crate) fn java_pattern_as_regex(pattern: &str) -> Option<String> {
+    Translation::of(pattern).ok().map(|translated| format!(r"\A(?:{translated})\z"))
+}
+
 /// The walk over a Java pattern that writes the same for the `regex` crate.
 struct Translation<'p> {
     rest: std::iter::Peekable<std::str::Chars<'p>>,

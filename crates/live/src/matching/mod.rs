@@ -1,9 +1,34 @@
-//! Finds, for a batch of events, the queries that each concerns.
+//! Finding the queries that an event concerns.
 
-pub(crate) mod access;
+pub(crate) mod filter;
+
+mod condition;
+mod ended;
+mod entry;
+mod find;
 mod index;
+mod literals;
+mod number;
 mod part;
+mod points;
+mod stabbing;
+mod statistics;
+mod table;
 
-pub use index::{Index, QueryNumber};
-pub use part::is_sampled;
-pub(crate) use part::{Entry, MatchInput, Matched, mistyped_rows};
+use std::cmp::Ordering;
+
+use swiftwater_event::Value;
+use swiftwater_lang::Dialect;
+
+pub(crate) use entry::{Entry, body_is_late};
+pub use find::is_sampled;
+pub(crate) use find::{Finder, MatchInput, Matched, mistyped_rows};
+pub use index::{Index, Matching, QueryNumber, Rebuild, Rebuilt};
+pub(crate) use part::Access;
+pub(crate) use statistics::sampled_rows;
+
+/// The order of texts: by UTF-8 byte, or by UTF-16 unit.
+fn order_text(left: &str, right: &str, utf16: bool) -> Ordering {
+    let dialect = if utf16 { Dialect::Bullet } else { Dialect::Native };
+    crate::expr::compare(&Value::String(left), &Value::String(right), dialect).unwrap_or(Ordering::Equal)
+}

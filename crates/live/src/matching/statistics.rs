@@ -1,0 +1,106 @@
+//! What recent events were like: a few of them, decoded, on which conditions are tried before one is chosen to find a
+//! query by. No answer depends on it, only its cost.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use swiftwater_event::{DecodePlan, Decoded};
+
+use super::condition::Condition;
+
+/// Events of a sample at most.
+pub(crate) const SAMPLE_ROWS: usize = 256;
+
+/// A sample is taken of the first batch, and of every so many after it.
+const BATCHES_PER_SAMPLE: u64 = 256;
+
+/// Fewer events say little: what a condition is by itself counts besides.
+const PRIOR_ROWS: f64 = 4.0;
+
+/// Of so many events at least is told whether they have drifted; twice as many after each time that access predicates
+/// were chosen anew: where nothing better is to be had, that is not tried again and again.
+const EVENTS_TO_DRIFT: u64 = 20_000;
+/// An event may have so many times the candidates that it was expected to have…
+const DRIFT: f64 = 4.0;
+/// …and so many more.
+const CANDIDATES_ALLOWED: f64 = 16.0;
+
+/// The sample of a stream, shared by all versions of its index.
+#[derive(Debug, Default)]
+pub(crate) struct Statistics {
+    batches: AtomicU64,
+    latest: Mutex<Option<Arc<Sample>>>,
+    /// Events and candidates since access predicates were last chosen.
+    events: AtomicU64,
+    candidates: AtomicU64,
+    /// Times that they were chosen anew.
+    chosen: AtomicU64,
+}
+
+/// Some recent events.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    plan: Arc<DecodePlan>,
+    decoded: Decoded,
+}
+
+impl Statistics {
+    /// Counts a batch; answers whether a sample is to be taken of it.
+    pub(crate) fn is_due(&self) -> bool {
+        self.batches.fetch_add(1, Ordering::Relaxed).is_multiple_of(BATCHES_PER_SAMPLE)
+    }
+
+    /// Keeps a sample.
+    pub(crate) fn keep(&self, plan: &Arc<DecodePlan>, decoded: Decoded) {
+        let sample = Arc::new(Sample { plan: Arc::clone(plan), decoded });
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
+    }
+
+    /// Counts events, and the candidates that tables told of.
+    pub(crate) fn count(&self, events: u64, candidates: u64) {
+        self.events.fetch_add(events, Ordering::Relaxed);
+        self.candidates.fetch_add(candidates, Ordering::Relaxed);
+    }
+
+    /// Whether events have many more candidates than was expected when access predicates were chosen.
+    pub(crate) fn has_drifted(&self, expected: f64) -> bool {
+        let events = self.events.load(Ordering::Relaxed);
+        let chosen = self.chosen.load(Ordering::Relaxed).min(32);
+        if events < EVENTS_TO_DRIFT << chosen {
+            return false;
+        }
+        let candidates = self.candidates.load(Ordering::Relaxed);
+        candidates as f64 > events as f64 * (expected * DRIFT + CANDIDATES_ALLOWED)
+    }
+
+    /// Access predicates are being chosen anew.
+    pub(crate) fn has_settled(&self) {
+        self.events.store(0, Ordering::Relaxed);
+        self.candidates.store(0, Ordering::Relaxed);
+        self.chosen.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The latest sample.
+    pub(crate) fn latest(&self) -> Option<Arc<Sample>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Rows of a batch for a sample: evenly spread.
+pub(crate) fn sampled_rows(rows: usize) -> Vec<u32> {
+    let taken = rows.min(SAMPLE_ROWS);
+    (0..taken).map(|at| (at * rows / taken) as u32).collect()
+}
+
+/// The share of events that a condition holds of: of the sample, and where that says little, as a rule.
+pub(crate) fn estimate(sample: Option<&Sample>, condition: &Condition) -> f64 {
+    let guess = condition.test.guess();
+    let Some(sample) = sample else { return guess };
+    let Some(want) = sample.plan.find(&condition.want) else { return guess };
+    let Some(column) = sample.decoded.columns.get(want.0 as usize) else { return guess };
+    let rows = sample.decoded.rows;
+    let held = (0..rows as u32).filter(|&row| condition.test.holds_at(column, row)).count();
+    (held as f64 + guess * PRIOR_ROWS) / (rows as f64 + PRIOR_ROWS)
+}

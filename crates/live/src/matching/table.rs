@@ -1,0 +1,376 @@
+//! Of one path, who asks for which of its values.
+
+use std::collections::BTreeMap;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use arrow_array::Array;
+use swiftwater_event::{Column, Kind, Values, WantId};
+
+use super::{
+    condition::{Test, TextSpan},
+    number::{Span, double_key, long_key},
+    points::{Points, Prefixes, TextPoints},
+    stabbing::{Domain, Stabbing},
+};
+
+/// Who asks for which values at one path. Postings are numbers of groups.
+#[derive(Debug)]
+pub(crate) struct PathTable {
+    pub(crate) column: WantId,
+    texts: TextPoints,
+    longs: Points,
+    doubles: Points,
+    long_spans: Option<Stabbing>,
+    double_spans: Option<Stabbing>,
+    prefixes: Prefixes,
+    text_spans: Vec<TextStabbing>,
+    contains: Option<Contains>,
+    /// FALSE, TRUE.
+    booleans: [Box<[u32]>; 2],
+    /// Of those for whom a path that cannot be had is null, and of the others.
+    nulls: [Box<[u32]>; 2],
+    not_null: Box<[u32]>,
+}
+
+/// What a table is made of.
+#[derive(Debug, Default)]
+pub(crate) struct TableBuilder<'t> {
+    texts: Vec<(&'t str, u32)>,
+    longs: Vec<(u64, u32)>,
+    doubles: Vec<(u64, u32)>,
+    long_spans: Vec<(Span, u32)>,
+    double_spans: Vec<(Span, u32)>,
+    prefixes: Vec<(&'t [u8], u32)>,
+    text_spans: [Vec<(&'t TextSpan, u32)>; 2],
+    contains: BTreeMap<&'t [u8], Vec<u32>>,
+    booleans: [Vec<u32>; 2],
+    nulls: [Vec<u32>; 2],
+    not_null: Vec<u32>,
+}
+
+/// Pairs of a group and a row, the group in the upper half.
+pub(crate) type Hits = Vec<u64>;
+
+#[inline]
+fn add(hits: &mut Hits, groups: &[u32], row: usize) {
+    for &group in groups {
+        hits.push(u64::from(group) << 32 | row as u64);
+    }
+}
+
+impl<'t> TableBuilder<'t> {
+    /// Files a group under all values that a test holds of. False where the test is not one to find anybody by.
+    pub(crate) fn add(&mut self, test: &'t Test, group: u32) -> bool {
+        match test {
+            Test::Text(text) => self.texts.push((text, group)),
+            Test::Set(set) => {
+                self.texts.extend(set.texts.iter().map(|text| (&**text, group)));
+                spread(&set.spans.longs, group, &mut self.longs, &mut self.long_spans);
+                spread(&set.spans.doubles, group, &mut self.doubles, &mut self.double_spans);
+                for value in 0..2 {
+                    if set.booleans >> value & 1 == 1 {
+                        self.booleans[value].push(group);
+                    }
+                }
+            }
+            Test::TextSpan(span) => self.text_spans[usize::from(span.utf16)].push((span, group)),
+            Test::Prefixes(prefixes) => {
+                self.prefixes.extend(prefixes.iter().map(|prefix| (&**prefix, group)))
+            }
+            Test::Contains(finder) => self.contains.entry(finder.needle()).or_default().push(group),
+            Test::Null { errors } => self.nulls[usize::from(!errors)].push(group),
+            Test::NotNull => self.not_null.push(group),
+            Test::NotText(_) => return false,
+        }
+        true
+    }
+
+    pub(crate) fn finish(self, column: WantId) -> PathTable {
+        let stabbing =
+            |domain, spans: Vec<(Span, u32)>| (!spans.is_empty()).then(|| Stabbing::new(domain, &spans));
+        PathTable {
+            column,
+            texts: TextPoints::new(self.texts),
+            longs: Points::new(self.longs),
+            doubles: Points::new(self.doubles),
+            long_spans: stabbing(Domain::Long, self.long_spans),
+            double_spans: stabbing(Domain::Double, self.double_spans),
+            prefixes: Prefixes::new(self.prefixes),
+            text_spans: self
+                .text_spans
+                .into_iter()
+                .zip([false, true])
+                .filter(|(spans, _)| !spans.is_empty())
+                .map(|(spans, utf16)| TextStabbing::new(spans, utf16))
+                .collect(),
+            contains: Contains::new(self.contains),
+            booleans: self.booleans.map(Into::into),
+            nulls: self.nulls.map(Into::into),
+            not_null: self.not_null.into(),
+        }
+    }
+}
+
+/// Spans of so few keys are points.
+const POINTS_MAX: u64 = 2;
+
+fn spread(from: &[Span], group: u32, points: &mut Vec<(u64, u32)>, spans: &mut Vec<(Span, u32)>) {
+    for &(first, last) in from {
+        if last - first < POINTS_MAX {
+            points.extend((first..=last).map(|key| (key, group)));
+        } else {
+            spans.push(((first, last), group));
+        }
+    }
+}
+
+impl PathTable {
+    /// Appends who is found by the rows of a column; somebody may be found by a row more than once.
+    pub(crate) fn look_up(&self, column: &Column, rows: usize, hits: &mut Hits) {
+        self.look_up_values(column, rows, hits);
+        if !self.has_nulls() {
+            return;
+        }
+        for row in 0..rows {
+            let is_null = super::condition::cell(column, row) == super::condition::Cell::Null;
+            if !is_null {
+                add(hits, &self.not_null, row);
+                continue;
+            }
+            add(hits, &self.nulls[0], row);
+            if column.errors.as_ref().is_none_or(|errors| !errors.value(row)) {
+                add(hits, &self.nulls[1], row);
+            }
+        }
+    }
+
+    fn has_nulls(&self) -> bool {
+        !self.not_null.is_empty() || self.nulls.iter().any(|groups| !groups.is_empty())
+    }
+
+    fn has_longs(&self) -> bool {
+        !self.longs.is_empty() || self.long_spans.is_some()
+    }
+
+    fn has_doubles(&self) -> bool {
+        !self.doubles.is_empty() || self.double_spans.is_some()
+    }
+
+    fn has_texts(&self) -> bool {
+        !self.texts.is_empty()
+            || !self.prefixes.is_empty()
+            || !self.text_spans.is_empty()
+            || self.contains.is_some()
+    }
+
+    fn look_up_values(&self, column: &Column, rows: usize, hits: &mut Hits) {
+        match &column.values {
+            Values::Tagged(tagged) => {
+                let (kinds, offsets) = (&tagged.kinds[..rows], &tagged.offsets[..rows]);
+                for (row, (&kind, &at)) in kinds.iter().zip(offsets).enumerate() {
+                    let at = at as usize;
+                    match kind {
+                        kind if kind == Kind::String as i8 => {
+                            // SAFETY: a row's offset is a place in the child that its kind names.
+                            self.text(unsafe { tagged.strings.value_unchecked(at) }, row, hits);
+                        }
+                        kind if kind == Kind::Long as i8 => {
+                            self.long(long_key(tagged.longs.value(at)), row, hits)
+                        }
+                        kind if kind == Kind::Double as i8 => {
+                            self.double(double_key(tagged.doubles.value(at)), row, hits)
+                        }
+                        kind if kind == Kind::Boolean as i8 => {
+                            add(hits, &self.booleans[usize::from(tagged.booleans.value(at))], row)
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Values::String(array) if self.has_texts() => valid(array, rows, |row| {
+                self.text(array.value(row), row, hits);
+            }),
+            Values::Boolean(array) => valid(array, rows, |row| {
+                add(hits, &self.booleans[usize::from(array.value(row))], row);
+            }),
+            Values::Integer(array) if self.has_longs() => valid(array, rows, |row| {
+                self.long(long_key(i64::from(array.value(row))), row, hits);
+            }),
+            Values::Long(array) if self.has_longs() => valid(array, rows, |row| {
+                self.long(long_key(array.value(row)), row, hits);
+            }),
+            Values::Float(array) if self.has_doubles() => valid(array, rows, |row| {
+                self.double(double_key(f64::from(array.value(row))), row, hits);
+            }),
+            Values::Double(array) if self.has_doubles() => valid(array, rows, |row| {
+                self.double(double_key(array.value(row)), row, hits);
+            }),
+            // What is not of a kind that anybody asks for, and times and containers, of which nobody asks anything here.
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn text(&self, text: &str, row: usize, hits: &mut Hits) {
+        if !self.texts.is_empty() {
+            add(hits, self.texts.get(text.as_bytes()), row);
+        }
+        if !self.prefixes.is_empty() {
+            self.prefixes.find(text.as_bytes(), |groups| add(hits, groups, row));
+        }
+        for spans in &self.text_spans {
+            spans.find(text, |groups| add(hits, groups, row));
+        }
+        if let Some(contains) = &self.contains {
+            contains.find(text, |groups| add(hits, groups, row));
+        }
+    }
+
+    #[inline]
+    fn long(&self, key: u64, row: usize, hits: &mut Hits) {
+        if !self.longs.is_empty() {
+            add(hits, self.longs.get(key), row);
+        }
+        if let Some(spans) = &self.long_spans {
+            spans.stab(key, |groups| add(hits, groups, row));
+        }
+    }
+
+    #[inline]
+    fn double(&self, key: u64, row: usize, hits: &mut Hits) {
+        if !self.doubles.is_empty() {
+            add(hits, self.doubles.get(key), row);
+        }
+        if let Some(spans) = &self.double_spans {
+            spans.stab(key, |groups| add(hits, groups, row));
+        }
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let spans = [&self.long_spans, &self.double_spans].into_iter().flatten().map(Stabbing::bytes);
+        let lists =
+            self.booleans.iter().chain(&self.nulls).chain([&self.not_null]).map(|list| list.len() * 4);
+        size_of::<PathTable>()
+            + self.texts.bytes()
+            + self.longs.bytes()
+            + self.doubles.bytes()
+            + self.prefixes.bytes()
+            + spans.chain(lists).sum::<usize>()
+            + self.text_spans.iter().map(TextStabbing::bytes).sum::<usize>()
+            + self.contains.as_ref().map_or(0, Contains::bytes)
+    }
+}
+
+/// Calls for each row that is not null.
+#[inline]
+fn valid<A: Array>(array: &A, rows: usize, mut each: impl FnMut(usize)) {
+    match array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => (0..rows).for_each(each),
+        Some(nulls) => nulls.valid_indices().take_while(|&row| row < rows).for_each(&mut each),
+    }
+}
+
+/// Intervals of text: their bounds cut the line of all texts into pieces, whose numbers are the keys of a [`Stabbing`].
+#[derive(Debug)]
+struct TextStabbing {
+    utf16: bool,
+    /// Ascending; `true`: behind the text, else before it.
+    cuts: Box<[(Box<str>, bool)]>,
+    pieces: Stabbing,
+}
+
+impl TextStabbing {
+    fn new(spans: Vec<(&TextSpan, u32)>, utf16: bool) -> TextStabbing {
+        type Cut<'t> = (&'t str, bool);
+        let order = |a: &Cut<'_>, b: &Cut<'_>| super::order_text(a.0, b.0, utf16).then(a.1.cmp(&b.1));
+        // What is within begins behind the text where that itself is not within.
+        let low = |span: &'_ TextSpan| span.low.as_ref().map(|(text, within)| (text.clone(), !within));
+        let high = |span: &'_ TextSpan| span.high.as_ref().map(|(text, within)| (text.clone(), *within));
+        let mut cuts: Vec<(Box<str>, bool)> =
+            spans.iter().flat_map(|(span, _)| [low(span), high(span)]).flatten().collect();
+        cuts.sort_unstable_by(|a, b| order(&(&*a.0, a.1), &(&*b.0, b.1)));
+        cuts.dedup();
+        let place = |cut: &(Box<str>, bool)| {
+            cuts.partition_point(|other| order(&(&*other.0, other.1), &(&*cut.0, cut.1)).is_lt()) as u64
+        };
+        let pieces: Vec<(Span, u32)> = spans
+            .iter()
+            .map(|(span, group)| {
+                let from = low(span).map_or(0, |cut| place(&cut) + 1);
+                let to = high(span).map_or(cuts.len() as u64, |cut| place(&cut));
+                ((from, to), *group)
+            })
+            .filter(|((from, to), _)| from <= to)
+            .map(|((from, to), group)| ((piece_key(from), piece_key(to)), group))
+            .collect();
+        TextStabbing { utf16, cuts: cuts.into(), pieces: Stabbing::new(Domain::Long, &pieces) }
+    }
+
+    fn find(&self, text: &str, found: impl FnMut(&[u32])) {
+        let passed = |cut: &(Box<str>, bool)| match super::order_text(text, &cut.0, self.utf16) {
+            std::cmp::Ordering::Less => false,
+            std::cmp::Ordering::Equal => !cut.1,
+            std::cmp::Ordering::Greater => true,
+        };
+        self.pieces.stab(piece_key(self.cuts.partition_point(passed) as u64), found);
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.bytes() + self.cuts.iter().map(|(text, _)| text.len() + 32).sum::<usize>()
+    }
+}
+
+fn piece_key(piece: u64) -> u64 {
+    long_key(piece as i64)
+}
+
+/// Texts that are looked for within texts, all at once (Aho and Corasick, CACM 1975).
+#[derive(Debug)]
+struct Contains {
+    /// None where the literals are too many for it (2^31 states): then each is looked for by itself.
+    automaton: Option<AhoCorasick>,
+    /// In the order of the automaton's patterns.
+    literals: Vec<Literal>,
+}
+
+/// A text that is looked for.
+#[derive(Debug)]
+struct Literal {
+    text: Box<[u8]>,
+    groups: Box<[u32]>,
+}
+
+impl Contains {
+    fn new(literals: BTreeMap<&[u8], Vec<u32>>) -> Option<Contains> {
+        if literals.is_empty() {
+            return None;
+        }
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(literals.keys()).ok();
+        let literals = literals
+            .into_iter()
+            .map(|(text, groups)| Literal { text: text.into(), groups: groups.into() })
+            .collect();
+        Some(Contains { automaton, literals })
+    }
+
+    fn find(&self, text: &str, mut found: impl FnMut(&[u32])) {
+        match &self.automaton {
+            Some(automaton) => {
+                for hit in automaton.find_overlapping_iter(text) {
+                    found(&self.literals[hit.pattern().as_usize()].groups);
+                }
+            }
+            None => {
+                let has = |literal: &[u8]| memchr::memmem::find(text.as_bytes(), literal).is_some();
+                let found_there = self.literals.iter().filter(|literal| has(&literal.text));
+                found_there.for_each(|literal| found(&literal.groups));
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let literals = self.literals.iter().map(|literal| literal.text.len() + literal.groups.len() * 4 + 32);
+        self.automaton.as_ref().map_or(0, AhoCorasick::memory_usage) + literals.sum::<usize>()
+    }
+}
