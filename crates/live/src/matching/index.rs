@@ -313,6 +313,12 @@ impl Index {
         self.all.wants()
     }
 
+    /// Takes decoded events (by this index's [`plan`](Index::plan)) for what is usual on the stream: access predicates
+    /// are chosen by them from now on. Shards show it samples by themselves.
+    pub fn look_at(&self, decoded: &Decoded) {
+        self.statistics.keep(&self.all, decoded.clone());
+    }
+
     /// The plan by which events are decoded for [`matches`](Index::matches).
     pub fn plan(&self) -> &DecodePlan {
         &self.all

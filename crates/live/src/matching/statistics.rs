@@ -100,7 +100,7 @@ pub(crate) fn estimate(sample: Option<&Sample>, condition: &Condition) -> f64 {
     let Some(sample) = sample else { return guess };
     let Some(want) = sample.plan.find(&condition.want) else { return guess };
     let Some(column) = sample.decoded.columns.get(want.0 as usize) else { return guess };
-    let rows = sample.decoded.rows;
+    let rows = sample.decoded.rows.min(SAMPLE_ROWS);
     let held = (0..rows as u32).filter(|&row| condition.test.holds_at(column, row)).count();
     (held as f64 + guess * PRIOR_ROWS) / (rows as f64 + PRIOR_ROWS)
 }

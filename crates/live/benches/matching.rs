@@ -1,0 +1,271 @@
+//! The matcher alone, on one core, from decoded columns: events a second by the number of standing queries, each row with
+//! what is matched of an event, counted against a loop over all queries on a sample.
+//!
+//! `cargo bench -p swiftwater-live --bench matching [-- MOST_QUERIES [NAME]]`; NAME is the start of a workload's.
+//!
+//! Events have 50 fields: every third holds numbers, the others texts of 3 to 12 letters out of 10,600 each. Paths of
+//! queries are drawn by Zipf's law with exponent 1. The mixed set: 40 % one equality, 25 % an equality and a range that
+//! keeps half, 15 % a range that keeps 30 % of the events and one that keeps 0.01 %, 10 % IN of three values, 5 % a prefix
+//! or a regular expression, 5 % an OR of two of the former: with 100,000 about ten matches of an event.
+#![allow(clippy::print_stdout, reason = "the table is what this is for")]
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use swiftwater_event::{CheckLimits, Decoded, Decoder, EventBatch, check_block};
+use swiftwater_lang::{Dialect, ParseOptions, parse};
+use swiftwater_live::{Index, Matching, StandingQuery};
+use swiftwater_testkit::{Rng, oracle};
+
+const PATHS: usize = 50;
+const VALUES: usize = 10_600;
+const NUMBERS: usize = 90_000;
+/// Events of a batch, and batches.
+const ROWS: usize = 1024;
+const BATCHES: usize = 12;
+/// Queries and events that are counted by a loop.
+const TRUTH_QUERIES: usize = 400;
+const TRUTH_EVENTS: usize = 300;
+const TIME: Duration = Duration::from_millis(1200);
+
+fn is_number(path: usize) -> bool {
+    path % 3 == 2
+}
+
+/// The text of a value: three letters that tell it, and more that follow from it.
+fn text(path: usize, value: usize) -> String {
+    let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+    let len = 3 + path % 10;
+    let mut bits = Rng::new((value * PATHS + path) as u64).bits();
+    let mut rest = value;
+    let mut text = String::new();
+    for at in 0..len {
+        let from = if at < 3 { rest & 31 } else { (bits & 31) as usize };
+        text.push(char::from(letters[from]));
+        rest >>= 5;
+        bits >>= 5;
+    }
+    text
+}
+
+fn event(rng: &mut Rng, out: &mut String) {
+    out.push('{');
+    for path in 0..PATHS {
+        let comma = if path > 0 { "," } else { "" };
+        let _ = match is_number(path) {
+            true if path % 2 == 0 => write!(out, "{comma}\"p{path}\":{}", rng.below(NUMBERS)),
+            true => write!(out, "{comma}\"p{path}\":0.{:05}", 10_000 + rng.below(NUMBERS)),
+            false => write!(out, "{comma}\"p{path}\":\"{}\"", text(path, rng.below(VALUES))),
+        };
+    }
+    out.push_str("}\n");
+}
+
+/// Draws queries.
+struct Draw {
+    /// Paths of texts, then of numbers, each with the sum of the weights so far.
+    ranked: [Vec<(usize, f64)>; 2],
+}
+
+impl Draw {
+    fn new() -> Draw {
+        let ranked = |number: bool| {
+            let mut sum = 0.0;
+            let paths = (0..PATHS).filter(|&path| is_number(path) == number);
+            paths
+                .map(|path| {
+                    sum += 1.0 / (path + 1) as f64;
+                    (path, sum)
+                })
+                .collect()
+        };
+        Draw { ranked: [ranked(false), ranked(true)] }
+    }
+
+    fn path(&self, number: bool, rng: &mut Rng) -> usize {
+        let ranked = &self.ranked[usize::from(number)];
+        let at = rng.share() * ranked[ranked.len() - 1].1;
+        ranked[ranked.partition_point(|(_, sum)| *sum <= at).min(ranked.len() - 1)].0
+    }
+
+    fn equals(&self, rng: &mut Rng) -> String {
+        let path = self.path(false, rng);
+        format!("p{path} = '{}'", text(path, rng.below(VALUES)))
+    }
+
+    fn range(&self, share: f64, rng: &mut Rng) -> String {
+        let path = self.path(true, rng);
+        let width = ((NUMBERS as f64 * share) as usize).max(1);
+        let from = rng.below(NUMBERS - width + 1);
+        let literal = |value: usize| match path % 2 == 0 {
+            true => value.to_string(),
+            false => format!("{:.5}", (10_000 + value) as f64 / 100_000.0),
+        };
+        format!("p{path} >= {} AND p{path} < {}", literal(from), literal(from + width))
+    }
+
+    fn mixed(&self, place: usize, rng: &mut Rng) -> String {
+        match place % 20 {
+            0..8 => self.equals(rng),
+            8..13 => format!("{} AND {}", self.equals(rng), self.range(0.5, rng)),
+            13..16 => format!("{} AND {}", self.range(0.3, rng), self.range(0.0001, rng)),
+            16 | 17 => {
+                let path = self.path(false, rng);
+                let first = rng.below(VALUES);
+                let [a, b, c] = [0, 1, 2].map(|more| text(path, (first + more * VALUES / 3) % VALUES));
+                format!("p{path} IN ['{a}', '{b}', '{c}']")
+            }
+            18 => {
+                let path = self.path(false, rng);
+                let start = &text(path, rng.below(VALUES))[..3];
+                match rng.chance(0.5) {
+                    true => format!("p{path} LIKE '{start}%'"),
+                    false => format!("p{path} RLIKE '{start}[a-p]?.*'"),
+                }
+            }
+            _ => {
+                let [one, other] = [rng.below(18), rng.below(18)].map(|place| self.mixed(place, rng));
+                format!("({one}) OR ({other})")
+            }
+        }
+    }
+}
+
+fn compiled(condition: &str) -> Arc<StandingQuery> {
+    let text = format!("SELECT p0 FROM STREAM() WHERE {condition}");
+    let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    Arc::new(StandingQuery::compile(plan.query).unwrap_or_else(|error| panic!("{text}: {error}")))
+}
+
+/// The index as it is when all is quiet, the mean time of adding a query and the longest.
+fn index_of(queries: &[Arc<StandingQuery>], sample: &EventBatch) -> (Index, Duration, Duration) {
+    let mut index = Index::default();
+    let mut longest = Duration::ZERO;
+    let mut total = Duration::ZERO;
+    for (number, query) in queries.iter().enumerate() {
+        let start = Instant::now();
+        index = index.with(number as u64, query);
+        let took = start.elapsed();
+        longest = longest.max(took);
+        total += took;
+        if number % 100 == 0
+            && let Some(rebuild) = index.rebuild()
+        {
+            index = index.rebuilt(rebuild.run());
+        }
+    }
+    index.look_at(&Decoder::default().decode(sample, index.plan()));
+    if let Some(rebuild) = index.rebuild_now() {
+        index = index.rebuilt(rebuild.run());
+    }
+    (index, total / queries.len().max(1) as u32, longest)
+}
+
+/// What a loop over some of the queries finds in some of the events must be what the index finds.
+fn check(queries: &[Arc<StandingQuery>], index: &Index, texts: &[String], batch: &EventBatch) {
+    let decoded = Decoder::default().decode(batch, index.plan());
+    let mut found: BTreeMap<u64, usize> = BTreeMap::new();
+    Matching::default().matches(index, &decoded, |number, rows| {
+        found.insert(number, rows.iter().filter(|&&row| (row as usize) < TRUTH_EVENTS).count());
+    });
+    let events = oracle::read(&texts[..TRUTH_EVENTS]);
+    let step = (queries.len() / TRUTH_QUERIES).max(1);
+    for number in (0..queries.len()).step_by(step) {
+        let expected = oracle::matching(&queries[number].plan, &events).expect("no part of it fails").len();
+        let found = found.get(&(number as u64)).copied().unwrap_or(0);
+        assert_eq!(found, expected, "{:?}", queries[number].plan.filter);
+    }
+}
+
+fn measure(name: &str, queries: &[Arc<StandingQuery>], texts: &[Vec<String>], batches: &[EventBatch]) {
+    let (index, adding, longest) = index_of(queries, &batches[0]);
+    check(queries, &index, &texts[0], &batches[0]);
+    let decoded: Vec<Decoded> =
+        batches.iter().map(|batch| Decoder::default().decode(batch, index.plan())).collect();
+    let mut matching = Matching::default();
+    let mut matches = 0_u64;
+    let mut round = |decoded: &[Decoded]| {
+        let start = Instant::now();
+        for batch in decoded {
+            matching.matches(&index, batch, |_, rows| matches += rows.len() as u64);
+        }
+        start.elapsed()
+    };
+    round(&decoded);
+    let (mut rounds, start) = (Vec::new(), Instant::now());
+    while start.elapsed() < TIME || rounds.len() < 5 {
+        rounds.push(round(&decoded));
+    }
+    let events = (ROWS * BATCHES) as f64;
+    let matches = matches as f64 / events / (rounds.len() + 1) as f64;
+    rounds.sort();
+    let rate = |took: Duration| events / took.as_secs_f64();
+    println!(
+        "{name:<20} {:>9} queries {:>11.0} events/s (best {:>11.0}) {matches:>8.3} matches/event {:>6} B/query, added in {:>5.1} µs (most {:>5.2} ms)",
+        queries.len(),
+        rate(rounds[rounds.len() / 2]),
+        rate(rounds[0]),
+        index.bytes() / queries.len().max(1),
+        adding.as_secs_f64() * 1e6,
+        longest.as_secs_f64() * 1e3,
+    );
+}
+
+fn main() {
+    let mut most = 1_000_000;
+    let mut only = String::new();
+    for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with("--")) {
+        match argument.parse() {
+            Ok(number) => most = number,
+            Err(_) => only = argument,
+        }
+    }
+    let mut rng = Rng::new(1);
+    let mut texts = Vec::new();
+    let mut batches = Vec::new();
+    for _ in 0..BATCHES {
+        let mut block = String::new();
+        (0..ROWS).for_each(|_| event(&mut rng, &mut block));
+        texts.push(block.lines().map(str::to_owned).collect::<Vec<_>>());
+        batches.push(check_block(Bytes::from(block.into_bytes()), &CheckLimits::default(), 1).batch);
+    }
+    let draw = Draw::new();
+    type Condition<'c> = Box<dyn Fn(usize, &mut Rng) -> String + 'c>;
+    let workloads: [(&str, Condition<'_>, &[usize]); 3] = [
+        (
+            "equality, one path",
+            Box::new(|_, rng| format!("p0 = '{}'", text(0, rng.below(VALUES * 8)))),
+            &[1, 1_000, 100_000],
+        ),
+        (
+            "equality, 50 paths",
+            Box::new(|_, rng| {
+                let path = rng.below(PATHS);
+                match is_number(path) {
+                    true if path % 2 == 0 => format!("p{path} = {}", rng.below(NUMBERS)),
+                    true => format!("p{path} = 0.{:05}", 10_000 + rng.below(NUMBERS)),
+                    false => format!("p{path} = '{}'", text(path, rng.below(VALUES))),
+                }
+            }),
+            &[1, 1_000, 100_000],
+        ),
+        (
+            "mixed",
+            Box::new(|place, rng| draw.mixed(place, rng)),
+            &[1, 10, 100, 1_000, 10_000, 100_000, 1_000_000],
+        ),
+    ];
+    for (name, condition, counts) in &workloads {
+        for &count in counts.iter().filter(|&&count| count <= most && name.starts_with(&only)) {
+            let mut rng = Rng::new(2);
+            let queries: Vec<_> = (0..count).map(|place| compiled(&condition(place, &mut rng))).collect();
+            measure(name, &queries, &texts, &batches);
+        }
+    }
+}
