@@ -15,9 +15,7 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
-use swiftwater_live::{
-    Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan,
-};
+use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 
 use crate::{
     EndReason, StreamMeta, StreamStatus,
