@@ -304,7 +304,7 @@ impl Engine {
                 (None, None) => {}
                 (Some(meaning), index) => {
                     if index.is_some() {
-                        merge.open(entry, Operator::new(slices, meaning));
+                        merge.open(entry, Operator::new(slices, meaning, query.is_of_single_events()));
                     }
                     merge.join(&stream, (entry, places), &mut running, index);
                 }

@@ -28,7 +28,9 @@ impl Shared {
         let taken = guarded("matches could not be taken in", || {
             let operator = merge.operators.get_mut(&number)?;
             operator.take_step(&step, first);
-            if let Some(timed) = step.timed.take() {
+            if operator.passes_on {
+                is_due_changed = self.pass_on(merge, &step, first, context);
+            } else if let Some(timed) = step.timed.take() {
                 is_due_changed = self.take_timed(merge, number, timed, first, context);
             }
             let operator = merge.operators.get_mut(&number)?;
@@ -43,6 +45,42 @@ impl Shared {
             }
         }
         is_due_changed
+    }
+
+    /// Gives each member the matched events of a batch: it sees those that come after it has joined, as if it were alone.
+    fn pass_on(&self, merge: &mut Merge, step: &QueryStep, first: u64, context: &EmitContext<'_>) -> bool {
+        let Some(operator) = merge.operators.get(&step.number) else { return false };
+        let mut is_due_changed = false;
+        for member in operator.members_at(first) {
+            let Some(running) = merge.running.get_mut(&member).filter(|running| !running.is_ending) else {
+                continue;
+            };
+            // Slices are none of it: of time, only how far it has come.
+            let timed = step.timed.as_ref().map(|timed| Timed { latest: timed.latest, ..Timed::default() });
+            let mut results = Vec::new();
+            running.take_in_order(step.single_rows.clone(), timed, &mut results, context.now_micros);
+            is_due_changed |= self.give_to_member(merge, member, results, context);
+        }
+        is_due_changed
+    }
+
+    /// Gives a member's results out; answers whether the agenda has changed.
+    fn give_to_member(
+        &self,
+        merge: &mut Merge,
+        member: QueryNumber,
+        results: Vec<ResultSet>,
+        context: &EmitContext<'_>,
+    ) -> bool {
+        if !results.is_empty() {
+            merge.tell(member);
+        }
+        let Some(running) = merge.running.get_mut(&member) else { return false };
+        let reason = if results.is_empty() { None } else { running.give_out(results, None, context) };
+        if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
+            self.ask_to_end(running.handle.meta.id.clone(), reason);
+        }
+        merge.set_due_sooner(member)
     }
 
     /// What a batch brings by the events' own time: slices, and between them the closing of windows.
@@ -71,13 +109,7 @@ impl Shared {
         let mut is_due_changed = false;
         merge.drop_slices(number, results.len());
         for (member, results) in results {
-            merge.tell(member);
-            let Some(running) = merge.running.get_mut(&member) else { continue };
-            let reason = if results.is_empty() { None } else { running.give_out(results, None, context) };
-            if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
-                self.ask_to_end(running.handle.meta.id.clone(), reason);
-            }
-            is_due_changed |= merge.set_due_sooner(member);
+            is_due_changed |= self.give_to_member(merge, member, results, context);
         }
         is_due_changed
     }

@@ -48,6 +48,8 @@ pub(crate) struct Operator {
     pub(crate) lines: Lines,
     pub(crate) plan: Arc<SlicePlan>,
     pub(crate) meaning: Meaning,
+    /// Its members make their windows of single events, each its own: it holds nothing for them.
+    pub(crate) passes_on: bool,
     members: BTreeMap<QueryNumber, Member>,
     /// Of its members, those that are not leaving: how many, and where their windows cut.
     standing: usize,
@@ -80,12 +82,13 @@ impl Tally {
 }
 
 impl Operator {
-    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Meaning) -> Operator {
+    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Meaning, passes_on: bool) -> Operator {
         Operator {
             slices: Slices::default(),
             lines: Lines::default(),
             plan,
             meaning,
+            passes_on,
             members: BTreeMap::new(),
             standing: 0,
             cuts: CutCounts::default(),
@@ -129,7 +132,9 @@ impl Operator {
             Some(_) if position >= first => self.peak,
             Some(_) => i64::MAX,
         };
-        self.apart.insert(first, until);
+        if !self.passes_on {
+            self.apart.insert(first, until);
+        }
         if let Some(timeline) = timeline {
             self.lines.join(number, timeline, first);
         }
@@ -180,6 +185,12 @@ impl Operator {
             self.moving.retain(|moving| *moving != number);
         }
         !self.members.is_empty()
+    }
+
+    /// The members that see a batch whose first event has the offset `first`.
+    pub(crate) fn members_at(&self, first: u64) -> Vec<QueryNumber> {
+        let sees = |member: &Member| member.first <= first && member.last.is_none_or(|last| first < last);
+        self.members.iter().filter(|(_, member)| sees(member)).map(|(number, _)| *number).collect()
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = QueryNumber> {

@@ -11,8 +11,8 @@ use swiftwater_lang::{
     plan::{Body, Window},
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, Slices,
-    StandingQuery,
+    Collector, CollectorLimits, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, SingleRow, Slices,
+    StandingQuery, Timed,
 };
 
 use crate::{
@@ -207,15 +207,27 @@ impl Running {
                 done_at = Some(first + last);
             }
         }
-        if !step.single_rows.is_empty() {
-            work.collector.single_rows(step.single_rows, &mut work.slices, now_micros, out);
+        self.is_cut |= step.rows.is_some_and(|rows| rows.is_cut);
+        self.last_position = done_at.or(self.last_position);
+        self.take_in_order(step.single_rows, step.timed, out, now_micros);
+    }
+
+    /// Takes the matched events of a batch one by one, and what it brings by the events' own time.
+    pub(crate) fn take_in_order(
+        &mut self,
+        single_rows: Vec<SingleRow>,
+        timed: Option<Timed>,
+        out: &mut Vec<ResultSet>,
+        now_micros: i64,
+    ) {
+        let work = self.work();
+        if !single_rows.is_empty() {
+            work.collector.single_rows(single_rows, &mut work.slices, now_micros, out);
         }
-        if let Some(timed) = step.timed {
+        if let Some(timed) = timed {
             work.collector.timed(timed, &mut work.slices, now_micros, out);
         }
         work.counts.late = work.collector.late();
-        self.is_cut |= step.rows.is_some_and(|rows| rows.is_cut);
-        self.last_position = done_at.or(self.last_position);
     }
 
     /// Takes slices that were held on a shard.
@@ -236,6 +248,7 @@ impl Running {
         out: &mut Vec<ResultSet>,
     ) {
         let work = self.work();
+        let operator = operator.filter(|operator| !operator.passes_on);
         work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
         let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
         work.collector.close_by_arrival(now, slices, now_micros, out);
@@ -250,6 +263,7 @@ impl Running {
         out: &mut Vec<ResultSet>,
     ) {
         let work = self.work();
+        let operator = operator.filter(|operator| !operator.passes_on);
         work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
         let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
         work.collector.finish(now, slices, now_micros, out);

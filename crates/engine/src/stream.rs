@@ -478,7 +478,9 @@ impl Merge {
         let begins = stream.begin_epoch(&operator.plan, all, self.position, index);
         let timeline = collector.timeline();
         let (first, _) = begins;
-        collector.look_at(first..u64::MAX);
+        if !operator.passes_on {
+            collector.look_at(first..u64::MAX);
+        }
         if let Some(places) = places {
             collector.look_at_aggregates(places);
         }
@@ -511,7 +513,9 @@ impl Merge {
         let (last, _) = stream.begin_epoch(&operator.plan, cuts, self.position, index);
         operator.leave(number, last, self.position);
         let first = running.first_offset;
-        running.work().collector.look_at(first..last);
+        if !operator.passes_on {
+            running.work().collector.look_at(first..last);
+        }
         Some(last)
     }
 

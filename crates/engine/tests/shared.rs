@@ -100,6 +100,13 @@ fn query(rng: &mut Rng) -> String {
         "WINDOWING EVERY(600, EVENT(ts), LAST, 200, EVENT)",
         "WINDOWING EVERY(900, EVENT(ts, 100), FIRST, 400, EVENT)",
         "WINDOWING EVERY(800, EVENT(ts), ALL)",
+        "WINDOWING SESSION(400, TIME)",
+        "WINDOWING SESSION(50, TIME)",
+        "WINDOWING SESSION(300, EVENT(ts))",
+        "WINDOWING SESSION(200, EVENT(ts, 500))",
+        "WINDOWING TUMBLING(3, RECORD)",
+        "WINDOWING EVERY(2, RECORD, LAST, 5, RECORD)",
+        "WINDOWING EVERY(4, RECORD, ALL)",
     ]);
     let duration = rng.pick(&["", "MAX, TIME", "2500, TIME"]);
     let (group, rest) = match rest.split_once("WINDOWING") {
@@ -231,6 +238,40 @@ fn a_crowd_by_event_time_is_one_entry_of_the_index() {
         assert!(emits.last().is_some_and(|last| last.contains(&format!("3 of 3, {late} late"))), "{emits:?}");
     }
     bench.end(&alone);
+    assert_eq!(bench.engine.metrics().state_bytes.0, 0);
+    bench.stop();
+}
+
+#[test]
+fn crowds_with_sessions_and_windows_by_record_are_one_entry_each() {
+    let bench = Bench::new(2);
+    let query = |window: &str| {
+        bench.submit(&format!(
+            "SELECT k, COUNT(*) AS n FROM STREAM() WHERE a > 0 GROUP BY k WINDOWING {window}"
+        ))
+    };
+    let first = [query("SESSION(100, TIME)"), query("TUMBLING(2, RECORD)")];
+    let before = bench.engine.metrics().index_bytes;
+    let mut crowd: Vec<Subscription> = (1..100)
+        .flat_map(|number| {
+            [query(&format!("SESSION({number}, TIME)")), query(&format!("TUMBLING({number}, RECORD)"))]
+        })
+        .collect();
+    assert_eq!(bench.engine.metrics().index_bytes, before);
+    // Who joins between two events of a session or window sees the second one.
+    bench.send("{\"k\":1,\"a\":1}");
+    let late = [query("SESSION(100, TIME)"), query("TUMBLING(2, RECORD)")];
+    assert_eq!(bench.engine.metrics().index_bytes, before);
+    bench.send("{\"k\":1,\"a\":1}");
+    for (count, queries) in [(2, first), (1, late)] {
+        for mut query in queries {
+            bench.end(&query);
+            let emit = query.next_blocking().expect("an emit");
+            assert_eq!(seen(&emit).split('\n').next(), Some(&*format!("{{\"k\":1,\"n\":{count}}}")));
+        }
+    }
+    crowd.iter().for_each(|query| bench.end(query));
+    crowd.clear();
     assert_eq!(bench.engine.metrics().state_bytes.0, 0);
     bench.stop();
 }

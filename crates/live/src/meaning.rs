@@ -61,27 +61,32 @@ impl Meaning {
 
 impl StandingQuery {
     /// What is equal for queries whose aggregations can be made as one; none where groups cannot be shared:
-    /// for RAW queries, sessions, windows by record, and windows over ALL by the events' own time (what is late for one
-    /// is in the next, so what is in which depends on when a query began).
+    /// for RAW queries, and windows over ALL by the events' own time (what is late for one is in the next, so what is in
+    /// which depends on when a query began).
+    ///
+    /// Of sessions and windows by record only what is made of each event is the same: where a session or window begins
+    /// depends on when a query began ([`StandingQuery::is_of_single_events`]).
     ///
     /// Which operand of an AND is tested first is nobody's promise: of queries that differ in that alone, operations that
     /// could not be done are counted as they arise in one of them.
     pub fn meaning(&self) -> Option<Meaning> {
         let plan = &self.plan;
         let Body::Group(group) = &plan.body else { return None };
-        let time = match &plan.window {
-            Window::None | Window::Time { clock: WindowClock::Arrival, .. } => None,
+        let by = match &plan.window {
+            Window::None | Window::Time { clock: WindowClock::Arrival, .. } => "arrival",
             Window::Time { take: Take::All, .. } => return None,
-            Window::Time { clock: WindowClock::Event { time, .. }, .. } => Some(time),
-            _ => return None,
+            Window::Time { .. } => "event",
+            Window::Records { .. } => "record",
+            Window::Session { .. } => "session",
         };
+        let time = plan.window.event_time();
         let filter = plan.filter.as_ref().map(|filter| normal(filter, plan.dialect, true));
         let Query { dialect, sample, views, .. } = plan;
         // Names of views' columns are no part of it: expressions have their places.
         let views: Vec<_> =
             views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
         let (keys, table) = (&group.keys, &group.table);
-        let text = format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {table:?} {time:?}");
+        let text = format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {table:?} {by} {time:?}");
         let aggregate = |aggregate: &Aggregate| {
             (MeaningKey::of(&format!("{aggregate:?}")), may_be_told_of(aggregate, plan.dialect))
         };
@@ -89,6 +94,14 @@ impl StandingQuery {
             key: MeaningKey::of(&text),
             aggregates: group.aggregates.iter().map(aggregate).collect(),
         })
+    }
+}
+
+impl StandingQuery {
+    /// Whether its windows are made of single events in the order of the stream.
+    pub fn is_of_single_events(&self) -> bool {
+        let is_ordered = matches!(self.plan.window, Window::Records { .. } | Window::Session { .. });
+        is_ordered && matches!(self.plan.body, Body::Group(_))
     }
 }
 

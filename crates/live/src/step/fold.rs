@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A matched event by itself, for windows that are made in the order of the stream: by record, and sessions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SingleRow {
     /// When it arrived.
     pub arrival: Millis,

@@ -37,7 +37,12 @@ impl Collector {
             self.advance(row.peak, slices, now_micros, out);
             let at = if self.axis == Axis::Arrival { row.at.max(self.closed) } else { row.at };
             let Some(sessions) = &mut self.sessions else { continue };
-            let is_late = !sessions.add(&row.key, at, self.closed, SessionHeld::Groups(row.groups));
+            let mut groups = row.groups;
+            // Those of windows by record are picked from slices.
+            if let Some(places) = &self.places {
+                groups.pick_cells(places);
+            }
+            let is_late = !sessions.add(&row.key, at, self.closed, SessionHeld::Groups(groups));
             self.late += u64::from(is_late);
         }
     }
