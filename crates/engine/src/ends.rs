@@ -37,7 +37,7 @@ impl Shared {
                     return false;
                 };
                 running.is_leaving = true;
-                let shared = running.operator;
+                let shared = running.operator();
                 shared.and_then(|shared| Some((shared, merge.operators.get(&shared)?.is_last(number))))
             };
             // Without the lock, which every shard needs: nobody else joins or leaves meanwhile.
@@ -90,7 +90,7 @@ impl Shared {
             }
             stream.set_next_due(merge);
             // What was taken after its end it has not seen.
-            running.last_position.get_or_insert(last_position);
+            running.work().last_position.get_or_insert(last_position);
             let context = self.context(&stream, merge.position);
             let mut results = Vec::new();
             for (first, step) in early {

@@ -44,12 +44,8 @@ pub(crate) struct Running {
     limits: CollectorLimits,
     /// Made when there is something to do: most of very many queries wait for a first match.
     work: Option<Box<QueryWork>>,
-    /// The operator whose groups it looks at, where others may too.
-    pub(crate) operator: Option<QueryNumber>,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
-    /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
-    pub(crate) last_position: Option<u64>,
     /// Its end was asked for, so that it is not asked for again.
     pub(crate) is_ending: bool,
     /// Records were lost to the bound on one batch's.
@@ -68,7 +64,9 @@ pub(crate) struct QueryWork {
     pub(crate) collector: Collector,
     /// Its merged groups, where it shares them with nobody.
     slices: Slices,
-    /// What its operator has done for it, and its share of that one's bytes.
+    /// The operator whose groups it looks at, where others may too.
+    pub(crate) operator: Option<QueryNumber>,
+    /// What that one has done for it, and its share of that one's bytes.
     pub(crate) shared: Tally,
     pub(crate) shared_bytes: u64,
     counts: Counts,
@@ -80,6 +78,8 @@ pub(crate) struct QueryWork {
     shard_bytes: i64,
     /// What was last added to the engine's total for it.
     accounted_bytes: u64,
+    /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
+    pub(crate) last_position: Option<u64>,
 }
 
 /// Numbers of the whole engine that queries add to.
@@ -121,9 +121,7 @@ impl Running {
             query,
             limits,
             work: None,
-            operator: None,
             first_offset,
-            last_position: None,
             is_ending: false,
             is_leaving: false,
             is_cut: false,
@@ -157,6 +155,11 @@ impl Running {
     /// From where on it needs slices.
     pub(crate) fn needs_from(&self) -> i64 {
         self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
+    }
+
+    /// The operator whose groups it looks at, where others may too.
+    pub(crate) fn operator(&self) -> Option<QueryNumber> {
+        self.work.as_ref().and_then(|work| work.operator)
     }
 
     /// Emits so far.
@@ -207,8 +210,8 @@ impl Running {
                 done_at = Some(first + last);
             }
         }
+        work.last_position = done_at.or(work.last_position);
         self.is_cut |= step.rows.is_some_and(|rows| rows.is_cut);
-        self.last_position = done_at.or(self.last_position);
         self.take_in_order(step.single_rows, step.timed, out, now_micros);
     }
 
@@ -409,7 +412,8 @@ impl Running {
 
     /// Events seen, when all before `position` were looked at.
     pub(crate) fn seen(&self, position: u64) -> u64 {
-        self.last_position.unwrap_or(position).saturating_sub(self.first_offset)
+        let last = self.work.as_ref().and_then(|work| work.last_position);
+        last.unwrap_or(position).saturating_sub(self.first_offset)
     }
 
     /// Bytes of state held anywhere, its share of its operator's among them.
@@ -463,6 +467,7 @@ impl QueryWork {
         QueryWork {
             collector,
             slices: Slices::default(),
+            operator: None,
             shared: Tally::default(),
             shared_bytes: 0,
             counts: Counts::default(),
@@ -472,6 +477,7 @@ impl QueryWork {
             records: 0,
             shard_bytes: 0,
             accounted_bytes: 0,
+            last_position: None,
         }
     }
 

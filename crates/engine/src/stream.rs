@@ -484,7 +484,7 @@ impl Merge {
         if let Some(places) = places {
             collector.look_at_aggregates(places);
         }
-        running.operator = Some(number);
+        running.work().operator = Some(number);
         operator.join(running.handle.number, (cuts, timeline), begins, self.position);
         running.first_offset = first;
     }
@@ -498,7 +498,7 @@ impl Merge {
         index: Option<Index>,
     ) -> Option<u64> {
         let running = self.running.get_mut(&number)?;
-        let shared = running.operator?;
+        let shared = running.operator()?;
         let operator = self.operators.get_mut(&shared)?;
         let key = operator.meaning.key();
         if index.is_some()
@@ -532,7 +532,7 @@ impl Merge {
     /// Tells a query what its operator has done for it.
     pub(crate) fn tell(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };
-        let Some(operator) = running.operator.and_then(|operator| self.operators.get(&operator)) else {
+        let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {
             return;
         };
         let work = running.work();

@@ -84,7 +84,7 @@ impl Shared {
                 if running.handle.ends.is_some_and(|ends| ends <= now) {
                     over.push(running.handle.meta.id.clone());
                 }
-                match running.operator.and_then(|number| Some((number, merge.operators.get(&number)?))) {
+                match running.operator().and_then(|number| Some((number, merge.operators.get(&number)?))) {
                     Some((shared, operator)) => {
                         let entry = operators.entry(shared);
                         entry.or_insert_with(|| (operator.cuts().start_of(now), 0)).1 += 1;
@@ -128,7 +128,7 @@ impl Shared {
                 };
                 let closed = guarded("a window could not be closed", || {
                     let mut results = Vec::new();
-                    let operator = running.operator.and_then(|number| merge.operators.get_mut(&number));
+                    let operator = running.operator().and_then(|number| merge.operators.get_mut(&number));
                     running.close(operator, until, context.now_micros, &mut results);
                     let reason = running.give_out(results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
