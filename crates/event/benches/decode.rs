@@ -66,9 +66,19 @@ fn check(bencher: Bencher<'_, '_>) {
         .bench_local(|| check_block(text.clone(), &CheckLimits::default(), 1).batch.len());
 }
 
-#[divan::bench(args = [1, 5, 50])]
+#[divan::bench(args = [1, 2, 4, 5, 20, 50])]
 fn decode_strings(bencher: Bencher<'_, '_>, paths: usize) {
     run(bencher, (0..paths).map(|n| (format!("str_{n}"), Type::STRING)));
+}
+
+#[divan::bench]
+fn select_few(bencher: Bencher<'_, '_>) {
+    let batch = batch();
+    bencher.counter(BytesCount::new(batch.bytes().len())).bench_local(|| {
+        let mut few = swiftwater_event::EventBatchBuilder::default();
+        (0..batch.len()).for_each(|row| few.push(&batch, row));
+        few.finish()
+    });
 }
 
 #[divan::bench(args = [1, 50])]

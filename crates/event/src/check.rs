@@ -15,14 +15,19 @@
 //!   if there is none, the rest belongs to it.
 //! - An event over the size limit is refused at its beginning and skipped by its brackets, without being kept.
 //! - Results never depend on how the input is cut into chunks.
+//!
+//! Every event is checked against the whole grammar, numbers, literals and escapes too, whatever anybody asks of it.
+//! Good events are found many bytes at a time ([`crate::structure`]); where that finds none, byte by byte
+//! ([`crate::grammar`]), which knows what is wrong.
 
 use bytes::Bytes;
 
 use crate::{
     EventBatch,
-    grammar::{self, Fault, Shape, Verdict},
+    grammar::{self, Fault, Verdict},
     scan::{is_space, skip_space},
     skip::{Skipper, Stop},
+    structure::{Bounds, Marks},
 };
 
 /// What is refused, and how much is said of it.
@@ -158,7 +163,7 @@ impl Checker {
         if chunk.len() > EventBatch::BYTES_MAX - self.carry.len().min(EventBatch::BYTES_MAX) {
             let message = format!("{} bytes at once are too many, cut them into parts", chunk.len());
             self.reject(self.base, message, true);
-            return self.checked(Bytes::new(), Vec::new());
+            return self.checked(EventBatch::empty());
         }
         if self.carry.is_empty() {
             return self.read(chunk);
@@ -166,7 +171,7 @@ impl Checker {
         let stop = self.ahead.as_mut().map(|ahead| ahead.read(&chunk, 0));
         if stop == Some(None) && self.carry.len() + chunk.len() <= self.limits.event_bytes_max {
             self.carry.extend_from_slice(&chunk);
-            return self.checked(Bytes::new(), Vec::new());
+            return self.checked(EventBatch::empty());
         }
         let mut joined = std::mem::take(&mut self.carry);
         joined.extend_from_slice(&chunk);
@@ -196,9 +201,9 @@ impl Checker {
         checked
     }
 
-    fn checked(&mut self, bytes: Bytes, spans: Vec<(u32, u32)>) -> Checked {
+    fn checked(&mut self, batch: EventBatch) -> Checked {
         Checked {
-            batch: EventBatch::new(bytes, spans),
+            batch,
             rejected: std::mem::take(&mut self.rejected),
             rejections: std::mem::take(&mut self.rejections),
         }
@@ -217,13 +222,12 @@ impl Checker {
         let mut reader = Reader {
             bytes: &bytes,
             at: 0,
-            utf8_to: utf8_end(&bytes, 0),
-            shape: Shape::default(),
             lines: Lines::new(self.base),
+            marks: Marks::new(bytes.len()),
             spans: Vec::new(),
         };
         while reader.at < bytes.len() && self.step(&mut reader) {}
-        let Reader { at, mut lines, spans, .. } = reader;
+        let Reader { at, mut lines, marks, spans, .. } = reader;
         self.base = lines.place(&bytes, at);
         self.carry.extend_from_slice(&bytes[at..]);
         self.ahead = None;
@@ -232,8 +236,8 @@ impl Checker {
             ahead.read(&self.carry, 0);
             self.ahead = Some(ahead);
         }
-        let bytes = if spans.is_empty() { Bytes::new() } else { bytes };
-        self.checked(bytes, spans)
+        let batch = if spans.is_empty() { EventBatch::empty() } else { EventBatch::new(bytes, spans, marks) };
+        self.checked(batch)
     }
 
     /// One step on; `false` when the rest is to be kept until more comes.
@@ -344,21 +348,35 @@ impl Checker {
         self.reject(place, format!("expected an event, which is a JSON object, not {found}"), false);
     }
 
-    /// Reads the event that begins here; `false` if it is to be kept until more of it comes.
+    /// Reads the event that begins here, and what good ones follow; `false` if it is to be kept until more of it comes.
     fn event(&mut self, reader: &mut Reader<'_>) -> bool {
+        let bounds = Bounds {
+            array: self.array,
+            event_bytes_max: self.limits.event_bytes_max,
+            depth_max: self.limits.depth_max,
+        };
+        let known = reader.spans.len();
+        reader.marks.read(reader.bytes, reader.at, bounds, &mut reader.spans);
+        if reader.spans.len() == known {
+            return self.event_alone(reader);
+        }
+        if let Some(&(_, end)) = reader.spans.last() {
+            reader.at = end as usize;
+        }
+        self.state = if self.array { State::Array(Expect::Separator) } else { State::Between };
+        true
+    }
+
+    /// Reads the event that begins here byte by byte.
+    fn event_alone(&mut self, reader: &mut Reader<'_>) -> bool {
         let (begin, most) = (reader.at, self.limits.event_bytes_max);
-        let mut verdict = reader.check(self.limits.depth_max);
+        let mut verdict = grammar::object(reader.bytes, begin, self.limits.depth_max);
         if let Verdict::Fault(at, _) = verdict
             && at + grammar::LOOK_AHEAD_MAX > begin + most
             && begin + most < reader.bytes.len()
         {
             // Only what lies within the limit may decide, as that may be all there is in another chunking.
-            verdict = grammar::object::<true>(
-                &reader.bytes[..begin + most],
-                begin,
-                self.limits.depth_max,
-                &mut reader.shape,
-            );
+            verdict = grammar::object(&reader.bytes[..begin + most], begin, self.limits.depth_max);
         }
         match verdict {
             Verdict::End(end) => {
@@ -366,6 +384,7 @@ impl Checker {
                 reader.at = end;
                 if end - begin <= most {
                     reader.spans.push((begin as u32, end as u32));
+                    reader.marks.add(reader.bytes, begin, end);
                     return true;
                 }
                 let place = reader.place(begin);
@@ -489,42 +508,14 @@ pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Check
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// From `at` on, everything before this place is UTF-8.
-    utf8_to: usize,
-    shape: Shape,
     lines: Lines,
+    marks: Marks,
     spans: Vec<(u32, u32)>,
 }
 
 impl Reader<'_> {
     fn place(&mut self, at: usize) -> Place {
         self.lines.place(self.bytes, at)
-    }
-
-    /// Checks the event at `at`.
-    #[inline(always)]
-    fn check(&mut self, depth_max: usize) -> Verdict {
-        if self.utf8_to < self.at {
-            self.utf8_to = utf8_end(self.bytes, self.at);
-        }
-        let known = grammar::object::<false>(
-            &self.bytes[..self.utf8_to.max(self.at + 1)],
-            self.at,
-            depth_max,
-            &mut self.shape,
-        );
-        if known != Verdict::Incomplete || self.utf8_to == self.bytes.len() {
-            return known;
-        }
-        grammar::object::<true>(self.bytes, self.at, depth_max, &mut self.shape)
-    }
-}
-
-/// The first place from `from` on where `bytes` are not UTF-8.
-fn utf8_end(bytes: &[u8], from: usize) -> usize {
-    match simdutf8::compat::from_utf8(&bytes[from..]) {
-        Ok(_) => bytes.len(),
-        Err(error) => from + error.valid_up_to(),
     }
 }
 

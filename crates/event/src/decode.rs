@@ -21,8 +21,8 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use crate::{
     Column, DecodePlan, Decoded, EventBatch,
     build::Source,
-    index::Index,
-    walk::{SeenKey, Slot, Walk},
+    structure::block,
+    walk::{Order, SeenKey, Slot, Walk},
 };
 
 /// Decodes batches. Keeps its scratch memory from one to the next, so one per thread is best.
@@ -30,8 +30,9 @@ use crate::{
 pub struct Decoder {
     slots: Vec<Slot>,
     seen: Vec<Vec<SeenKey>>,
+    order: Order,
+    found: Vec<usize>,
     key: Vec<u8>,
-    index: Index,
 }
 
 impl Decoder {
@@ -56,19 +57,23 @@ impl Decoder {
         if self.seen.len() < plan.node_count {
             self.seen.resize_with(plan.node_count, Vec::new);
         }
+        self.order.forget();
         let mut walk = Walk {
             bytes: batch.bytes(),
             slots: &mut self.slots,
             rows,
             row: 0,
-            index: &mut self.index,
+            marks: batch.marks(),
+            isa: block::widest(),
+            order: &mut self.order,
+            found: &mut self.found,
             seen: &mut self.seen,
             key: &mut self.key,
         };
         for row in 0..rows {
             walk.row = row;
             let span = batch.span(row);
-            walk.event(&plan.root, span.start, span.end);
+            walk.event(plan, span.start, span.end);
         }
         let mut source = Source::new(batch.bytes());
         let columns = wants.iter().enumerate().map(|(place, want)| {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::scan::{same, skip_space, string_stop};
+use crate::scan::{skip_space, string_stop};
 
 /// The deepest nesting that can be allowed at all, whatever the limits say.
 pub(crate) const DEPTH_MAX: usize = 512;
@@ -65,58 +65,17 @@ impl fmt::Display for Fault {
 
 type Step = Result<usize, Verdict>;
 
-/// Checks the object that begins at `at` (a `{`). `UTF8`: check that strings are UTF-8; else the caller knows.
-pub(crate) fn object<const UTF8: bool>(
-    bytes: &[u8],
-    at: usize,
-    depth_max: usize,
-    shape: &mut Shape,
-) -> Verdict {
+/// Checks the object that begins at `at` (a `{`).
+pub(crate) fn object(bytes: &[u8], at: usize, depth_max: usize) -> Verdict {
     debug_assert_eq!(bytes.get(at), Some(&b'{'));
-    value::<UTF8>(bytes, at, depth_max, shape)
+    value(bytes, at, depth_max)
 }
 
 /// Checks the value that begins at `at`. A number at the very end of the text is `Incomplete`.
-pub(crate) fn value<const UTF8: bool>(
-    bytes: &[u8],
-    at: usize,
-    depth_max: usize,
-    shape: &mut Shape,
-) -> Verdict {
-    match nested::<UTF8>(bytes, at, depth_max.min(DEPTH_MAX), shape) {
+pub(crate) fn value(bytes: &[u8], at: usize, depth_max: usize) -> Verdict {
+    match nested(bytes, at, depth_max.min(DEPTH_MAX)) {
         Ok(end) => Verdict::End(end),
         Err(verdict) => verdict,
-    }
-}
-
-/// The keys of an earlier object of the same buffer, in the order of the text whatever their level. The next object
-/// most likely has the same: then one comparison takes the place of checking a key, its colon and what is around them.
-#[derive(Debug, Default)]
-pub(crate) struct Shape {
-    /// Where each was found good, from the bracket or comma before it to before the value, and how many bytes that is.
-    keys: Vec<(u32, u32)>,
-}
-
-impl Shape {
-    /// Keys that are remembered.
-    const KEYS_MAX: usize = 1024;
-
-    /// If the bracket or comma at `at` begins the same text as before: where the value begins.
-    #[inline(always)]
-    fn known(&self, bytes: &[u8], at: usize, place: usize) -> Option<usize> {
-        let &(start, len) = self.keys.get(place)?;
-        same(bytes, start as usize, at, len as usize).then(|| at + len as usize)
-    }
-
-    #[inline(always)]
-    fn learn(&mut self, place: usize, start: usize, end: usize) {
-        let key = (start as u32, (end - start) as u32);
-        if place < self.keys.len() {
-            self.keys[place] = key;
-        } else if place < Self::KEYS_MAX {
-            // Keys come one after another, so this one is the next.
-            self.keys.push(key);
-        }
     }
 }
 
@@ -141,13 +100,12 @@ impl Levels {
     }
 }
 
-fn nested<const UTF8: bool>(bytes: &[u8], mut at: usize, depth_max: usize, shape: &mut Shape) -> Step {
+fn nested(bytes: &[u8], mut at: usize, depth_max: usize) -> Step {
     let mut levels = Levels { bits: [0; DEPTH_MAX / 64], depth: 0 };
-    let mut keys = 0;
     'value: loop {
         // A value begins at `at`.
         match byte(bytes, at)? {
-            b'"' => at = string::<UTF8>(bytes, at + 1)?,
+            b'"' => at = string(bytes, at + 1)?,
             open @ (b'{' | b'[') => {
                 if levels.depth >= depth_max {
                     return Err(Verdict::Fault(at, Fault::Depth(depth_max)));
@@ -156,7 +114,7 @@ fn nested<const UTF8: bool>(bytes: &[u8], mut at: usize, depth_max: usize, shape
                 let first = skip_space(bytes, at + 1);
                 if open == b'{' {
                     if byte(bytes, first)? != b'}' {
-                        at = key::<UTF8>(bytes, at, first, &mut keys, shape)?;
+                        at = key(bytes, first)?;
                         continue 'value;
                     }
                 } else if byte(bytes, first)? != b']' {
@@ -181,7 +139,7 @@ fn nested<const UTF8: bool>(bytes: &[u8], mut at: usize, depth_max: usize, shape
             let next = byte(bytes, at)?;
             if levels.top_is_object() {
                 if next == b',' {
-                    at = key::<UTF8>(bytes, at, skip_space(bytes, at + 1), &mut keys, shape)?;
+                    at = key(bytes, skip_space(bytes, at + 1))?;
                     continue 'value;
                 }
                 if next != b'}' {
@@ -207,37 +165,24 @@ fn byte(bytes: &[u8], at: usize) -> Result<u8, Verdict> {
     bytes.get(at).copied().ok_or(Verdict::Incomplete)
 }
 
-/// A key at `at` and its colon, after a bracket or comma at `before`; gives where the value begins.
+/// A key at `at` and its colon; gives where the value begins.
 #[inline(always)]
-fn key<const UTF8: bool>(
-    bytes: &[u8],
-    before: usize,
-    at: usize,
-    keys: &mut usize,
-    shape: &mut Shape,
-) -> Step {
-    let place = *keys;
-    *keys += 1;
-    if let Some(value) = shape.known(bytes, before, place) {
-        return Ok(skip_space(bytes, value));
-    }
+fn key(bytes: &[u8], at: usize) -> Step {
     if byte(bytes, at)? != b'"' {
         return Err(Verdict::Fault(at, Fault::Key));
     }
-    let at = skip_space(bytes, string::<UTF8>(bytes, at + 1)?);
+    let at = skip_space(bytes, string(bytes, at + 1)?);
     if byte(bytes, at)? != b':' {
         return Err(Verdict::Fault(at, Fault::Colon));
     }
-    let value = skip_space(bytes, at + 1);
-    shape.learn(place, before, value);
-    Ok(value)
+    Ok(skip_space(bytes, at + 1))
 }
 
 /// The rest of a string after its opening quote; gives the place after the closing one.
 #[inline(always)]
-fn string<const UTF8: bool>(bytes: &[u8], mut at: usize) -> Step {
+fn string(bytes: &[u8], mut at: usize) -> Step {
     loop {
-        at = string_stop::<UTF8>(bytes, at);
+        at = string_stop::<true>(bytes, at);
         match byte(bytes, at)? {
             b'"' => return Ok(at + 1),
             b'\\' => at = escape(bytes, at)?,
@@ -247,8 +192,9 @@ fn string<const UTF8: bool>(bytes: &[u8], mut at: usize) -> Step {
     }
 }
 
+/// The escape that begins at `at`: where it ends, both halves of a surrogate pair taken together.
 #[cold]
-fn escape(bytes: &[u8], at: usize) -> Step {
+pub(crate) fn escape(bytes: &[u8], at: usize) -> Step {
     match byte(bytes, at + 1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(at + 2),
         b'u' => match hex4(bytes, at)? {
@@ -357,10 +303,9 @@ mod tests {
 
     fn check(text: &str, expected: Verdict) {
         let bytes = text.as_bytes();
-        assert_eq!(object::<true>(bytes, 0, 4, &mut Shape::default()), expected, "{text}");
-        assert_eq!(object::<false>(bytes, 0, 4, &mut Shape::default()), expected, "{text}");
+        assert_eq!(object(bytes, 0, 4), expected, "{text}");
         for cut in 1..bytes.len() {
-            let early = object::<true>(&bytes[..cut], 0, 4, &mut Shape::default());
+            let early = object(&bytes[..cut], 0, 4);
             assert!(early == Verdict::Incomplete || early == expected, "{text} cut at {cut}");
         }
     }
@@ -418,12 +363,8 @@ mod tests {
             [&b"\xff"[..], b"\xc0\x80", b"\xe2\x28\xa1", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc3\""]
         {
             let text = [b"{\"a\":\"xy", bad, b"\"}"].concat();
-            assert_eq!(
-                object::<true>(&text, 0, 4, &mut Shape::default()),
-                Verdict::Fault(8, Fault::Utf8),
-                "{bad:?}"
-            );
+            assert_eq!(object(&text, 0, 4), Verdict::Fault(8, Fault::Utf8), "{bad:?}");
         }
-        assert_eq!(object::<true>(b"{\"a\":\"\xe2\x82", 0, 4, &mut Shape::default()), Verdict::Incomplete);
+        assert_eq!(object(b"{\"a\":\"\xe2\x82", 0, 4), Verdict::Incomplete);
     }
 }

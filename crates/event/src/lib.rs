@@ -10,6 +10,7 @@ mod value;
 
 mod grammar;
 mod scan;
+mod structure;
 
 mod batch;
 mod check;
@@ -18,10 +19,10 @@ mod skip;
 
 mod columns;
 mod plan;
+mod seek;
 
 mod build;
 mod decode;
-mod index;
 mod number;
 mod text;
 mod time;

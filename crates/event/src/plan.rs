@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::{Path, Step, Type};
+use crate::{
+    Path, Step, Type,
+    seek::{KeyTable, Needle},
+};
 
 /// One path wanted as one type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,8 +27,39 @@ pub struct DecodePlan {
     wants: Vec<Want>,
     by_want: HashMap<Want, WantId>,
     pub(crate) root: PlanNode,
+    pub(crate) search: Search,
     /// Places in the tree.
     pub(crate) node_count: usize,
+}
+
+/// How the events' own keys are found.
+#[derive(Debug, Default)]
+pub(crate) enum Search {
+    /// One after another, as those of any object are.
+    #[default]
+    Walk,
+    /// Each wanted key by itself: they are few.
+    Needles(Vec<Needle>),
+    /// Every key, in a table of the wanted ones.
+    Table(KeyTable),
+}
+
+impl Search {
+    /// More keys than this are looked up rather than searched for: a search costs as much for a block of 64 bytes as
+    /// looking up a key or two.
+    const NEEDLES_MAX: usize = 4;
+
+    fn of(root: &PlanNode) -> Search {
+        let keys = || root.keys.iter().map(|(key, _)| &**key);
+        let needles: Option<Vec<Needle>> = keys().map(Needle::new).collect();
+        match needles {
+            Some(needles) if needles.is_empty() => Search::Walk,
+            Some(needles) if needles.len() <= Self::NEEDLES_MAX => Search::Needles(needles),
+            Some(_) => Search::Table(KeyTable::new(keys())),
+            // Such keys are spelled with escapes, which makes events odd.
+            None => Search::Walk,
+        }
+    }
 }
 
 /// What is wanted at and below one place.
@@ -59,6 +93,7 @@ impl DecodePlan {
             plan.wants.push(want);
         }
         plan.root.number_from(&mut plan.node_count);
+        plan.search = Search::of(&plan.root);
         plan
     }
 

@@ -11,7 +11,7 @@ use bumpalo::{Bump, collections::Vec as BumpVec};
 use crate::{
     Column, Kind, Tagged, Values,
     build::keep_last,
-    grammar::{self, Shape, Verdict},
+    grammar::{self, Verdict},
     number::{self, Plain},
     scan::string_stop,
     text::{each_element, each_field, unescape, value_end},
@@ -191,14 +191,9 @@ pub fn parse_value<'a>(json: &'a str, arena: &'a Bump) -> Option<Value<'a>> {
     let first = text.bytes().next()?;
     // The grammar takes a number for finished only when something follows.
     let verdict = if matches!(first, b'-' | b'0'..=b'9') {
-        grammar::value::<false>(
-            &[text.as_bytes(), b" "].concat(),
-            0,
-            grammar::DEPTH_MAX,
-            &mut Shape::default(),
-        )
+        grammar::value(&[text.as_bytes(), b" "].concat(), 0, grammar::DEPTH_MAX)
     } else {
-        grammar::value::<false>(text.as_bytes(), 0, grammar::DEPTH_MAX, &mut Shape::default())
+        grammar::value(text.as_bytes(), 0, grammar::DEPTH_MAX)
     };
     (verdict == Verdict::End(text.len())).then(|| read_value(text, 0, arena).0)
 }

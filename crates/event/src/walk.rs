@@ -1,9 +1,10 @@
 //! Walks events along a plan's tree of steps and notes where each wanted value lies.
 
 use crate::{
-    index::Index,
-    plan::PlanNode,
+    plan::{DecodePlan, PlanNode, Search},
     scan::{is_space, same, skip_space},
+    seek::{KeyTable, Needle, key_start},
+    structure::{Marks, block::Isa},
     text::{string_end, unescape, value_end},
 };
 
@@ -73,6 +74,61 @@ const NO_CHILD: u32 = u32::MAX;
 /// Keys of one object that are remembered.
 const SEEN_MAX: usize = 4096;
 
+/// The order of the events' own keys, as learnt from earlier events of the buffer; after Li et al., "Mison", VLDB 2017.
+/// What is guessed from it is checked byte by byte, so it changes no result. Where guesses fail, it is left alone for a
+/// while.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// From the opening quote of each key to behind its closing one.
+    keys: Vec<SeenKey>,
+    /// Events yet to come without a guess.
+    pause: u32,
+}
+
+impl Order {
+    /// Events that are not guessed at once most guesses failed.
+    const PAUSE: u32 = 64;
+
+    /// Forgets all, for another buffer.
+    pub(crate) fn forget(&mut self) {
+        self.keys.clear();
+        self.pause = 0;
+    }
+
+    /// Whether the next event's keys are to be guessed.
+    fn begin_event(&mut self) -> bool {
+        let guess = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        guess
+    }
+
+    /// Says how many of how many keys were guessed wrong, or would have been.
+    fn end_event(&mut self, keys: usize, wrong: usize) {
+        if self.pause == 0 && wrong * 2 > keys {
+            self.pause = Self::PAUSE;
+        }
+    }
+
+    #[inline(always)]
+    fn learn(&mut self, place: usize, start: usize, end: usize, child: u32) {
+        let key = SeenKey { start: start as u32, len: (end - start) as u32, child };
+        if place < self.keys.len() {
+            self.keys[place] = key;
+        } else if place < SEEN_MAX {
+            self.keys.push(key);
+        }
+    }
+}
+
+impl SeenKey {
+    /// Whether this very text stands right before `colon`.
+    #[inline(always)]
+    fn is_before(&self, bytes: &[u8], colon: usize) -> bool {
+        let len = self.len as usize;
+        colon >= len && same(bytes, self.start as usize, colon - len, len)
+    }
+}
+
 /// The walk through one event after another of one buffer.
 pub(crate) struct Walk<'a> {
     /// The whole buffer: keys remembered from earlier events lie in it.
@@ -81,8 +137,12 @@ pub(crate) struct Walk<'a> {
     pub(crate) slots: &'a mut [Slot],
     pub(crate) rows: usize,
     pub(crate) row: usize,
-    /// The brackets and commas of the event.
-    pub(crate) index: &'a mut Index,
+    /// The buffer's.
+    pub(crate) marks: &'a Marks,
+    pub(crate) isa: Isa,
+    pub(crate) order: &'a mut Order,
+    /// For colons.
+    pub(crate) found: &'a mut Vec<usize>,
     /// By the number of the node.
     pub(crate) seen: &'a mut [Vec<SeenKey>],
     /// For keys with escapes.
@@ -91,16 +151,87 @@ pub(crate) struct Walk<'a> {
 
 impl Walk<'_> {
     /// Notes what the plan wants of the event in `bytes[start..end]`.
-    pub(crate) fn event(&mut self, root: &PlanNode, start: usize, end: usize) {
-        self.index.read(self.bytes, start, end);
-        self.visit(root, start);
+    pub(crate) fn event(&mut self, plan: &DecodePlan, start: usize, end: usize) {
+        let root = &plan.root;
+        match &plan.search {
+            Search::Needles(needles) if !self.marks.may_be_odd(start, end) => {
+                self.around(root, start, end);
+                self.needles(root, needles, start, end);
+            }
+            Search::Table(table) if !self.marks.may_be_odd(start, end) => {
+                self.around(root, start, end);
+                self.members(root, table, start, end);
+            }
+            _ => {
+                self.visit(root, start);
+            }
+        }
+    }
+
+    /// Notes the event itself, as [`Walk::visit`] does, but for what is wanted of its keys.
+    fn around(&mut self, root: &PlanNode, start: usize, end: usize) {
+        root.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+        for id in &root.here {
+            self.slots[id.0 as usize * self.rows + self.row] = Slot::new(start, end, false);
+        }
+    }
+
+    fn needles(&mut self, root: &PlanNode, needles: &[Needle], start: usize, end: usize) {
+        for (needle, (_, child)) in needles.iter().zip(&root.keys) {
+            let mut found = std::mem::take(self.found);
+            needle.find(self.isa, self.bytes, self.marks, (start, end), &mut found);
+            for colon in found.drain(..) {
+                self.member(child, colon);
+            }
+            *self.found = found;
+        }
+    }
+
+    /// Notes the value after this colon.
+    #[inline(always)]
+    fn member(&mut self, child: &PlanNode, colon: usize) {
+        // Of equal keys the last counts: what an earlier one left must go.
+        if !child.is_leaf() {
+            self.set(child, Slot::MISSING);
+        }
+        self.visit(child, skip_space(self.bytes, colon + 1));
+    }
+
+    fn members(&mut self, root: &PlanNode, table: &KeyTable, start: usize, end: usize) {
+        let (bytes, marks) = (self.bytes, self.marks);
+        let guess = self.order.begin_event();
+        let mut place = 0;
+        let mut wrong = 0;
+        for (block, mut colons) in marks.colons(start, end) {
+            while colons != 0 {
+                let colon = block * 64 + colons.trailing_zeros() as usize;
+                colons &= colons - 1;
+                let child = match self.order.keys.get(place) {
+                    Some(seen) if guess && seen.is_before(bytes, colon) => seen.child,
+                    seen => {
+                        wrong += usize::from(seen.is_some());
+                        let key = key_start(bytes, colon);
+                        let child = table.find(bytes, key, colon - 1).map_or(NO_CHILD, |child| child as u32);
+                        if guess {
+                            self.order.learn(place, key - 1, colon, child);
+                        }
+                        child
+                    }
+                };
+                place += 1;
+                if child != NO_CHILD {
+                    self.member(&root.keys[child as usize].1, colon);
+                }
+            }
+        }
+        self.order.end_event(place, wrong);
     }
 
     /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
     fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
         let end = if node.is_leaf() { self.value_end(at) } else { self.inside(node, at) };
         let escaped =
-            self.index.has_escapes() && self.bytes[at] == b'"' && self.bytes[at..end].contains(&b'\\');
+            self.bytes[at] == b'"' && self.marks.may_escape(at, end) && self.bytes[at..end].contains(&b'\\');
         let slot = Slot::new(at, end, escaped);
         for id in &node.here {
             self.slots[id.0 as usize * self.rows + self.row] = slot;
@@ -112,10 +243,10 @@ impl Walk<'_> {
     #[inline(always)]
     fn value_end(&self, at: usize) -> usize {
         if matches!(self.bytes[at], b'{' | b'[') {
-            return self.index.container_end(self.bytes, at + 1);
+            return self.marks.container_end(self.bytes, at + 1);
         }
         // Whatever else is there ends before the next comma or bracket.
-        let mut end = self.index.next(at);
+        let mut end = self.marks.next(at);
         while is_space(self.bytes[end - 1]) {
             end -= 1;
         }
@@ -160,9 +291,9 @@ impl Walk<'_> {
             place += 1;
             if child == NO_CHILD {
                 at = if matches!(bytes[value], b'{' | b'[') {
-                    self.index.container_end(bytes, value + 1)
+                    self.marks.container_end(bytes, value + 1)
                 } else {
-                    self.index.next(value)
+                    self.marks.next(value)
                 };
             } else {
                 let (_, child) = &node.keys[child as usize];
@@ -225,7 +356,7 @@ impl Walk<'_> {
         let mut index = 0;
         while bytes[at] != b']' {
             let end = match wanted.peek() {
-                None => return self.index.container_end(bytes, at),
+                None => return self.marks.container_end(bytes, at),
                 Some((next, child)) if *next == index => {
                     wanted.next();
                     self.visit(child, at)

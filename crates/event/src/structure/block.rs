@@ -1,0 +1,444 @@
+//! 64 bytes at once, and which of them are what, as bits: the lowest bit is the first byte.
+//!
+//! One trait, and a type for each set of instructions; which is used is chosen at run time by [`widest`]. All of them
+//! give the same bits.
+
+/// 64 bytes in registers.
+///
+/// # Safety
+///
+/// The methods are only to be called on a machine that has the instructions of the type; [`widest`] knows.
+pub(crate) trait Block: Copy {
+    /// The 64 bytes from `at` on, which must all be readable.
+    unsafe fn load(at: *const u8) -> Self;
+    /// Which are `byte`.
+    unsafe fn equal(self, byte: u8) -> u64;
+    /// Which are `byte` once their bit 0x20 is set.
+    unsafe fn equal_folded(self, byte: u8) -> u64;
+    /// Which are less than `byte`, which is 1 to 0x80, all being taken without sign.
+    unsafe fn below(self, byte: u8) -> u64;
+    /// Which are `0` to `9`.
+    unsafe fn digits(self) -> u64;
+    /// Which are beyond ASCII.
+    unsafe fn non_ascii(self) -> u64;
+    /// Each bit is the parity of the bits up to it.
+    unsafe fn prefix_xor(bits: u64) -> u64;
+}
+
+/// The sets of instructions that there are blocks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    Portable,
+}
+
+/// All that this machine has, the widest first.
+pub(crate) fn isas() -> impl Iterator<Item = Isa> {
+    [
+        #[cfg(target_arch = "x86_64")]
+        (is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("pclmulqdq"))
+            .then_some(Isa::Avx512),
+        #[cfg(target_arch = "x86_64")]
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("pclmulqdq")).then_some(Isa::Avx2),
+        // Every 64-bit ARM has NEON; the carry-less product comes with AES.
+        #[cfg(target_arch = "aarch64")]
+        std::arch::is_aarch64_feature_detected!("aes").then_some(Isa::Neon),
+        Some(Isa::Portable),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The widest that this machine has. Costs a few loads: to be asked once a buffer.
+pub(crate) fn widest() -> Isa {
+    isas().next().unwrap_or(Isa::Portable)
+}
+
+/// Calls a function that is generic over [`Block`] with the instructions of `$isa` allowed in it. The function must be
+/// `unsafe` and `#[inline(always)]`.
+macro_rules! with_block {
+    ($isa:expr, $function:ident $(::<$generic:tt>)?($($name:ident: $ty:ty),* $(,)?) $(-> $result:ty)?) => {{
+        use $crate::structure::block;
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx2,pclmulqdq,bmi1,bmi2,lzcnt,popcnt")]
+        unsafe fn avx512($($name: $ty),*) $(-> $result)? {
+            // SAFETY: as for the caller, who knows that the machine has these.
+            unsafe { $function::<block::Avx512 $(, $generic)?>($($name),*) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,pclmulqdq,bmi1,bmi2,lzcnt,popcnt")]
+        unsafe fn avx2($($name: $ty),*) $(-> $result)? {
+            // SAFETY: as for the caller, who knows that the machine has these.
+            unsafe { $function::<block::Avx2 $(, $generic)?>($($name),*) }
+        }
+        #[cfg(target_arch = "aarch64")]
+        #[target_feature(enable = "neon,aes")]
+        unsafe fn neon($($name: $ty),*) $(-> $result)? {
+            // SAFETY: as for the caller, who knows that the machine has these.
+            unsafe { $function::<block::Neon $(, $generic)?>($($name),*) }
+        }
+        // SAFETY: a value of `Isa` other than `Portable` is only made where the machine has its instructions.
+        unsafe {
+            match $isa {
+                #[cfg(target_arch = "x86_64")]
+                block::Isa::Avx512 => avx512($($name),*),
+                #[cfg(target_arch = "x86_64")]
+                block::Isa::Avx2 => avx2($($name),*),
+                #[cfg(target_arch = "aarch64")]
+                block::Isa::Neon => neon($($name),*),
+                block::Isa::Portable => $function::<block::Portable $(, $generic)?>($($name),*),
+            }
+        }
+    }};
+}
+pub(crate) use with_block;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Block;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512(__m512i);
+
+    // SAFETY, of all blocks in here: the intrinsics need what the trait asks of its callers, and memory is read by
+    // `load` alone, as far as its caller vouches for.
+    impl Block for Avx512 {
+        #[inline(always)]
+        unsafe fn load(at: *const u8) -> Self {
+            unsafe { Avx512(_mm512_loadu_si512(at.cast())) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal(self, byte: u8) -> u64 {
+            unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(byte as i8)) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal_folded(self, byte: u8) -> u64 {
+            unsafe {
+                let folded = _mm512_or_si512(self.0, _mm512_set1_epi8(0x20));
+                _mm512_cmpeq_epi8_mask(folded, _mm512_set1_epi8(byte as i8))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn below(self, byte: u8) -> u64 {
+            unsafe { _mm512_cmplt_epu8_mask(self.0, _mm512_set1_epi8(byte as i8)) }
+        }
+
+        #[inline(always)]
+        unsafe fn digits(self) -> u64 {
+            unsafe {
+                let from_zero = _mm512_sub_epi8(self.0, _mm512_set1_epi8(b'0' as i8));
+                _mm512_cmplt_epu8_mask(from_zero, _mm512_set1_epi8(10))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn non_ascii(self) -> u64 {
+            unsafe { _mm512_movepi8_mask(self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn prefix_xor(bits: u64) -> u64 {
+            unsafe { prefix_xor(bits) }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2([__m256i; 2]);
+
+    impl Avx2 {
+        #[inline(always)]
+        unsafe fn bits(halves: [__m256i; 2]) -> u64 {
+            unsafe {
+                let [low, high] = [_mm256_movemask_epi8(halves[0]), _mm256_movemask_epi8(halves[1])];
+                u64::from(low as u32) | u64::from(high as u32) << 32
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn least(self, byte: u8) -> u64 {
+            unsafe {
+                // At most `byte - 1` where the lesser of the two is the byte itself.
+                let most = _mm256_set1_epi8(byte.wrapping_sub(1) as i8);
+                let [low, high] = self.0;
+                Self::bits([
+                    _mm256_cmpeq_epi8(_mm256_min_epu8(low, most), low),
+                    _mm256_cmpeq_epi8(_mm256_min_epu8(high, most), high),
+                ])
+            }
+        }
+    }
+
+    impl Block for Avx2 {
+        #[inline(always)]
+        unsafe fn load(at: *const u8) -> Self {
+            unsafe { Avx2([_mm256_loadu_si256(at.cast()), _mm256_loadu_si256(at.add(32).cast())]) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal(self, byte: u8) -> u64 {
+            unsafe {
+                let byte = _mm256_set1_epi8(byte as i8);
+                Self::bits([_mm256_cmpeq_epi8(self.0[0], byte), _mm256_cmpeq_epi8(self.0[1], byte)])
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn equal_folded(self, byte: u8) -> u64 {
+            unsafe {
+                let bit = _mm256_set1_epi8(0x20);
+                Avx2([_mm256_or_si256(self.0[0], bit), _mm256_or_si256(self.0[1], bit)]).equal(byte)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn below(self, byte: u8) -> u64 {
+            unsafe { self.least(byte) }
+        }
+
+        #[inline(always)]
+        unsafe fn digits(self) -> u64 {
+            unsafe {
+                let zero = _mm256_set1_epi8(b'0' as i8);
+                Avx2([_mm256_sub_epi8(self.0[0], zero), _mm256_sub_epi8(self.0[1], zero)]).least(10)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn non_ascii(self) -> u64 {
+            unsafe { Self::bits(self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn prefix_xor(bits: u64) -> u64 {
+            unsafe { prefix_xor(bits) }
+        }
+    }
+
+    /// The carry-less product with all ones.
+    #[inline(always)]
+    unsafe fn prefix_xor(bits: u64) -> u64 {
+        unsafe {
+            let product = _mm_clmulepi64_si128::<0>(_mm_set_epi64x(0, bits as i64), _mm_set1_epi8(-1));
+            _mm_cvtsi128_si64(product) as u64
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use arm::Neon;
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::*;
+
+    use super::Block;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Neon([uint8x16_t; 4]);
+
+    impl Neon {
+        /// A bit for each byte that is all ones: pairs of bytes, each with a bit of its own, are added up three times.
+        #[inline(always)]
+        unsafe fn bits(quarters: [uint8x16_t; 4]) -> u64 {
+            const WEIGHTS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
+            unsafe {
+                let weights = vld1q_u8(WEIGHTS.as_ptr());
+                let [a, b, c, d] = quarters.map(|quarter| vandq_u8(quarter, weights));
+                let sums = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+                vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)))
+            }
+        }
+    }
+
+    // SAFETY: the intrinsics need what the trait asks of its callers, and memory is read by `load` alone, as far as its
+    // caller vouches for.
+    impl Block for Neon {
+        #[inline(always)]
+        unsafe fn load(at: *const u8) -> Self {
+            unsafe { Neon([vld1q_u8(at), vld1q_u8(at.add(16)), vld1q_u8(at.add(32)), vld1q_u8(at.add(48))]) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal(self, byte: u8) -> u64 {
+            unsafe { Self::bits(self.0.map(|quarter| vceqq_u8(quarter, vdupq_n_u8(byte)))) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal_folded(self, byte: u8) -> u64 {
+            unsafe { Neon(self.0.map(|quarter| vorrq_u8(quarter, vdupq_n_u8(0x20)))).equal(byte) }
+        }
+
+        #[inline(always)]
+        unsafe fn below(self, byte: u8) -> u64 {
+            unsafe { Self::bits(self.0.map(|quarter| vcltq_u8(quarter, vdupq_n_u8(byte)))) }
+        }
+
+        #[inline(always)]
+        unsafe fn digits(self) -> u64 {
+            unsafe { Neon(self.0.map(|quarter| vsubq_u8(quarter, vdupq_n_u8(b'0')))).below(10) }
+        }
+
+        #[inline(always)]
+        unsafe fn non_ascii(self) -> u64 {
+            unsafe { Self::bits(self.0.map(|quarter| vcgeq_u8(quarter, vdupq_n_u8(0x80)))) }
+        }
+
+        #[inline(always)]
+        unsafe fn prefix_xor(bits: u64) -> u64 {
+            unsafe { vmull_p64(bits, u64::MAX) as u64 }
+        }
+    }
+}
+
+/// Eight bytes in each of eight general registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable([u64; 8]);
+
+const fn repeat(byte: u8) -> u64 {
+    byte as u64 * 0x0101_0101_0101_0101
+}
+
+impl Portable {
+    /// A bit for each byte whose highest bit is set in `words`; their other bits are of no account.
+    #[inline(always)]
+    fn bits(words: [u64; 8]) -> u64 {
+        let mut bits = 0;
+        for (place, word) in words.into_iter().enumerate() {
+            // The product brings the eight bits together in the highest byte.
+            let eight = ((word & repeat(0x80)) >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+            bits |= eight << (place * 8);
+        }
+        bits
+    }
+
+    /// Marks bytes of a word that are less than `byte`, at most 0x80, by their highest bit.
+    #[inline(always)]
+    fn mark_below(word: u64, byte: u8) -> u64 {
+        // Of the lower seven bits, so nothing is borrowed from the next byte.
+        let reaches = (word | repeat(0x80)) - repeat(byte & 0x7f);
+        let is_less = if byte == 0x80 { repeat(0x80) } else { !reaches };
+        is_less & !word & repeat(0x80)
+    }
+}
+
+// SAFETY: memory is read by `load` alone, as far as its caller vouches for.
+impl Block for Portable {
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> Self {
+        let mut words = [0; 8];
+        for (place, word) in words.iter_mut().enumerate() {
+            *word = u64::from_le_bytes(unsafe { at.add(place * 8).cast::<[u8; 8]>().read() });
+        }
+        Portable(words)
+    }
+
+    #[inline(always)]
+    unsafe fn equal(self, byte: u8) -> u64 {
+        Self::bits(self.0.map(|word| Self::mark_below(word ^ repeat(byte), 1)))
+    }
+
+    #[inline(always)]
+    unsafe fn equal_folded(self, byte: u8) -> u64 {
+        unsafe { Portable(self.0.map(|word| word | repeat(0x20))).equal(byte) }
+    }
+
+    #[inline(always)]
+    unsafe fn below(self, byte: u8) -> u64 {
+        Self::bits(self.0.map(|word| Self::mark_below(word, byte)))
+    }
+
+    #[inline(always)]
+    unsafe fn digits(self) -> u64 {
+        Self::bits(self.0.map(|word| Self::mark_below(word, b'9' + 1) & !Self::mark_below(word, b'0')))
+    }
+
+    #[inline(always)]
+    unsafe fn non_ascii(self) -> u64 {
+        Self::bits(self.0)
+    }
+
+    #[inline(always)]
+    unsafe fn prefix_xor(mut bits: u64) -> u64 {
+        for shift in [1, 2, 4, 8, 16, 32] {
+            bits ^= bits << shift;
+        }
+        bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[inline(always)]
+    unsafe fn all<B: Block>(block: &[u8; 64], byte: u8) -> [u64; 7] {
+        // SAFETY: the block has 64 bytes; the caller vouches for the instructions.
+        unsafe {
+            let loaded = B::load(block.as_ptr());
+            [
+                loaded.equal(byte),
+                loaded.equal_folded(byte),
+                loaded.below(byte.clamp(1, 0x80)),
+                loaded.digits(),
+                loaded.non_ascii(),
+                B::prefix_xor(u64::from(byte) << 32 | 0x8001),
+                loaded.below(0x20),
+            ]
+        }
+    }
+
+    fn naive(block: &[u8; 64], byte: u8) -> [u64; 7] {
+        let bits = |is: &dyn Fn(u8) -> bool| {
+            block.iter().enumerate().fold(0, |bits, (place, &byte)| bits | u64::from(is(byte)) << place)
+        };
+        let seed = u64::from(byte) << 32 | 0x8001;
+        let parities = (0..64).fold(0, |parities, place| {
+            parities | u64::from((seed & (u64::MAX >> (63 - place))).count_ones() % 2) << place
+        });
+        [
+            bits(&|other| other == byte),
+            bits(&|other| other | 0x20 == byte),
+            bits(&|other| other < byte.clamp(1, 0x80)),
+            bits(&|other| other.is_ascii_digit()),
+            bits(&|other| !other.is_ascii()),
+            parities,
+            bits(&|other| other < 0x20),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_set_of_instructions_gives_the_same_bits(
+            block in prop::collection::vec(any::<u8>(), 64),
+            byte in any::<u8>(),
+            planted in any::<u64>(),
+        ) {
+            let mut block: [u8; 64] = block.try_into().unwrap();
+            for (place, other) in block.iter_mut().enumerate() {
+                if planted >> place & 1 == 1 {
+                    *other = byte.wrapping_add((place % 3) as u8).wrapping_sub(1);
+                }
+            }
+            for isa in isas() {
+                let block = &block;
+                let found = with_block!(isa, all(block: &[u8; 64], byte: u8) -> [u64; 7]);
+                prop_assert_eq!(found, naive(block, byte), "{:?}", isa);
+            }
+        }
+    }
+}

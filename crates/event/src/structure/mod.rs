@@ -1,0 +1,188 @@
+//! Where the structure of events lies: found and checked in one pass over their bytes, kept as bits for the decoder.
+//!
+//! Two bits a byte: the colons of the events' own keys (not of what is nested in them), and all brackets and commas.
+//! Nothing within strings is marked. What is rare is noted by blocks of 64 bytes: whether there is a backslash, and
+//! whether a key is spelled in a way that a search for its plain spelling would miss.
+
+pub(crate) mod block;
+mod pass;
+
+use block::{Isa, with_block};
+use pass::{Task, read};
+
+/// The marks of one buffer. Memory: a quarter of it.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// Of each block of 64 bytes: the colons after the events' own keys, and all brackets and commas.
+    words: Vec<[u64; 2]>,
+    /// A bit a block: there is a backslash.
+    escapes: Vec<u64>,
+    /// A bit a block: a key of an event's own has a backslash or no colon right behind it.
+    odd: Vec<u64>,
+}
+
+const COLONS: usize = 0;
+const ALL: usize = 1;
+
+/// What the events of a buffer are held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Events are in an array: there is a comma between two.
+    pub(crate) array: bool,
+    pub(crate) event_bytes_max: usize,
+    pub(crate) depth_max: usize,
+}
+
+impl Marks {
+    /// No marks yet, of a buffer of so many bytes.
+    pub(crate) fn new(len: usize) -> Marks {
+        let blocks = len.div_ceil(64);
+        Marks {
+            words: vec![[0; 2]; blocks],
+            escapes: vec![0; blocks.div_ceil(64)],
+            odd: vec![0; blocks.div_ceil(64)],
+        }
+    }
+
+    /// The marks of these events, which are known to be good.
+    pub(crate) fn of(bytes: &[u8], spans: &[(u32, u32)]) -> Marks {
+        let mut marks = Marks::new(bytes.len());
+        spans.iter().for_each(|&(start, end)| marks.add(bytes, start as usize, end as usize));
+        marks
+    }
+
+    /// Marks one more event, which is known to be good.
+    pub(crate) fn add(&mut self, bytes: &[u8], start: usize, end: usize) {
+        let mut task = Task {
+            bytes,
+            range: start..end,
+            array: false,
+            event_bytes_max: usize::MAX,
+            depth_max: usize::MAX,
+            marks: self,
+            spans: &mut Vec::with_capacity(1),
+        };
+        let task = &mut task;
+        with_block!(block::widest(), read::<false>(task: &mut Task<'_>));
+    }
+
+    /// Reads events from `at` on (a `{`) as long as they are surely good: marks them and adds them to `spans`.
+    pub(crate) fn read(&mut self, bytes: &[u8], at: usize, bounds: Bounds, spans: &mut Vec<(u32, u32)>) {
+        self.read_with(block::widest(), bytes, at, bounds, spans);
+    }
+
+    fn read_with(&mut self, isa: Isa, bytes: &[u8], at: usize, bounds: Bounds, spans: &mut Vec<(u32, u32)>) {
+        let Bounds { array, event_bytes_max, depth_max } = bounds;
+        let range = at..bytes.len();
+        let mut task = Task { bytes, range, array, event_bytes_max, depth_max, marks: self, spans };
+        let task = &mut task;
+        with_block!(isa, read::<true>(task: &mut Task<'_>));
+    }
+
+    #[inline(always)]
+    fn put(&mut self, block: usize, colons: u64, all: u64) {
+        let words = &mut self.words[block];
+        words[COLONS] |= colons;
+        words[ALL] |= all;
+    }
+
+    fn set_escapes(&mut self, block: usize) {
+        self.escapes[block / 64] |= 1 << (block % 64);
+    }
+
+    fn set_odd(&mut self, block: usize) {
+        self.odd[block / 64] |= 1 << (block % 64);
+    }
+
+    /// Takes back what was marked from byte `from` on, up to the end of `block`.
+    fn clear_from(&mut self, from: usize, block: usize) {
+        let first = from / 64;
+        if let Some(words) = self.words.get_mut(first..=block)
+            && let Some((first, rest)) = words.split_first_mut()
+        {
+            first.iter_mut().for_each(|word| *word &= (1 << (from % 64)) - 1);
+            rest.fill([0; 2]);
+        }
+    }
+
+    /// The blocks that the bytes from `start` to `end` touch, with their colons; those of other events are left out.
+    #[inline(always)]
+    pub(crate) fn colons(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
+        let (first, last) = (start / 64, (end - 1) / 64);
+        (first..=last).map(move |block| {
+            let mut colons = self.words[block][COLONS];
+            if block == first {
+                colons &= u64::MAX << (start % 64);
+            }
+            if block == last {
+                colons &= u64::MAX >> (63 - (end - 1) % 64);
+            }
+            (block, colons)
+        })
+    }
+
+    /// The first comma or bracket from `at` on; there must be one.
+    #[inline(always)]
+    pub(crate) fn next(&self, at: usize) -> usize {
+        let mut block = at / 64;
+        let mut marks = self.words[block][ALL] & (u64::MAX << (at % 64));
+        while marks == 0 {
+            block += 1;
+            marks = self.words[block][ALL];
+        }
+        block * 64 + marks.trailing_zeros() as usize
+    }
+
+    /// The end of the list or object within which `at` lies, outside its strings.
+    #[inline(always)]
+    pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
+        let mut block = at / 64;
+        let mut marks = self.words[block][ALL] & (u64::MAX << (at % 64));
+        let mut depth = 1isize;
+        loop {
+            while marks != 0 {
+                let place = block * 64 + marks.trailing_zeros() as usize;
+                marks &= marks - 1;
+                // `[` and `{` end in 0b1011, `]` and `}` in 0b1101, a comma in 0b1100.
+                let low = bytes[place] & 7;
+                depth += isize::from(low == 3) - isize::from(low == 5);
+                if depth == 0 {
+                    return place + 1;
+                }
+            }
+            block += 1;
+            marks = self.words[block][ALL];
+        }
+    }
+
+    /// Whether there may be a backslash in these bytes.
+    #[inline(always)]
+    pub(crate) fn may_escape(&self, start: usize, end: usize) -> bool {
+        touched(&self.escapes, start, end)
+    }
+
+    /// Whether keys of the event in these bytes may be spelled oddly.
+    #[inline(always)]
+    pub(crate) fn may_be_odd(&self, start: usize, end: usize) -> bool {
+        touched(&self.odd, start, end)
+    }
+}
+
+/// Whether the bit of any block that these bytes touch is set.
+#[inline(always)]
+fn touched(bits: &[u64], start: usize, end: usize) -> bool {
+    let (first, last) = (start / 64, (end - 1) / 64);
+    let (mut word, last_word) = (first / 64, last / 64);
+    let mut found = bits[word] & (u64::MAX << (first % 64));
+    while word < last_word {
+        if found != 0 {
+            return true;
+        }
+        word += 1;
+        found = bits[word];
+    }
+    found & (u64::MAX >> (63 - last % 64)) != 0
+}
+
+#[cfg(test)]
+mod tests;
