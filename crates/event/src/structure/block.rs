@@ -3,12 +3,17 @@
 //! One trait, and a type for each set of instructions; which is used is chosen at run time by [`widest`]. All of them
 //! give the same bits.
 
+use super::wide::{self, Wide};
+
 /// 64 bytes in registers.
 ///
 /// # Safety
 ///
 /// The methods are only to be called on a machine that has the instructions of the type; [`widest`] knows.
 pub(crate) trait Block: Copy {
+    /// For eight masks at once.
+    type Wide: Wide;
+
     /// The 64 bytes from `at` on, which must all be readable.
     unsafe fn load(at: *const u8) -> Self;
     /// Which are `byte`.
@@ -21,8 +26,6 @@ pub(crate) trait Block: Copy {
     unsafe fn digits(self) -> u64;
     /// Which are beyond ASCII.
     unsafe fn non_ascii(self) -> u64;
-    /// Each bit is the parity of the bits up to it.
-    unsafe fn prefix_xor(bits: u64) -> u64;
 }
 
 /// The sets of instructions that there are blocks for.
@@ -41,13 +44,12 @@ pub(crate) enum Isa {
 pub(crate) fn isas() -> impl Iterator<Item = Isa> {
     [
         #[cfg(target_arch = "x86_64")]
-        (is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("pclmulqdq"))
-            .then_some(Isa::Avx512),
+        (is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")).then_some(Isa::Avx512),
         #[cfg(target_arch = "x86_64")]
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("pclmulqdq")).then_some(Isa::Avx2),
-        // Every 64-bit ARM has NEON; the carry-less product comes with AES.
+        (is_x86_feature_detected!("avx2")).then_some(Isa::Avx2),
+        // Every 64-bit ARM has it.
         #[cfg(target_arch = "aarch64")]
-        std::arch::is_aarch64_feature_detected!("aes").then_some(Isa::Neon),
+        Some(Isa::Neon),
         Some(Isa::Portable),
     ]
     .into_iter()
@@ -65,19 +67,19 @@ macro_rules! with_block {
     ($isa:expr, $function:ident $(::<$generic:tt>)?($($name:ident: $ty:ty),* $(,)?) $(-> $result:ty)?) => {{
         use $crate::structure::block;
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx2,pclmulqdq,bmi1,bmi2,lzcnt,popcnt")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
         unsafe fn avx512($($name: $ty),*) $(-> $result)? {
             // SAFETY: as for the caller, who knows that the machine has these.
             unsafe { $function::<block::Avx512 $(, $generic)?>($($name),*) }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,pclmulqdq,bmi1,bmi2,lzcnt,popcnt")]
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
         unsafe fn avx2($($name: $ty),*) $(-> $result)? {
             // SAFETY: as for the caller, who knows that the machine has these.
             unsafe { $function::<block::Avx2 $(, $generic)?>($($name),*) }
         }
         #[cfg(target_arch = "aarch64")]
-        #[target_feature(enable = "neon,aes")]
+        #[target_feature(enable = "neon")]
         unsafe fn neon($($name: $ty),*) $(-> $result)? {
             // SAFETY: as for the caller, who knows that the machine has these.
             unsafe { $function::<block::Neon $(, $generic)?>($($name),*) }
@@ -106,6 +108,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::Block;
+    use crate::structure::wide;
 
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512(__m512i);
@@ -113,6 +116,8 @@ mod x86 {
     // SAFETY, of all blocks in here: the intrinsics need what the trait asks of its callers, and memory is read by
     // `load` alone, as far as its caller vouches for.
     impl Block for Avx512 {
+        type Wide = wide::Zmm;
+
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
             unsafe { Avx512(_mm512_loadu_si512(at.cast())) }
@@ -148,11 +153,6 @@ mod x86 {
         unsafe fn non_ascii(self) -> u64 {
             unsafe { _mm512_movepi8_mask(self.0) }
         }
-
-        #[inline(always)]
-        unsafe fn prefix_xor(bits: u64) -> u64 {
-            unsafe { prefix_xor(bits) }
-        }
     }
 
     #[derive(Clone, Copy)]
@@ -182,6 +182,8 @@ mod x86 {
     }
 
     impl Block for Avx2 {
+        type Wide = wide::Words;
+
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
             unsafe { Avx2([_mm256_loadu_si256(at.cast()), _mm256_loadu_si256(at.add(32).cast())]) }
@@ -220,20 +222,6 @@ mod x86 {
         unsafe fn non_ascii(self) -> u64 {
             unsafe { Self::bits(self.0) }
         }
-
-        #[inline(always)]
-        unsafe fn prefix_xor(bits: u64) -> u64 {
-            unsafe { prefix_xor(bits) }
-        }
-    }
-
-    /// The carry-less product with all ones.
-    #[inline(always)]
-    unsafe fn prefix_xor(bits: u64) -> u64 {
-        unsafe {
-            let product = _mm_clmulepi64_si128::<0>(_mm_set_epi64x(0, bits as i64), _mm_set1_epi8(-1));
-            _mm_cvtsi128_si64(product) as u64
-        }
     }
 }
 
@@ -245,6 +233,7 @@ mod arm {
     use std::arch::aarch64::*;
 
     use super::Block;
+    use crate::structure::wide;
 
     #[derive(Clone, Copy)]
     pub(crate) struct Neon([uint8x16_t; 4]);
@@ -266,6 +255,8 @@ mod arm {
     // SAFETY: the intrinsics need what the trait asks of its callers, and memory is read by `load` alone, as far as its
     // caller vouches for.
     impl Block for Neon {
+        type Wide = wide::Words;
+
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
             unsafe { Neon([vld1q_u8(at), vld1q_u8(at.add(16)), vld1q_u8(at.add(32)), vld1q_u8(at.add(48))]) }
@@ -294,11 +285,6 @@ mod arm {
         #[inline(always)]
         unsafe fn non_ascii(self) -> u64 {
             unsafe { Self::bits(self.0.map(|quarter| vcgeq_u8(quarter, vdupq_n_u8(0x80)))) }
-        }
-
-        #[inline(always)]
-        unsafe fn prefix_xor(bits: u64) -> u64 {
-            unsafe { vmull_p64(bits, u64::MAX) as u64 }
         }
     }
 }
@@ -336,6 +322,8 @@ impl Portable {
 
 // SAFETY: memory is read by `load` alone, as far as its caller vouches for.
 impl Block for Portable {
+    type Wide = wide::Words;
+
     #[inline(always)]
     unsafe fn load(at: *const u8) -> Self {
         let mut words = [0; 8];
@@ -369,14 +357,6 @@ impl Block for Portable {
     unsafe fn non_ascii(self) -> u64 {
         Self::bits(self.0)
     }
-
-    #[inline(always)]
-    unsafe fn prefix_xor(mut bits: u64) -> u64 {
-        for shift in [1, 2, 4, 8, 16, 32] {
-            bits ^= bits << shift;
-        }
-        bits
-    }
 }
 
 #[cfg(test)]
@@ -386,7 +366,7 @@ mod tests {
     use super::*;
 
     #[inline(always)]
-    unsafe fn all<B: Block>(block: &[u8; 64], byte: u8) -> [u64; 7] {
+    unsafe fn all<B: Block>(block: &[u8; 64], byte: u8) -> [u64; 6] {
         // SAFETY: the block has 64 bytes; the caller vouches for the instructions.
         unsafe {
             let loaded = B::load(block.as_ptr());
@@ -396,27 +376,21 @@ mod tests {
                 loaded.below(byte.clamp(1, 0x80)),
                 loaded.digits(),
                 loaded.non_ascii(),
-                B::prefix_xor(u64::from(byte) << 32 | 0x8001),
                 loaded.below(0x20),
             ]
         }
     }
 
-    fn naive(block: &[u8; 64], byte: u8) -> [u64; 7] {
+    fn naive(block: &[u8; 64], byte: u8) -> [u64; 6] {
         let bits = |is: &dyn Fn(u8) -> bool| {
             block.iter().enumerate().fold(0, |bits, (place, &byte)| bits | u64::from(is(byte)) << place)
         };
-        let seed = u64::from(byte) << 32 | 0x8001;
-        let parities = (0..64).fold(0, |parities, place| {
-            parities | u64::from((seed & (u64::MAX >> (63 - place))).count_ones() % 2) << place
-        });
         [
             bits(&|other| other == byte),
             bits(&|other| other | 0x20 == byte),
             bits(&|other| other < byte.clamp(1, 0x80)),
             bits(&|other| other.is_ascii_digit()),
             bits(&|other| !other.is_ascii()),
-            parities,
             bits(&|other| other < 0x20),
         ]
     }
@@ -436,7 +410,7 @@ mod tests {
             }
             for isa in isas() {
                 let block = &block;
-                let found = with_block!(isa, all(block: &[u8; 64], byte: u8) -> [u64; 7]);
+                let found = with_block!(isa, all(block: &[u8; 64], byte: u8) -> [u64; 6]);
                 prop_assert_eq!(found, naive(block, byte), "{:?}", isa);
             }
         }

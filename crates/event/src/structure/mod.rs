@@ -6,23 +6,24 @@
 
 pub(crate) mod block;
 mod pass;
+mod wide;
 
 use block::{Isa, with_block};
 use pass::{Task, read};
+use wide::Wide;
 
 /// The marks of one buffer. Memory: a quarter of it.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// Of each block of 64 bytes: the colons after the events' own keys, and all brackets and commas.
-    words: Vec<[u64; 2]>,
+    /// The colons after the events' own keys; a word for each block of 64 bytes, and eight more.
+    colons: Vec<u64>,
+    /// Brackets and commas, likewise.
+    all: Vec<u64>,
     /// A bit a block: there is a backslash.
     escapes: Vec<u64>,
     /// A bit a block: a key of an event's own has a backslash or no colon right behind it.
     odd: Vec<u64>,
 }
-
-const COLONS: usize = 0;
-const ALL: usize = 1;
 
 /// What the events of a buffer are held against.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +39,10 @@ impl Marks {
     pub(crate) fn new(len: usize) -> Marks {
         let blocks = len.div_ceil(64);
         Marks {
-            words: vec![[0; 2]; blocks],
-            escapes: vec![0; blocks.div_ceil(64)],
-            odd: vec![0; blocks.div_ceil(64)],
+            colons: vec![0; blocks + 8],
+            all: vec![0; blocks + 8],
+            escapes: vec![0; blocks / 64 + 1],
+            odd: vec![0; blocks / 64 + 1],
         }
     }
 
@@ -79,29 +81,42 @@ impl Marks {
         with_block!(isa, read::<true>(task: &mut Task<'_>));
     }
 
+    /// Adds the marks of eight blocks.
+    ///
+    /// # Safety
+    ///
+    /// The machine has the instructions of `W`.
     #[inline(always)]
-    fn put(&mut self, block: usize, colons: u64, all: u64) {
-        let words = &mut self.words[block];
-        words[COLONS] |= colons;
-        words[ALL] |= all;
+    unsafe fn put<W: Wide>(&mut self, block: usize, colons: W, all: W) {
+        for (masks, more) in [(&mut self.colons, colons), (&mut self.all, all)] {
+            if let Some(masks) = masks[block..].first_chunk_mut() {
+                // SAFETY: the caller's.
+                unsafe { W::load(masks).or(more).store(masks) };
+            }
+        }
     }
 
     fn set_escapes(&mut self, block: usize) {
         self.escapes[block / 64] |= 1 << (block % 64);
     }
 
-    fn set_odd(&mut self, block: usize) {
-        self.odd[block / 64] |= 1 << (block % 64);
+    /// Adds which of eight blocks have odd keys.
+    #[inline(always)]
+    fn set_odd(&mut self, block: usize, mut odd: u8) {
+        while odd != 0 {
+            let block = block + odd.trailing_zeros() as usize;
+            self.odd[block / 64] |= 1 << (block % 64);
+            odd &= odd - 1;
+        }
     }
 
     /// Takes back what was marked from byte `from` on, up to the end of `block`.
     fn clear_from(&mut self, from: usize, block: usize) {
-        let first = from / 64;
-        if let Some(words) = self.words.get_mut(first..=block)
-            && let Some((first, rest)) = words.split_first_mut()
-        {
-            first.iter_mut().for_each(|word| *word &= (1 << (from % 64)) - 1);
-            rest.fill([0; 2]);
+        for masks in [&mut self.colons, &mut self.all] {
+            if let Some([first, rest @ ..]) = masks.get_mut(from / 64..=block) {
+                *first &= (1 << (from % 64)) - 1;
+                rest.fill(0);
+            }
         }
     }
 
@@ -110,7 +125,7 @@ impl Marks {
     pub(crate) fn colons(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
         let (first, last) = (start / 64, (end - 1) / 64);
         (first..=last).map(move |block| {
-            let mut colons = self.words[block][COLONS];
+            let mut colons = self.colons[block];
             if block == first {
                 colons &= u64::MAX << (start % 64);
             }
@@ -125,10 +140,10 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn next(&self, at: usize) -> usize {
         let mut block = at / 64;
-        let mut marks = self.words[block][ALL] & (u64::MAX << (at % 64));
+        let mut marks = self.all[block] & (u64::MAX << (at % 64));
         while marks == 0 {
             block += 1;
-            marks = self.words[block][ALL];
+            marks = self.all[block];
         }
         block * 64 + marks.trailing_zeros() as usize
     }
@@ -137,7 +152,7 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
         let mut block = at / 64;
-        let mut marks = self.words[block][ALL] & (u64::MAX << (at % 64));
+        let mut marks = self.all[block] & (u64::MAX << (at % 64));
         let mut depth = 1isize;
         loop {
             while marks != 0 {
@@ -151,7 +166,7 @@ impl Marks {
                 }
             }
             block += 1;
-            marks = self.words[block][ALL];
+            marks = self.all[block];
         }
     }
 

@@ -1,18 +1,25 @@
-//! One pass over bytes, 64 at a time, that marks structure and checks the whole grammar of JSON with it.
+//! One pass over bytes, 64 or 512 at a time, that marks structure and checks the whole grammar of JSON with it.
 //!
 //! Quotes, and with them what lies in strings, are found as in Langdale and Lemire, "Parsing Gigabytes of JSON per
 //! Second", VLDB 2019. From there on it is arithmetic on bits, as Cameron et al. do it ("Bitwise Data Parallelism in
 //! Regular Expression Matching", PACT 2014): a set bit is a marker at a byte; "the token after each comma" is all
 //! commas moved on by one and then, by an addition whose carry runs through runs of set bits, over the white space; a
-//! number is checked by moving markers over runs of digits in the same way. So all tokens of a block are checked at once,
-//! and a block costs the same whatever is in it, but for its brackets: these are taken one after another, to match them
-//! and to know what lies in an object and what in a list.
+//! number is checked by moving markers over runs of digits in the same way. So the tokens of 512 bytes are checked at once,
+//! and cost the same whatever they are, but for brackets: these are taken one after another, to match them and to know
+//! what lies in an object and what in a list.
+//!
+//! Four steps, each for a chunk of blocks before the next one begins, so that what a step needs stays in registers, and
+//! a branch that is hard to foretell costs its own step only: [`classify`], [`strings`], [`Events::nest`], [`judge`].
 //!
 //! It says *where good events end*, no more. What is wrong with an event that it does not accept, and where, is for
 //! [`crate::grammar`] to say, which reads byte by byte; it must accept the same events, which is tested.
 //! Not accepted here though good: what is nested deeper than [`DEPTH_MAX`].
 
-use super::{Marks, block::Block};
+use super::{
+    Marks,
+    block::Block,
+    wide::{Carry, Wide, next, through},
+};
 use crate::{grammar, scan::skip_space};
 
 /// Kinds of open brackets are kept in one word.
@@ -33,61 +40,177 @@ pub(crate) struct Task<'a> {
     pub(crate) spans: &'a mut Vec<(u32, u32)>,
 }
 
-/// Markers that go over from one block to the next, each in its lowest bit.
+/// Blocks that are read together.
+const CHUNK: usize = 32;
+
+/// What some of the blocks of a chunk hold, a word a block.
+struct Masks([u64; CHUNK]);
+
+impl Default for Masks {
+    fn default() -> Self {
+        Masks([0; CHUNK])
+    }
+}
+
+impl Masks {
+    /// Those of the eight blocks of a group.
+    ///
+    /// # Safety
+    ///
+    /// The machine has the instructions of `W`.
+    #[inline(always)]
+    unsafe fn group<W: Wide>(&self, group: usize) -> W {
+        // SAFETY: the caller's.
+        unsafe { W::load(&self.0.as_chunks().0[group]) }
+    }
+
+    #[inline(always)]
+    fn group_mut(&mut self, group: usize) -> &mut [u64; 8] {
+        &mut self.0.as_chunks_mut().0[group]
+    }
+}
+
+/// Where something begins or ends, a word a block, that which lies in the chunk behind last; whole groups.
+struct Edges([u64; EDGES]);
+
+const EDGES: usize = CHUNK + 8;
+
+impl Edges {
+    /// Begins the chunk behind.
+    #[inline(always)]
+    fn carry_on(&mut self) {
+        let first = self.0[CHUNK];
+        self.0 = [0; EDGES];
+        self.0[0] = first;
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Masks::group`].
+    #[inline(always)]
+    unsafe fn group<W: Wide>(&self, group: usize) -> W {
+        // SAFETY: the caller's.
+        unsafe { W::load(&self.0.as_chunks().0[group]) }
+    }
+}
+
+/// What a chunk holds.
+struct Chunk {
+    // Of any byte, in a string or not.
+    quotes: Masks,
+    backslashes: Masks,
+    open: Masks,
+    close: Masks,
+    colons: Masks,
+    commas: Masks,
+    spaces: Masks,
+    controls: Masks,
+    digits: Masks,
+    zeros: Masks,
+    minus: Masks,
+    plus: Masks,
+    points: Masks,
+    exponents: Masks,
+    /// What is there at all: nothing behind the last block.
+    bytes: Masks,
+    /// A bit a block: not all is ASCII.
+    non_ascii: u64,
+    /// From each opening quote to before the closing one.
+    in_string: Masks,
+    /// The places of all brackets outside strings, and room for what is written in excess.
+    brackets: [u32; CHUNK * 64 + 4],
+    brackets_len: usize,
+    /// Where it changes whether what follows lies in an object, and whether at depth 1.
+    object_edges: Edges,
+    top_edges: Edges,
+    /// Outermost brackets, and commas between events.
+    roots: Masks,
+    between: Masks,
+    /// Literals to be looked at.
+    literals: Masks,
+    bad: Masks,
+}
+
+impl Chunk {
+    fn new() -> Chunk {
+        Chunk {
+            quotes: Masks::default(),
+            backslashes: Masks::default(),
+            open: Masks::default(),
+            close: Masks::default(),
+            colons: Masks::default(),
+            commas: Masks::default(),
+            spaces: Masks::default(),
+            controls: Masks::default(),
+            digits: Masks::default(),
+            zeros: Masks::default(),
+            minus: Masks::default(),
+            plus: Masks::default(),
+            points: Masks::default(),
+            exponents: Masks::default(),
+            bytes: Masks::default(),
+            non_ascii: 0,
+            in_string: Masks::default(),
+            brackets: [0; CHUNK * 64 + 4],
+            brackets_len: 0,
+            object_edges: Edges([0; EDGES]),
+            top_edges: Edges([0; EDGES]),
+            roots: Masks::default(),
+            between: Masks::default(),
+            literals: Masks::default(),
+            bad: Masks::default(),
+        }
+    }
+
+    /// Forgets the blocks from this one on, which are those of an earlier chunk.
+    fn clear_from(&mut self, block: usize) {
+        for masks in [
+            &mut self.quotes,
+            &mut self.backslashes,
+            &mut self.open,
+            &mut self.close,
+            &mut self.colons,
+            &mut self.commas,
+            &mut self.spaces,
+            &mut self.controls,
+            &mut self.digits,
+            &mut self.zeros,
+            &mut self.minus,
+            &mut self.plus,
+            &mut self.points,
+            &mut self.exponents,
+            &mut self.bytes,
+        ] {
+            masks.0[block..].fill(0);
+        }
+    }
+}
+
+/// What goes over from one chunk to the next.
 #[derive(Debug, Default)]
-struct Carry {
+struct Carries {
     escaped: u64,
     /// Up to where escapes were checked.
     escapes_end: usize,
-    /// All ones within a string.
-    in_string: u64,
-    /// All ones in an object, and at depth 1.
-    object: u64,
-    top: u64,
-    /// Within a key.
-    key: u64,
-    closing_quote: u64,
-    scalar: u64,
-    // Over white space.
-    after_open: u64,
-    after_comma: u64,
-    after_colon: u64,
-    after_key: u64,
-    after_value: u64,
-    // Within numbers.
-    minus: u64,
-    zero: u64,
-    integer: u64,
-    point: u64,
-    fraction: u64,
-    exponent: u64,
-    sign: u64,
-    power: u64,
-}
-
-/// The token after each of `tokens`, over `spaces`: where it begins.
-#[inline(always)]
-fn next(tokens: u64, spaces: u64, carry: &mut u64) -> u64 {
-    let (sum, over) = ((tokens << 1) | *carry).overflowing_add(spaces);
-    // Not both: a marker that ran over the end began in white space there.
-    *carry = (tokens >> 63) | u64::from(over);
-    sum & !spaces
-}
-
-/// Moves each marker from the beginning of a run, or from within, to behind its end.
-#[inline(always)]
-fn through(markers: u64, runs: u64, carry: &mut u64) -> u64 {
-    let (sum, over) = markers.overflowing_add(runs);
-    let (sum, over_too) = sum.overflowing_add(*carry);
-    *carry = u64::from(over | over_too);
-    sum & !runs
-}
-
-#[inline(always)]
-fn shifted(markers: u64, carry: &mut u64) -> u64 {
-    let moved = (markers << 1) | *carry;
-    *carry = markers >> 63;
-    moved
+    in_string: Carry,
+    in_object: Carry,
+    at_top: Carry,
+    in_key: Carry,
+    closing_quote: Carry,
+    scalar: Carry,
+    after_open: [Carry; 2],
+    after_comma: [Carry; 2],
+    after_colon: [Carry; 2],
+    after_key: [Carry; 2],
+    after_value: [Carry; 2],
+    minus: Carry,
+    zero: Carry,
+    integer: Carry,
+    point: Carry,
+    fraction: Carry,
+    exponent: Carry,
+    sign: Carry,
+    power: Carry,
 }
 
 /// The bytes that a backslash before them escapes, as Keiser and Lemire find them in simdjson 3: a run of backslashes
@@ -102,31 +225,8 @@ fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
     codes ^ (backslashes | first)
 }
 
-/// Blocks that are read together: each step goes through all of them before the next begins, so that what a step needs
-/// stays in registers, and a branch that is hard to foretell costs its own step only.
-const CHUNK: usize = 32;
-
-/// What the blocks of a chunk hold.
-struct Chunk {
-    unescaped: [u64; CHUNK],
-    in_string: [u64; CHUNK],
-    open: [u64; CHUNK],
-    close: [u64; CHUNK],
-    colons: [u64; CHUNK],
-    commas: [u64; CHUNK],
-    /// Where it changes whether what follows lies in an object, and whether at depth 1; what lies in the chunk behind
-    /// goes last.
-    object_edges: [u64; CHUNK + 1],
-    top_edges: [u64; CHUNK + 1],
-    /// Outermost brackets, and commas between events.
-    roots: [u64; CHUNK],
-    between: [u64; CHUNK],
-    /// The places of all brackets, and room for what is written in excess.
-    brackets: [u32; CHUNK * 64 + 4],
-    brackets_len: usize,
-    /// A bit a block: not all is ASCII.
-    non_ascii: u64,
-}
+/// No place.
+const NONE: usize = usize::MAX;
 
 /// Reads events one after another as long as they are good: notes where they are and marks their structure, and nothing
 /// else's. Without `CHECK` they are known to be good.
@@ -138,32 +238,23 @@ struct Chunk {
 pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
     let (from, to) = (task.range.start, task.range.end);
     debug_assert!(from < to && to <= task.bytes.len() && task.bytes[from] == b'{');
-    let mut carry = Carry::default();
+    let mut carries = Carries::default();
     let mut events = Events { begin: from, ..Events::default() };
-    let mut chunk = Chunk {
-        unescaped: [0; CHUNK],
-        in_string: [0; CHUNK],
-        open: [0; CHUNK],
-        close: [0; CHUNK],
-        colons: [0; CHUNK],
-        commas: [0; CHUNK],
-        object_edges: [0; CHUNK + 1],
-        top_edges: [0; CHUNK + 1],
-        roots: [0; CHUNK],
-        between: [0; CHUNK],
-        brackets: [0; CHUNK * 64 + 4],
-        brackets_len: 0,
-        non_ascii: 0,
-    };
+    let mut chunk = Chunk::new();
     let mut first = from / 64;
     loop {
         let blocks = CHUNK.min(to.div_ceil(64) - first);
         let known = task.spans.len();
         // SAFETY: the caller vouches for `B`.
-        let fault = unsafe { classify::<B, CHECK>(task, first, blocks, &mut carry, &mut chunk) };
+        let fault = unsafe {
+            classify::<B, CHECK>(task, first, blocks, &mut chunk);
+            strings::<B::Wide, CHECK>(task, first, blocks, &mut carries, &mut chunk)
+        };
         let fault = fault.min(events.nest::<CHECK>(task, first, blocks, &mut chunk));
+        let end = fault.min(events.stop);
         // SAFETY: the caller vouches for `B`.
-        let fault = unsafe { judge::<B, CHECK>(task, first, blocks, fault, &events, &mut carry, &chunk) };
+        let fault =
+            unsafe { judge::<B::Wide, CHECK>(task, first, blocks, end, &mut carries, &mut chunk) }.min(fault);
         if fault < events.stop {
             while task.spans.len() > known && task.spans.last().is_some_and(|&(_, end)| end as usize > fault)
             {
@@ -183,9 +274,6 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
         }
     }
 }
-
-/// No place.
-const NONE: usize = usize::MAX;
 
 /// Block number `block`, what lies outside the task's range being white space.
 ///
@@ -209,90 +297,143 @@ unsafe fn load<B: Block>(task: &Task<'_>, block: usize) -> B {
     }
 }
 
-/// The first step: what is in strings, and what is structure. Gives the place of the first bad escape.
+/// The first step: which bytes are what.
 ///
 /// # Safety
 ///
 /// The machine has the instructions of `B`.
 #[inline(always)]
 unsafe fn classify<B: Block, const CHECK: bool>(
+    task: &Task<'_>,
+    first: usize,
+    blocks: usize,
+    chunk: &mut Chunk,
+) {
+    chunk.non_ascii = 0;
+    for at in 0..blocks.min(CHUNK) {
+        // SAFETY: the caller vouches for `B`.
+        unsafe {
+            let loaded = load::<B>(task, first + at);
+            chunk.quotes.0[at] = loaded.equal(b'"');
+            chunk.backslashes.0[at] = loaded.equal(b'\\');
+            chunk.open.0[at] = loaded.equal_folded(b'{');
+            chunk.close.0[at] = loaded.equal_folded(b'}');
+            chunk.colons.0[at] = loaded.equal(b':');
+            chunk.commas.0[at] = loaded.equal(b',');
+            if !CHECK {
+                continue;
+            }
+            chunk.digits.0[at] = loaded.digits();
+            chunk.zeros.0[at] = loaded.equal(b'0');
+            chunk.minus.0[at] = loaded.equal(b'-');
+            chunk.plus.0[at] = loaded.equal(b'+');
+            chunk.points.0[at] = loaded.equal(b'.');
+            chunk.exponents.0[at] = loaded.equal_folded(b'e');
+            chunk.bytes.0[at] = u64::MAX;
+            chunk.non_ascii |= u64::from(loaded.non_ascii() != 0) << at;
+            let mut spaces = loaded.equal(b' ');
+            let controls = loaded.below(0x20);
+            if controls != 0 {
+                spaces |= loaded.equal(b'\n') | loaded.equal(b'\r') | loaded.equal(b'\t');
+            }
+            chunk.spaces.0[at] = spaces;
+            chunk.controls.0[at] = controls;
+        }
+    }
+    if blocks < CHUNK {
+        chunk.clear_from(blocks);
+    }
+}
+
+/// The second step: what lies in strings, and where brackets outside them are. Gives the place of the first bad escape.
+///
+/// # Safety
+///
+/// The machine has the instructions of `W`.
+#[inline(always)]
+unsafe fn strings<W: Wide, const CHECK: bool>(
     task: &mut Task<'_>,
     first: usize,
     blocks: usize,
-    carry: &mut Carry,
+    carries: &mut Carries,
     chunk: &mut Chunk,
 ) -> usize {
     let mut fault = NONE;
     let mut len = 0;
-    chunk.non_ascii = 0;
-    for at in 0..blocks {
-        // SAFETY, down to the end of the block: the caller vouches for `B`.
-        let loaded = unsafe { load::<B>(task, first + at) };
-        let (mut unescaped, backslashes) = unsafe { (loaded.equal(b'"'), loaded.equal(b'\\')) };
-        if backslashes | carry.escaped != 0 {
-            let escaped = escaped(backslashes, &mut carry.escaped);
-            unescaped &= !escaped;
-            task.marks.set_escapes(first + at);
-            if CHECK {
-                fault = fault.min(carry.bad_escape(task, (first + at) * 64, backslashes & !escaped));
-            }
-        }
-        let in_string = unsafe { B::prefix_xor(unescaped) } ^ carry.in_string;
-        carry.in_string = ((in_string as i64) >> 63) as u64;
-        let (open, close) = unsafe { (loaded.equal_folded(b'{'), loaded.equal_folded(b'}')) };
-        let (open, close) = (open & !in_string, close & !in_string);
-        chunk.unescaped[at] = unescaped;
-        chunk.in_string[at] = in_string;
-        chunk.open[at] = open;
-        chunk.close[at] = close;
+    for group in 0..blocks.min(CHUNK).div_ceil(8) {
+        // SAFETY: the caller vouches for `W`.
         unsafe {
-            chunk.colons[at] = loaded.equal(b':') & !in_string;
-            chunk.commas[at] = loaded.equal(b',') & !in_string;
-            if CHECK {
-                chunk.non_ascii |= u64::from(loaded.non_ascii() != 0) << at;
+            let with_backslash = chunk.backslashes.group::<W>(group).words();
+            if with_backslash != 0 || carries.escaped != 0 {
+                fault = fault.min(carries.unescape::<CHECK>(task, first, group, chunk));
+            }
+            let in_string = chunk.quotes.group::<W>(group).parities(&mut carries.in_string);
+            in_string.store(chunk.in_string.group_mut(group));
+            let brackets = chunk.open.group::<W>(group).or(chunk.close.group(group)).and_not(in_string);
+            let mut masks = [0; 8];
+            brackets.store(&mut masks);
+            for (at, mut brackets) in masks.into_iter().enumerate() {
+                let base = ((first + group * 8 + at) * 64) as u32;
+                let end = len + brackets.count_ones() as usize;
+                // Four places are written, whether there are so many or not, as a branch on that would be foretold badly.
+                let mut place = len;
+                loop {
+                    for slot in &mut chunk.brackets[place..place + 4] {
+                        *slot = base + brackets.trailing_zeros();
+                        brackets &= brackets.wrapping_sub(1);
+                    }
+                    place += 4;
+                    if place >= end {
+                        break;
+                    }
+                }
+                len = end;
             }
         }
-        // Four places are written whether there are so many or not, as branches that depend on it would be foretold badly.
-        let mut brackets = open | close;
-        let count = brackets.count_ones() as usize;
-        let base = ((first + at) * 64) as u32;
-        let mut place = len;
-        loop {
-            for slot in &mut chunk.brackets[place..place + 4] {
-                *slot = base + brackets.trailing_zeros();
-                brackets &= brackets.wrapping_sub(1);
-            }
-            if brackets == 0 {
-                break;
-            }
-            place += 4;
-        }
-        len += count;
     }
     chunk.brackets_len = len;
     fault
 }
 
-impl Carry {
-    /// The place of the first of these backslashes, all of which escape something, that does it wrongly.
+impl Carries {
+    /// Takes escaped quotes out, and checks escapes: gives the place of the first that is none.
     #[cold]
-    fn bad_escape(&mut self, task: &Task<'_>, base: usize, mut backslashes: u64) -> usize {
-        while backslashes != 0 {
-            let place = base + backslashes.trailing_zeros() as usize;
-            backslashes &= backslashes - 1;
-            // The second half of a surrogate pair was read with the first.
-            if place >= self.escapes_end {
-                match grammar::escape(&task.bytes[..task.range.end], place) {
-                    Ok(end) => self.escapes_end = end,
-                    Err(_) => return place,
+    fn unescape<const CHECK: bool>(
+        &mut self,
+        task: &mut Task<'_>,
+        first: usize,
+        group: usize,
+        chunk: &mut Chunk,
+    ) -> usize {
+        let mut fault = NONE;
+        for at in group * 8..group * 8 + 8 {
+            let backslashes = chunk.backslashes.0[at];
+            if backslashes == 0 && self.escaped == 0 {
+                continue;
+            }
+            let escaped = escaped(backslashes, &mut self.escaped);
+            chunk.quotes.0[at] &= !escaped;
+            if backslashes != 0 {
+                task.marks.set_escapes(first + at);
+            }
+            let mut escaping = if CHECK { backslashes & !escaped } else { 0 };
+            while escaping != 0 && fault == NONE {
+                let place = (first + at) * 64 + escaping.trailing_zeros() as usize;
+                escaping &= escaping - 1;
+                // The second half of a surrogate pair was read with the first.
+                if place >= self.escapes_end {
+                    match grammar::escape(&task.bytes[..task.range.end], place) {
+                        Ok(end) => self.escapes_end = end,
+                        Err(_) => fault = place,
+                    }
                 }
             }
         }
-        NONE
+        fault
     }
 }
 
-/// The second step: how brackets nest, and with it where events end.
+/// The third step: how brackets nest, and with it where events end.
 struct Events {
     depth: usize,
     /// One bit for each open bracket, the innermost lowest: whether it is curly.
@@ -327,10 +468,10 @@ impl Events {
         let deepest = task.depth_max.min(DEPTH_MAX);
         let base = first * 64;
         let mut fault = NONE;
-        chunk.object_edges = carried(&chunk.object_edges);
-        chunk.top_edges = carried(&chunk.top_edges);
-        chunk.roots = [0; CHUNK];
-        chunk.between = [0; CHUNK];
+        chunk.object_edges.carry_on();
+        chunk.top_edges.carry_on();
+        chunk.roots = Masks::default();
+        chunk.between = Masks::default();
         chunk.mark_between(base, self.comma);
         for at in 0..chunk.brackets_len {
             let place = chunk.brackets[at] as usize;
@@ -352,13 +493,13 @@ impl Events {
                 }
             }
             let behind = place + 1 - base;
-            let (block, bit) = (behind / 64 % (CHUNK + 1), behind % 64);
-            chunk.object_edges[block] ^= (was_object ^ (self.kinds & 1)) << bit;
-            chunk.top_edges[block] ^= u64::from(was_top != (self.depth == 1)) << bit;
+            let (block, bit) = (behind / 64 % EDGES, behind % 64);
+            chunk.object_edges.0[block] ^= (was_object ^ (self.kinds & 1)) << bit;
+            chunk.top_edges.0[block] ^= u64::from(was_top != (self.depth == 1)) << bit;
             if self.depth > 1 || (self.depth == 1 && place != self.begin) {
                 continue;
             }
-            chunk.roots[(place - base) / 64 % CHUNK] |= 1 << (place % 64);
+            chunk.roots.0[(place - base) / 64 % CHUNK] |= 1 << (place % 64);
             if self.depth == 1 {
                 continue;
             }
@@ -410,170 +551,198 @@ impl Chunk {
     /// Marks a comma between two events, if it lies in this chunk, which begins at `base`.
     #[inline(always)]
     fn mark_between(&mut self, base: usize, comma: usize) {
-        if let Some(mask) = comma.checked_sub(base).and_then(|place| self.between.get_mut(place / 64)) {
+        if let Some(mask) = comma.checked_sub(base).and_then(|place| self.between.0.get_mut(place / 64)) {
             *mask |= 1 << (comma % 64);
         }
     }
 }
 
-/// The edges of the chunk behind one with these.
-#[inline(always)]
-fn carried(edges: &[u64; CHUNK + 1]) -> [u64; CHUNK + 1] {
-    let mut next = [0; CHUNK + 1];
-    next[0] = edges[CHUNK];
-    next
-}
-
-/// The third step: whether every token stands where it may, and the marks. Given the place of the first fault so far (or
-/// [`NONE`]), gives that of the first at all.
+/// The fourth step: whether every token stands where it may, and the marks. What lies from `end` on is of no account.
+/// Gives the place of the first fault, or [`NONE`].
 ///
 /// # Safety
 ///
-/// The machine has the instructions of `B`.
+/// The machine has the instructions of `W`.
 #[inline(always)]
-unsafe fn judge<B: Block, const CHECK: bool>(
+unsafe fn judge<W: Wide, const CHECK: bool>(
     task: &mut Task<'_>,
     first: usize,
     blocks: usize,
-    fault: usize,
-    events: &Events,
-    carry: &mut Carry,
-    chunk: &Chunk,
+    end: usize,
+    carries: &mut Carries,
+    chunk: &mut Chunk,
 ) -> usize {
-    // What lies before the place to stop at is of account.
-    let end = fault.min(events.stop);
-    for at in 0..blocks {
-        let base = (first + at) * 64;
+    for group in 0..blocks.min(CHUNK).div_ceil(8) {
+        let base = (first + group * 8) * 64;
         if base >= end {
             break;
         }
-        let live = if end - base >= 64 { u64::MAX } else { (1 << (end - base)) - 1 };
-        let (unescaped, in_string) = (chunk.unescaped[at], chunk.in_string[at]);
-        let (open, close, colons) = (chunk.open[at], chunk.close[at], chunk.colons[at]);
-        let commas = chunk.commas[at] & !chunk.between[at];
-        let outside = !in_string;
-        let (opening_quotes, closing_quotes) = (unescaped & in_string, unescaped & outside);
-        // SAFETY: the caller vouches for `B`.
-        let top = unsafe { B::prefix_xor(chunk.top_edges[at]) } ^ carry.top;
-        carry.top = ((top as i64) >> 63) as u64;
-        task.marks.put(first + at, colons & top & live, (open | close | commas) & live);
-        let spaced = colons & !shifted(closing_quotes, &mut carry.closing_quote);
-        let mut is_odd = spaced & live != 0;
-        if CHECK {
-            // SAFETY, down to the end of the block: the caller vouches for `B`.
-            let loaded = unsafe { load::<B>(task, first + at) };
-            let object = unsafe { B::prefix_xor(chunk.object_edges[at]) } ^ carry.object;
-            carry.object = ((object as i64) >> 63) as u64;
-            let roots = chunk.roots[at];
-            let (spaces, controls) = unsafe {
-                let controls = loaded.below(0x20);
-                let mut spaces = loaded.equal(b' ');
-                if controls != 0 {
-                    spaces |= loaded.equal(b'\n') | loaded.equal(b'\r') | loaded.equal(b'\t');
-                }
-                (spaces & outside, controls)
+        // SAFETY: the caller vouches for `W`.
+        unsafe {
+            let in_string = chunk.in_string.group::<W>(group);
+            let quotes = chunk.quotes.group::<W>(group);
+            let (opening_quotes, closing_quotes) = (quotes.and(in_string), quotes.and_not(in_string));
+            let open = chunk.open.group::<W>(group).and_not(in_string);
+            let close = chunk.close.group::<W>(group).and_not(in_string);
+            let colons = chunk.colons.group::<W>(group).and_not(in_string);
+            let all_commas = chunk.commas.group::<W>(group).and_not(in_string);
+            let commas = all_commas.and_not(chunk.between.group(group));
+            let brackets = open.or(close);
+
+            let top = chunk.top_edges.group::<W>(group).parities(&mut carries.at_top);
+            let structure = brackets.or(commas);
+            let live = if end - base >= 512 {
+                task.marks.put(first + group * 8, colons.and(top), structure);
+                None
+            } else {
+                let live = W::load(&live(end - base));
+                task.marks.put(first + group * 8, colons.and(top).and(live), structure.and(live));
+                Some(live)
             };
-            let mut bad = controls & in_string;
-            let tokens = unescaped | open | close | colons | chunk.commas[at];
-            let scalars = outside & !(tokens | spaces);
-            let before_scalars = scalars << 1 | carry.scalar;
-            let scalar_starts = scalars & !before_scalars;
-            let scalar_ends = before_scalars & !scalars;
+            let mut odd = colons.and_not(closing_quotes.shifted(&mut carries.closing_quote)).words();
+            if !CHECK {
+                odd |= chunk.backslashes.group::<W>(group).words();
+                task.marks.set_odd(first + group * 8, odd);
+                continue;
+            }
+
+            let object = chunk.object_edges.group::<W>(group).parities(&mut carries.in_object);
+            let roots = chunk.roots.group::<W>(group);
+            let spaces = chunk.spaces.group::<W>(group).and_not(in_string);
+            let mut bad = chunk.controls.group::<W>(group).and(in_string);
+            let tokens = quotes.or(in_string).or(brackets).or(colons).or(all_commas).or(spaces);
+            let scalars = chunk.bytes.group::<W>(group).and_not(tokens);
+            let before_scalars = scalars.shifted(&mut carries.scalar);
+            let scalar_starts = scalars.and_not(before_scalars);
+            let scalar_ends = before_scalars.and_not(scalars);
 
             // What a key may follow, and what a value.
-            let after_open = next(open, spaces, &mut carry.after_open);
-            let after_comma = next(commas, spaces, &mut carry.after_comma);
-            let after_colon = next(colons, spaces, &mut carry.after_colon);
-            let keys = (after_open | after_comma) & object;
-            let values = ((after_open | after_comma) & !object) | after_colon;
-            bad |= keys & !(opening_quotes | close);
-            bad |= values & !(opening_quotes | scalar_starts | open | close);
-            bad |= close & (after_comma | after_colon);
-            bad |= opening_quotes & !(keys | values);
-            bad |= (scalar_starts | (open & !roots)) & !values;
+            let after_open = next(open, spaces, &mut carries.after_open);
+            let after_comma = next(commas, spaces, &mut carries.after_comma);
+            let after_colon = next(colons, spaces, &mut carries.after_colon);
+            let after_either = after_open.or(after_comma);
+            let keys = after_either.and(object);
+            let values = after_either.and_not(object).or(after_colon);
+            bad = bad.or(keys.and_not(opening_quotes.or(close)));
+            bad = bad.or(values.and_not(opening_quotes.or(scalar_starts).or(brackets)));
+            bad = bad.or(close.and(after_comma.or(after_colon)));
+            bad = bad.or(opening_quotes.and_not(keys.or(values)));
+            bad = bad.or(scalar_starts.or(open.and_not(roots)).and_not(values));
 
             // What keys and values end with is followed by what it should.
-            let in_key = carry.key;
-            let key_quotes = through(keys & opening_quotes, in_string, &mut carry.key);
-            bad |= next(key_quotes, spaces, &mut carry.after_key) ^ colons;
-            let ends = (closing_quotes & !key_quotes) | (close & !roots);
-            // A scalar's end is a place after it, where others end at a place of their own.
-            let (sum, over) = ((ends << 1) | scalar_ends | carry.after_value).overflowing_add(spaces);
-            carry.after_value = (ends >> 63) | u64::from(over);
-            let after_value = sum & !spaces;
-            bad |= after_value & !(commas | close);
-            bad |= commas & !after_value;
-            bad |= close & !(after_value | after_open);
+            let in_key = carries.in_key.0;
+            let key_starts = keys.and(opening_quotes);
+            let key_quotes = through(key_starts, in_string, &mut carries.in_key);
+            bad = bad.or(next(key_quotes, spaces, &mut carries.after_key).xor(colons));
+            let ends = closing_quotes.and_not(key_quotes).or(close.and_not(roots));
+            // A scalar's end is a place behind it, where the others end at a place of their own.
+            let behind = ends.shifted(&mut carries.after_value[0]).or(scalar_ends);
+            let after_value = behind.plus(spaces, &mut carries.after_value[1]).and_not(spaces);
+            bad = bad.or(after_value.and_not(commas.or(close)));
+            bad = bad.or(commas.and_not(after_value));
+            bad = bad.or(close.and_not(after_value.or(after_open)));
 
-            if scalars | carry.scalar != 0 {
-                bad |= unsafe { numbers(loaded, scalars, scalar_starts, carry) };
-                let mut literals = scalar_starts & !unsafe { loaded.digits() | loaded.equal(b'-') };
-                while literals != 0 {
-                    let place = literals.trailing_zeros();
-                    literals &= literals - 1;
-                    bad |=
-                        u64::from(!is_literal(&task.bytes[..task.range.end], base + place as usize)) << place;
+            let digits = chunk.digits.group::<W>(group);
+            let minus = chunk.minus.group::<W>(group);
+            bad = bad.or(numbers(chunk, group, scalars, scalar_starts, carries));
+            let literals = scalar_starts.and_not(digits.or(minus));
+            if literals.words() != 0 {
+                literals.store(chunk.literals.group_mut(group));
+                chunk.bad.0[group * 8..][..8].fill(0);
+                for at in group * 8..group * 8 + 8 {
+                    let mut literals = chunk.literals.0[at];
+                    while literals != 0 {
+                        let place = literals.trailing_zeros();
+                        literals &= literals - 1;
+                        let is_good =
+                            is_literal(&task.bytes[..task.range.end], (first + at) * 64 + place as usize);
+                        chunk.bad.0[at] |= u64::from(!is_good) << place;
+                    }
                 }
+                bad = bad.or(chunk.bad.group(group));
             }
-            carry.scalar = scalars >> 63;
-            if bad & live != 0 {
-                return base + (bad & live).trailing_zeros() as usize;
+            if let Some(live) = live {
+                bad = bad.and(live);
             }
-            if task.marks.may_escape(base, base + 1) {
-                // From each key's first quote to its last, whatever of it lies in this block.
-                let in_keys = key_quotes.wrapping_sub((keys & opening_quotes) | in_key) & in_string;
-                is_odd |= unsafe { loaded.equal(b'\\') } & in_keys != 0;
+            if bad.words() != 0 {
+                bad.store(chunk.bad.group_mut(group));
+                let masks = &chunk.bad.0[group * 8..];
+                let at = masks.iter().position(|&mask| mask != 0).unwrap_or_default();
+                return base + at * 64 + masks[at].trailing_zeros() as usize;
             }
-        } else {
-            is_odd |= task.marks.may_escape(base, base + 1);
-        }
-        if is_odd {
-            task.marks.set_odd(first + at);
+            if chunk.backslashes.group::<W>(group).words() != 0 {
+                key_starts.store(chunk.literals.group_mut(group));
+                key_quotes.store(chunk.bad.group_mut(group));
+                odd |= escaped_keys(chunk, group, in_key);
+            }
+            task.marks.set_odd(first + group * 8, odd);
         }
     }
-    fault
+    NONE
+}
+
+/// The first `len` of 512 bits.
+fn live(len: usize) -> [u64; 8] {
+    std::array::from_fn(|at| match len.saturating_sub(at * 64) {
+        0 => 0,
+        bits @ 1..64 => (1 << bits) - 1,
+        _ => u64::MAX,
+    })
+}
+
+/// Which of a group's blocks have a backslash in a key: its `literals` are the keys' opening quotes, its `bad` the closing
+/// ones. `in_key`: 1 if it begins within a key.
+#[cold]
+fn escaped_keys(chunk: &Chunk, group: usize, mut in_key: u64) -> u8 {
+    let mut odd = 0;
+    for at in 0..8 {
+        let block = group * 8 + at;
+        let (starts, ends) = (chunk.literals.0[block], chunk.bad.0[block]);
+        // From each key's first quote to its last, whatever of it lies in this block.
+        let in_keys = ends.wrapping_sub(starts | in_key) & chunk.in_string.0[block];
+        odd |= u8::from(chunk.backslashes.0[block] & in_keys != 0) << at;
+        in_key = (in_key + u64::from(starts.count_ones())).saturating_sub(u64::from(ends.count_ones()));
+    }
+    odd
 }
 
 /// Bytes that are part of a malformed number, or right behind one, or in no place for a number to begin.
 ///
 /// # Safety
 ///
-/// The machine has the instructions of `B`.
+/// The machine has the instructions of `W`.
 #[inline(always)]
-unsafe fn numbers<B: Block>(loaded: B, scalars: u64, starts: u64, carry: &mut Carry) -> u64 {
-    // SAFETY: the caller vouches for `B`.
-    let (digits, minus, zeros, points, exponents) = unsafe {
-        (
-            loaded.digits(),
-            loaded.equal(b'-'),
-            loaded.equal(b'0'),
-            loaded.equal(b'.'),
-            loaded.equal_folded(b'e'),
-        )
-    };
-    // A minus, then one 0 or digits that do not begin with 0.
-    let first = shifted(starts & minus, &mut carry.minus) | (starts & digits);
-    let mut bad = first & !digits;
-    let zero = first & zeros;
-    let integer_end =
-        through(first & digits & !zeros, digits, &mut carry.integer) | shifted(zero, &mut carry.zero);
-    // A point and digits.
-    let fraction = shifted(integer_end & points, &mut carry.point);
-    bad |= fraction & !digits;
-    let fraction_end = through(fraction & digits, digits, &mut carry.fraction);
-    let end = (integer_end & !points) | fraction_end;
-    // An `e`, a sign, and digits.
-    let exponent = shifted(end & exponents, &mut carry.exponent);
-    let mut end = end & !exponents;
-    if exponent | carry.exponent | carry.sign | carry.power != 0 {
-        // SAFETY: the caller vouches for `B`.
-        let signs = exponent & (minus | unsafe { loaded.equal(b'+') });
-        let power = (exponent & !signs) | shifted(signs, &mut carry.sign);
-        bad |= power & !digits;
-        end |= through(power & digits, digits, &mut carry.power);
+unsafe fn numbers<W: Wide>(chunk: &Chunk, group: usize, scalars: W, starts: W, carries: &mut Carries) -> W {
+    // SAFETY: the caller vouches for `W`.
+    unsafe {
+        let digits = chunk.digits.group::<W>(group);
+        let minus = chunk.minus.group::<W>(group);
+        let points = chunk.points.group::<W>(group);
+        let exponents = chunk.exponents.group::<W>(group);
+        // A minus, then one 0 or digits that do not begin with 0.
+        let first = starts.and(minus).shifted(&mut carries.minus).or(starts.and(digits));
+        let zero = first.and(chunk.zeros.group(group));
+        let mut bad = first.and_not(digits);
+        let integer = through(first.and(digits).and_not(zero), digits, &mut carries.integer);
+        let integer_end = integer.or(zero.shifted(&mut carries.zero));
+        // A point and digits.
+        let fraction = integer_end.and(points).shifted(&mut carries.point);
+        bad = bad.or(fraction.and_not(digits));
+        let fraction_end = through(fraction.and(digits), digits, &mut carries.fraction);
+        let end = integer_end.and_not(points).or(fraction_end);
+        // An `e`, a sign, and digits.
+        let exponent_at = end.and(exponents);
+        let mut end = end.and_not(exponents);
+        if exponent_at.words() != 0 || carries.exponent.0 | carries.sign.0 | carries.power.0 != 0 {
+            let exponent = exponent_at.shifted(&mut carries.exponent);
+            let signs = exponent.and(minus.or(chunk.plus.group(group)));
+            let power = exponent.and_not(signs).or(signs.shifted(&mut carries.sign));
+            bad = bad.or(power.and_not(digits));
+            end = end.or(through(power.and(digits), digits, &mut carries.power));
+        }
+        // Behind a number is something that ends one.
+        bad.or(end.and(scalars))
     }
-    // Behind a number is something that ends one.
-    bad | (end & scalars)
 }
 
 /// Whether a literal stands at `at`, and behind it something that ends one.
