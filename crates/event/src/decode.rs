@@ -21,6 +21,7 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use crate::{
     Column, DecodePlan, Decoded, EventBatch,
     build::Source,
+    seek::Colons,
     structure::block,
     walk::{Order, SeenKey, Slot, Walk},
 };
@@ -31,7 +32,7 @@ pub struct Decoder {
     slots: Vec<Slot>,
     seen: Vec<Vec<SeenKey>>,
     order: Order,
-    found: Vec<usize>,
+    colons: Colons,
     key: Vec<u8>,
 }
 
@@ -66,15 +67,11 @@ impl Decoder {
             marks: batch.marks(),
             isa: block::widest(),
             order: &mut self.order,
-            found: &mut self.found,
+            colons: &mut self.colons,
             seen: &mut self.seen,
             key: &mut self.key,
         };
-        for row in 0..rows {
-            walk.row = row;
-            let span = batch.span(row);
-            walk.event(plan, span.start, span.end);
-        }
+        walk.events(batch, plan);
         let mut source = Source::new(batch.bytes());
         let columns = wants.iter().enumerate().map(|(place, want)| {
             let slots = &self.slots[place * rows..(place + 1) * rows];

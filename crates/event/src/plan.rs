@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     Path, Step, Type,
-    seek::{KeyTable, Needle},
+    seek::{KeyTable, Suffixes, is_plain},
 };
 
 /// One path wanted as one type.
@@ -34,31 +34,26 @@ pub struct DecodePlan {
 
 /// How the events' own keys are found.
 #[derive(Debug, Default)]
-pub(crate) enum Search {
-    /// One after another, as those of any object are.
-    #[default]
-    Walk,
-    /// Each wanted key by itself: they are few.
-    Needles(Vec<Needle>),
-    /// Every key, in a table of the wanted ones.
-    Table(KeyTable),
+pub(crate) struct Search {
+    pub(crate) table: KeyTable,
+    /// For few keys: look at those only that this passes.
+    pub(crate) suffixes: Option<Suffixes>,
+    /// Search for nothing, but walk through the keys as through those of any object.
+    pub(crate) walk: bool,
 }
 
 impl Search {
-    /// More keys than this are looked up rather than searched for: a search costs as much for a block of 64 bytes as
-    /// looking up a key or two.
-    const NEEDLES_MAX: usize = 4;
+    /// With more keys than this, most of what an event has is wanted.
+    const SUFFIXES_MAX: usize = 24;
 
     fn of(root: &PlanNode) -> Search {
         let keys = || root.keys.iter().map(|(key, _)| &**key);
-        let needles: Option<Vec<Needle>> = keys().map(Needle::new).collect();
-        match needles {
-            Some(needles) if needles.is_empty() => Search::Walk,
-            Some(needles) if needles.len() <= Self::NEEDLES_MAX => Search::Needles(needles),
-            Some(_) => Search::Table(KeyTable::new(keys())),
-            // Such keys are spelled with escapes, which makes events odd.
-            None => Search::Walk,
+        // A key that has to be spelled with escapes makes every event odd that has it.
+        if keys().next().is_none() || !keys().all(is_plain) {
+            return Search { walk: true, ..Search::default() };
         }
+        let few = keys().count() <= Self::SUFFIXES_MAX;
+        Search { table: KeyTable::new(keys()), suffixes: few.then(|| Suffixes::new(keys())), walk: false }
     }
 }
 

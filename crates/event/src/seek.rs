@@ -1,9 +1,10 @@
 //! Finds keys of events by what stands right before a colon.
 //!
-//! Of a key that is spelled plainly, its closing quote stands before the colon, and its opening quote as far before that
-//! as it is long. For few keys, [`Needle`]s look at three of these bytes at all colons of a block at once, so nothing is
-//! spent on other keys, and the order of keys is of no account; after the filters of Palkar et al., "Filter Before You
-//! Parse", VLDB 2018, but exact. For many keys, [`KeyTable`] looks each one up by its last eight bytes.
+//! Of a key that is spelled plainly, its closing quote stands before the colon, and the key before that. [`Suffixes`]
+//! tells from the last three bytes of it, at all places of a block at once, whether it may be one of a set of keys: so
+//! hardly anything is spent on other keys, and their order is of no account. That is Teddy, as Wang et al. use it to find
+//! many patterns at once ("Hyperscan", NSDI 2019), put before a colon; and, like the filters of Palkar et al. ("Filter
+//! Before You Parse", VLDB 2018), it may pass what it need not. [`KeyTable`] tells what is passed exactly.
 
 use memchr::memrchr;
 
@@ -12,52 +13,102 @@ use crate::structure::{
     block::{Block, Isa, with_block},
 };
 
-/// A key to be looked for.
-#[derive(Debug, Clone)]
-pub(crate) struct Needle {
-    /// The key in its quotes.
-    quoted: Box<[u8]>,
-    /// How far before the colon, and which byte.
-    probes: [(usize, u8); 3],
+/// Tells keys that may be wanted from those that are not.
+#[derive(Debug)]
+pub(crate) struct Suffixes {
+    /// For the byte two, three and four places before the colon: by its lower half and by its upper half, the groups of
+    /// keys, a bit each, that may have it there.
+    tables: [[[u8; 16]; 2]; 3],
 }
 
-impl Needle {
-    /// `None` for keys that cannot be spelled plainly.
-    pub(crate) fn new(key: &str) -> Option<Needle> {
-        if key.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < 0x20) {
-            return None;
-        }
-        let quoted: Box<[u8]> = format!("\"{key}\"").into_bytes().into();
-        // The opening quote tells the length; the last bytes are the ones in which numbered keys differ.
-        let len = quoted.len();
-        let probe = |back: usize| (back, quoted[len - back]);
-        let probes = [probe(len), probe(2.min(len)), probe(3.min(len))];
-        Some(Needle { quoted, probes })
-    }
+impl Suffixes {
+    const GROUPS: usize = 8;
 
-    /// Adds to `found` where the colon is after each key like this among the events' own keys in `bytes[start..end]`,
-    /// none of which is spelled oddly.
+    /// That tells these keys, which are spelled plainly.
+    pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str>) -> Suffixes {
+        // Neighbours by their ends are put in one group: what a group lets pass are all mixtures of its keys' bytes.
+        let mut reversed: Vec<Vec<u8>> = keys.map(|key| key.bytes().rev().collect()).collect();
+        reversed.sort_unstable();
+        let mut tables = [[[0; 16]; 2]; 3];
+        for (place, key) in reversed.iter().enumerate() {
+            let group = 1 << (place * Self::GROUPS / reversed.len());
+            for (back, [low, high]) in tables.iter_mut().enumerate() {
+                let byte = match back.cmp(&key.len()) {
+                    std::cmp::Ordering::Less => key[back],
+                    // The opening quote.
+                    std::cmp::Ordering::Equal => b'"',
+                    std::cmp::Ordering::Greater => {
+                        low.iter_mut().chain(high).for_each(|groups| *groups |= group);
+                        continue;
+                    }
+                };
+                low[usize::from(byte & 15)] |= group;
+                high[usize::from(byte >> 4)] |= group;
+            }
+        }
+        Suffixes { tables }
+    }
+}
+
+/// Colons of events' own keys, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Colons {
+    places: Vec<u32>,
+    len: usize,
+}
+
+impl Colons {
+    /// So many bytes are searched at once.
+    pub(crate) const BYTES_MAX: usize = 8 << 10;
+
+    /// Finds the colons in `bytes[start..end]`, at most [`Colons::BYTES_MAX`]; those only that `suffixes` passes.
     pub(crate) fn find(
-        &self,
+        &mut self,
         isa: Isa,
         bytes: &[u8],
         marks: &Marks,
         span: (usize, usize),
-        found: &mut Vec<usize>,
+        suffixes: Option<&Suffixes>,
     ) {
-        let needle = self;
-        with_block!(isa, find(
-            needle: &Needle,
-            bytes: &[u8],
-            marks: &Marks,
-            span: (usize, usize),
-            found: &mut Vec<usize>,
-        ));
+        self.places.resize(Self::BYTES_MAX + 128 + 4, 0);
+        let colons = self;
+        match suffixes {
+            None => colons.all(marks, span),
+            Some(suffixes) => with_block!(isa, passed(
+                colons: &mut Colons,
+                bytes: &[u8],
+                marks: &Marks,
+                span: (usize, usize),
+                suffixes: &Suffixes,
+            )),
+        }
+    }
+
+    pub(crate) fn places(&self) -> &[u32] {
+        &self.places[..self.len]
+    }
+
+    fn all(&mut self, marks: &Marks, (start, end): (usize, usize)) {
+        self.len = 0;
+        for (block, colons) in marks.colons(start, end) {
+            self.add(block, colons);
+        }
     }
 
     #[inline(always)]
-    fn is_before(&self, bytes: &[u8], colon: usize) -> bool {
-        colon.checked_sub(self.quoted.len()).is_some_and(|start| bytes[start..colon] == *self.quoted)
+    fn add(&mut self, block: usize, mut colons: u64) {
+        let base = (block * 64) as u32;
+        let end = self.len + colons.count_ones() as usize;
+        // Four places are written, whether there are so many or not, as a branch on that would be foretold badly.
+        let mut place = self.len;
+        while place < end {
+            for slot in &mut self.places[place..place + 4] {
+                *slot = base + colons.trailing_zeros();
+                colons &= colons.wrapping_sub(1);
+            }
+            place += 4;
+        }
+        self.len = end;
     }
 }
 
@@ -65,33 +116,28 @@ impl Needle {
 ///
 /// The machine has the instructions of `B`.
 #[inline(always)]
-unsafe fn find<B: Block>(
-    needle: &Needle,
+unsafe fn passed<B: Block>(
+    found: &mut Colons,
     bytes: &[u8],
     marks: &Marks,
     (start, end): (usize, usize),
-    found: &mut Vec<usize>,
+    suffixes: &Suffixes,
 ) {
-    let [far, last, before_last] = needle.probes;
+    found.len = 0;
+    let [last, second, third] = &suffixes.tables;
     for (block, mut colons) in marks.colons(start, end) {
         let base = block * 64;
-        if base >= far.0 && base + 64 <= bytes.len() {
-            // SAFETY: from as far before the block as the first probe on, 64 bytes lie within the buffer, and so with
-            // the other probes, which are nearer; the caller vouches for `B`.
+        if base >= 4 && base + 64 <= bytes.len() {
+            // SAFETY: from four bytes before the block on, 68 bytes lie within the buffer; the caller vouches for `B`.
             unsafe {
                 let at = bytes.as_ptr().add(base);
-                colons &= B::load(at.sub(far.0)).equal(far.1)
-                    & B::load(at.sub(last.0)).equal(last.1)
-                    & B::load(at.sub(before_last.0)).equal(before_last.1);
+                let last = B::load(at.sub(2)).buckets(&last[0], &last[1]);
+                let second = B::load(at.sub(3)).buckets(&second[0], &second[1]);
+                let third = B::load(at.sub(4)).buckets(&third[0], &third[1]);
+                colons &= last.common(second, third);
             }
         }
-        while colons != 0 {
-            let colon = base + colons.trailing_zeros() as usize;
-            colons &= colons - 1;
-            if needle.is_before(bytes, colon) {
-                found.push(colon);
-            }
-        }
+        found.add(block, colons);
     }
 }
 
@@ -192,6 +238,11 @@ pub(crate) fn key_start(bytes: &[u8], colon: usize) -> usize {
     memrchr(b'"', &bytes[..quote]).map_or(0, |opening| opening + 1)
 }
 
+/// Whether a key is spelled without escapes wherever it is spelled plainly.
+pub(crate) fn is_plain(key: &str) -> bool {
+    key.bytes().all(|byte| byte != b'"' && byte != b'\\' && byte >= 0x20)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -201,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn needles_and_table_find_what_a_plain_search_finds(
+        fn what_is_passed_and_found_is_what_a_plain_search_finds(
             keys in prop::collection::vec("[ab1]{0,3}|[a-z]{4,40}|ä[ab]{5,9}", 1..40),
             space in "[ ]{0,70}",
         ) {
@@ -210,31 +261,36 @@ mod tests {
             let text = format!("{{{}}}{{\"ab\":\"ab\"}}", fields.join(","));
             let bytes = text.as_bytes();
             let end = bytes.len() - 11;
-            let spans = [(0, end as u32), (end as u32, bytes.len() as u32)];
-            let marks = Marks::of(bytes, &spans);
-            let colons: Vec<usize> = marks
-                .colons(0, end)
-                .flat_map(|(block, bits)| (0..64).filter(move |at| bits >> at & 1 == 1).map(move |at| block * 64 + at))
+            let marks = Marks::of(bytes, &[(0, end as u32), (end as u32, bytes.len() as u32)]);
+            let mut colons = Colons::default();
+            colons.find(block::widest(), bytes, &marks, (0, end), None);
+            let places: Vec<usize> = colons.places().iter().map(|&place| place as usize).collect();
+            prop_assert_eq!(places.len(), keys.len());
+            for (&colon, key) in places.iter().zip(&keys) {
+                prop_assert_eq!(&text[key_start(bytes, colon)..colon - 1], key);
+            }
+            let mut wanted = keys.clone();
+            wanted.sort();
+            wanted.dedup();
+            let wanted: Vec<&str> = wanted.iter().step_by(2).map(String::as_str).collect();
+            let table = KeyTable::new(wanted.iter().copied());
+            let suffixes = Suffixes::new(wanted.iter().copied());
+            let expected: Vec<(usize, usize)> = places
+                .iter()
+                .zip(&keys)
+                .filter_map(|(&colon, key)| Some((colon, wanted.iter().position(|other| other == key)?)))
                 .collect();
-            prop_assert_eq!(colons.len(), keys.len());
-            let mut distinct = keys.clone();
-            distinct.sort();
-            distinct.dedup();
-            let table = KeyTable::new(distinct.iter().step_by(2).map(String::as_str));
-            for (place, wanted) in distinct.iter().enumerate() {
-                let expected: Vec<usize> =
-                    (0..keys.len()).filter(|&at| keys[at] == *wanted).map(|at| colons[at]).collect();
-                for isa in block::isas() {
-                    let mut found = Vec::new();
-                    Needle::new(wanted).unwrap().find(isa, bytes, &marks, (0, end), &mut found);
-                    prop_assert_eq!(&found, &expected);
-                }
-                for colon in expected {
-                    let start = key_start(bytes, colon);
-                    prop_assert_eq!(&text[start..colon - 1], wanted);
-                    let found = table.find(bytes, start, colon - 1);
-                    prop_assert_eq!(found, (place % 2 == 0).then_some(place / 2));
-                }
+            for isa in block::isas() {
+                colons.find(isa, bytes, &marks, (0, end), Some(&suffixes));
+                let found: Vec<(usize, usize)> = colons
+                    .places()
+                    .iter()
+                    .filter_map(|&colon| {
+                        let colon = colon as usize;
+                        Some((colon, table.find(bytes, key_start(bytes, colon), colon - 1)?))
+                    })
+                    .collect();
+                prop_assert_eq!(&found, &expected, "{:?}", isa);
             }
         }
     }

@@ -1,9 +1,12 @@
 //! Walks events along a plan's tree of steps and notes where each wanted value lies.
 
+use std::ops::Range;
+
 use crate::{
-    plan::{DecodePlan, PlanNode, Search},
+    EventBatch,
+    plan::{DecodePlan, PlanNode},
     scan::{is_space, same, skip_space},
-    seek::{KeyTable, Needle, key_start},
+    seek::{Colons, key_start},
     structure::{Marks, block::Isa},
     text::{string_end, unescape, value_end},
 };
@@ -102,9 +105,8 @@ impl Order {
         guess
     }
 
-    /// Says how many of how many keys were guessed wrong, or would have been.
-    fn end_event(&mut self, keys: usize, wrong: usize) {
-        if self.pause == 0 && wrong * 2 > keys {
+    fn end_event(&mut self, event: &Members) {
+        if self.pause == 0 && event.wrong * 2 > event.place {
             self.pause = Self::PAUSE;
         }
     }
@@ -118,6 +120,15 @@ impl Order {
             self.keys.push(key);
         }
     }
+}
+
+/// What the guesses of an event's keys came to.
+struct Members {
+    guess: bool,
+    /// Which key is next.
+    place: usize,
+    /// Keys that were guessed wrong.
+    wrong: usize,
 }
 
 impl SeenKey {
@@ -141,8 +152,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) isa: Isa,
     pub(crate) order: &'a mut Order,
-    /// For colons.
-    pub(crate) found: &'a mut Vec<usize>,
+    pub(crate) colons: &'a mut Colons,
     /// By the number of the node.
     pub(crate) seen: &'a mut [Vec<SeenKey>],
     /// For keys with escapes.
@@ -150,81 +160,102 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Notes what the plan wants of the event in `bytes[start..end]`.
-    pub(crate) fn event(&mut self, plan: &DecodePlan, start: usize, end: usize) {
+    /// Notes what the plan wants of all events.
+    pub(crate) fn events(&mut self, batch: &EventBatch, plan: &DecodePlan) {
+        let mut row = 0;
+        while row < batch.len() {
+            let span = batch.span(row);
+            if plan.search.walk || self.marks.may_be_odd(span.start, span.end) {
+                self.row = row;
+                self.visit(&plan.root, span.start);
+                row += 1;
+                continue;
+            }
+            // As many events as lie close together are searched at once.
+            let first = row;
+            let mut end = span.end;
+            row += 1;
+            while row < batch.len() {
+                let next = batch.span(row);
+                let is_close = next.start - end < 64 && next.end - span.start <= Colons::BYTES_MAX;
+                if !is_close || self.marks.may_be_odd(next.start, next.end) {
+                    break;
+                }
+                end = next.end;
+                row += 1;
+            }
+            self.search(batch, plan, first..row);
+        }
+    }
+
+    /// Notes what the plan wants of these events, whose keys are spelled plainly.
+    fn search(&mut self, batch: &EventBatch, plan: &DecodePlan, rows: Range<usize>) {
+        let (start, end) = (batch.span(rows.start).start, batch.span(rows.end - 1).end);
         let root = &plan.root;
-        match &plan.search {
-            Search::Needles(needles) if !self.marks.may_be_odd(start, end) => {
-                self.around(root, start, end);
-                self.needles(root, needles, start, end);
-            }
-            Search::Table(table) if !self.marks.may_be_odd(start, end) => {
-                self.around(root, start, end);
-                self.members(root, table, start, end);
-            }
-            _ => {
-                self.visit(root, start);
+        for row in rows.clone() {
+            self.row = row;
+            root.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
+            let span = batch.span(row);
+            for id in &root.here {
+                self.slots[id.0 as usize * self.rows + row] = Slot::new(span.start, span.end, false);
             }
         }
-    }
-
-    /// Notes the event itself, as [`Walk::visit`] does, but for what is wanted of its keys.
-    fn around(&mut self, root: &PlanNode, start: usize, end: usize) {
-        root.indexes.iter().for_each(|(_, child)| self.set(child, Slot::ERROR));
-        for id in &root.here {
-            self.slots[id.0 as usize * self.rows + self.row] = Slot::new(start, end, false);
-        }
-    }
-
-    fn needles(&mut self, root: &PlanNode, needles: &[Needle], start: usize, end: usize) {
-        for (needle, (_, child)) in needles.iter().zip(&root.keys) {
-            let mut found = std::mem::take(self.found);
-            needle.find(self.isa, self.bytes, self.marks, (start, end), &mut found);
-            for colon in found.drain(..) {
-                self.member(child, colon);
-            }
-            *self.found = found;
-        }
-    }
-
-    /// Notes the value after this colon.
-    #[inline(always)]
-    fn member(&mut self, child: &PlanNode, colon: usize) {
-        // Of equal keys the last counts: what an earlier one left must go.
-        if !child.is_leaf() {
-            self.set(child, Slot::MISSING);
-        }
-        self.visit(child, skip_space(self.bytes, colon + 1));
-    }
-
-    fn members(&mut self, root: &PlanNode, table: &KeyTable, start: usize, end: usize) {
-        let (bytes, marks) = (self.bytes, self.marks);
-        let guess = self.order.begin_event();
-        let mut place = 0;
-        let mut wrong = 0;
-        for (block, mut colons) in marks.colons(start, end) {
-            while colons != 0 {
-                let colon = block * 64 + colons.trailing_zeros() as usize;
-                colons &= colons - 1;
-                let child = match self.order.keys.get(place) {
-                    Some(seen) if guess && seen.is_before(bytes, colon) => seen.child,
-                    seen => {
-                        wrong += usize::from(seen.is_some());
-                        let key = key_start(bytes, colon);
-                        let child = table.find(bytes, key, colon - 1).map_or(NO_CHILD, |child| child as u32);
-                        if guess {
-                            self.order.learn(place, key - 1, colon, child);
-                        }
-                        child
-                    }
-                };
-                place += 1;
-                if child != NO_CHILD {
-                    self.member(&root.keys[child as usize].1, colon);
+        self.row = rows.start;
+        let mut span = batch.span(rows.start);
+        let mut member = Members { guess: self.order.begin_event(), place: 0, wrong: 0 };
+        let mut colons = std::mem::take(self.colons);
+        for from in (start..end).step_by(Colons::BYTES_MAX) {
+            let to = end.min(from + Colons::BYTES_MAX);
+            colons.find(self.isa, self.bytes, self.marks, (from, to), plan.search.suffixes.as_ref());
+            for &colon in colons.places() {
+                let colon = colon as usize;
+                while colon >= span.end {
+                    self.row += 1;
+                    span = batch.span(self.row);
+                    self.order.end_event(&member);
+                    member = Members { guess: self.order.begin_event(), place: 0, wrong: 0 };
+                }
+                // Between events of the batch there may be others.
+                if colon >= span.start {
+                    self.member(plan, colon, &mut member);
                 }
             }
         }
-        self.order.end_event(place, wrong);
+        self.order.end_event(&member);
+        *self.colons = colons;
+    }
+
+    /// Notes what is wanted of the value after this colon.
+    #[inline(always)]
+    fn member(&mut self, plan: &DecodePlan, colon: usize, member: &mut Members) {
+        let bytes = self.bytes;
+        let table = &plan.search.table;
+        let child = if plan.search.suffixes.is_some() {
+            table.find(bytes, key_start(bytes, colon), colon - 1).map_or(NO_CHILD, |child| child as u32)
+        } else {
+            let place = member.place;
+            member.place += 1;
+            match self.order.keys.get(place) {
+                Some(seen) if member.guess && seen.is_before(bytes, colon) => seen.child,
+                seen => {
+                    member.wrong += usize::from(member.guess && seen.is_some());
+                    let key = key_start(bytes, colon);
+                    let child = table.find(bytes, key, colon - 1).map_or(NO_CHILD, |child| child as u32);
+                    if member.guess {
+                        self.order.learn(place, key - 1, colon, child);
+                    }
+                    child
+                }
+            }
+        };
+        if child != NO_CHILD {
+            let (_, child) = &plan.root.keys[child as usize];
+            // Of equal keys the last counts: what an earlier one left must go.
+            if !child.is_leaf() {
+                self.set(child, Slot::MISSING);
+            }
+            self.visit(child, skip_space(bytes, colon + 1));
+        }
     }
 
     /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.

@@ -26,6 +26,11 @@ pub(crate) trait Block: Copy {
     unsafe fn digits(self) -> u64;
     /// Which are beyond ASCII.
     unsafe fn non_ascii(self) -> u64;
+    /// In each byte the bits that `low` has for its lower half and `high` for its upper one. Where that costs more than it
+    /// is good for, all bits.
+    unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self;
+    /// Which have a bit in all three.
+    unsafe fn common(self, second: Self, third: Self) -> u64;
 }
 
 /// The sets of instructions that there are blocks for.
@@ -153,6 +158,23 @@ mod x86 {
         unsafe fn non_ascii(self) -> u64 {
             unsafe { _mm512_movepi8_mask(self.0) }
         }
+
+        #[inline(always)]
+        unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            unsafe {
+                let [low, high] =
+                    [low, high].map(|table| _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())));
+                let half = _mm512_set1_epi8(0x0f);
+                let upper = _mm512_and_si512(_mm512_srli_epi16::<4>(self.0), half);
+                let lower = _mm512_and_si512(self.0, half);
+                Avx512(_mm512_and_si512(_mm512_shuffle_epi8(low, lower), _mm512_shuffle_epi8(high, upper)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn common(self, second: Self, third: Self) -> u64 {
+            unsafe { _mm512_test_epi8_mask(_mm512_and_si512(self.0, second.0), third.0) }
+        }
     }
 
     #[derive(Clone, Copy)]
@@ -222,6 +244,33 @@ mod x86 {
         unsafe fn non_ascii(self) -> u64 {
             unsafe { Self::bits(self.0) }
         }
+
+        #[inline(always)]
+        unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            unsafe {
+                let [low, high] = [low, high]
+                    .map(|table| _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())));
+                let half = _mm256_set1_epi8(0x0f);
+                Avx2(self.0.map(|bytes| {
+                    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
+                    let lower = _mm256_and_si256(bytes, half);
+                    _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
+                }))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn common(self, second: Self, third: Self) -> u64 {
+            unsafe {
+                let zero = _mm256_setzero_si256();
+                let mut none = [zero; 2];
+                for (half, none) in none.iter_mut().enumerate() {
+                    let two = _mm256_and_si256(self.0[half], second.0[half]);
+                    *none = _mm256_cmpeq_epi8(_mm256_and_si256(two, third.0[half]), zero);
+                }
+                !Self::bits(none)
+            }
+        }
     }
 }
 
@@ -285,6 +334,28 @@ mod arm {
         #[inline(always)]
         unsafe fn non_ascii(self) -> u64 {
             unsafe { Self::bits(self.0.map(|quarter| vcgeq_u8(quarter, vdupq_n_u8(0x80)))) }
+        }
+
+        #[inline(always)]
+        unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            unsafe {
+                let (low, high) = (vld1q_u8(low.as_ptr()), vld1q_u8(high.as_ptr()));
+                Neon(self.0.map(|quarter| {
+                    let lower = vqtbl1q_u8(low, vandq_u8(quarter, vdupq_n_u8(0x0f)));
+                    vandq_u8(lower, vqtbl1q_u8(high, vshrq_n_u8::<4>(quarter)))
+                }))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn common(self, second: Self, third: Self) -> u64 {
+            unsafe {
+                let mut some = self.0;
+                for (quarter, some) in some.iter_mut().enumerate() {
+                    *some = vtstq_u8(vandq_u8(*some, second.0[quarter]), third.0[quarter]);
+                }
+                Self::bits(some)
+            }
         }
     }
 }
@@ -356,6 +427,16 @@ impl Block for Portable {
     #[inline(always)]
     unsafe fn non_ascii(self) -> u64 {
         Self::bits(self.0)
+    }
+
+    #[inline(always)]
+    unsafe fn buckets(self, _: &[u8; 16], _: &[u8; 16]) -> Self {
+        Portable([u64::MAX; 8])
+    }
+
+    #[inline(always)]
+    unsafe fn common(self, _: Self, _: Self) -> u64 {
+        u64::MAX
     }
 }
 

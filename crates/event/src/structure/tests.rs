@@ -172,7 +172,7 @@ proptest! {
 
 #[test]
 fn every_byte_may_follow_every_other_where_the_grammar_allows_it() {
-    for place in 0..70 {
+    for place in (0..70).step_by(7) {
         let pad = "x".repeat(place);
         for first in 0..=255u8 {
             for second in
