@@ -664,13 +664,16 @@ unsafe fn judge<W: Wide, const CHECK: bool>(
             if let Some(live) = live {
                 bad = bad.and(live);
             }
+            let with_backslash = chunk.backslashes.group::<W>(group).words();
             if bad.words() != 0 {
+                // Good events may lie before the fault. Which of their keys have escapes need not be known closely.
+                task.marks.set_odd(first + group * 8, odd | with_backslash);
                 bad.store(chunk.bad.group_mut(group));
                 let masks = &chunk.bad.0[group * 8..];
                 let at = masks.iter().position(|&mask| mask != 0).unwrap_or_default();
                 return base + at * 64 + masks[at].trailing_zeros() as usize;
             }
-            if chunk.backslashes.group::<W>(group).words() != 0 {
+            if with_backslash != 0 {
                 key_starts.store(chunk.literals.group_mut(group));
                 key_quotes.store(chunk.bad.group_mut(group));
                 odd |= escaped_keys(chunk, group, in_key);
