@@ -443,3 +443,92 @@ fn rows_that_cannot_be_sorted_are_no_result() {
         "{\"n\":2} {\"n\":3} {\"n\":1}",
     );
 }
+
+#[test]
+fn points_that_cannot_be_are_found_when_the_result_is_made() {
+    check("SELECT QUANTILE(a, MANUAL, 2, -1) FROM STREAM()", r#"{"a": 1}"#, "failed");
+    check("SELECT QUANTILE(a, MANUAL, 0.5, 5, 1) FROM STREAM()", "", "failed");
+    // The points that LIMIT leaves are fine.
+    let row = r#"{"Quantile":0.5,"Value":1.0}"#;
+    check("SELECT QUANTILE(a, MANUAL, 0.5, 5, 1) FROM STREAM() LIMIT 1", r#"{"a": 1}"#, row);
+    let infinite = r#"{"a": "Infinity"} {"a": "-Infinity"}"#;
+    check("SELECT FREQ(a, LINEAR, 3) FROM STREAM()", infinite, "failed");
+}
+
+#[test]
+fn points_are_added_up_and_rounded_as_decimal_numbers() {
+    let rows = concat!(
+        r#"{"Range":"(-∞ to 0.0)","Probability":0.0,"Count":0.0} "#,
+        r#"{"Range":"[0.0 to +∞)","Probability":1.0,"Count":1.0}"#
+    );
+    check("SELECT FREQ(a, LINEAR, 2) FROM STREAM()", r#"{"a": -0.0}"#, rows);
+}
+
+#[test]
+fn a_null_that_was_cast_cannot_be_ordered() {
+    let records = r#"{"a": 1, "k": 1} {"k": 2}"#;
+    check("SELECT k FROM STREAM() ORDER BY CAST(a AS LONG)", records, "failed");
+    // A column that a record holds has lost its type again, and so has what could not be cast.
+    let rows = r#"{"q":null} {"q":1}"#.replace(r#"{"q":null}"#, "{}");
+    check("SELECT CAST(a AS LONG) AS q FROM STREAM() ORDER BY q", records, &rows);
+    check("SELECT k FROM STREAM() ORDER BY CAST(a AS LONG) + 1", records, r#"{"k":2} {"k":1}"#);
+    check("SELECT k FROM STREAM() ORDER BY k, CAST(a AS LONG)", records, r#"{"k":1} {"k":2}"#);
+}
+
+#[test]
+fn an_outer_query_of_a_failed_result_has_no_records() {
+    let bql = "SELECT COUNT(*) FROM (SELECT a FROM STREAM() ORDER BY b)";
+    check(bql, r#"{"b": 1} {"b": "x"}"#, "failed");
+}
+
+#[test]
+fn a_column_has_one_name() {
+    let grouped = r#"{"k":"1","COUNT(*)":1}"#;
+    check("SELECT a AS k, COUNT(*), k AS z FROM STREAM() GROUP BY a", r#"{"a": 1}"#, grouped);
+    let ranges = "SELECT CUMFREQ(a, MANUAL, 2), \"Range\" AS x, \"Count\" + 1 AS y FROM STREAM()";
+    let rows = concat!(
+        r#"{"Range":"(-∞ to 2.0)","Probability":1.0,"Count":1.0,"y":2.0} "#,
+        r#"{"Range":"(-∞ to +∞)","Probability":1.0,"Count":1.0,"y":2.0}"#
+    );
+    check(ranges, r#"{"a": 1}"#, rows);
+    // A constant that is grouped by is a key like any other.
+    check("SELECT 1, COUNT(*) FROM STREAM() GROUP BY 1", r#"{"a": 1}"#, r#"{"1":"1","COUNT(*)":1}"#);
+}
+
+#[test]
+fn an_outer_query_finds_columns_by_the_text_of_what_they_are() {
+    let records = r#"{"a": 5} {"a": 7}"#;
+    let both = r#"{"a":5} {"a":7}"#;
+    check("SELECT a FROM (SELECT a AS b FROM STREAM())", records, both);
+    check(
+        "SELECT \"a + 1\" * 2 AS q FROM (SELECT a + 1 AS b FROM STREAM())",
+        records,
+        r#"{"q":12} {"q":16}"#,
+    );
+    check("SELECT b FROM (SELECT a AS b FROM STREAM()) WHERE a = 5", records, r#"{"b":5}"#);
+    // Fields alone are read from the records under the names that are written.
+    check("SELECT SUM(a) FROM (SELECT a AS b FROM STREAM())", records, r#"{"SUM(a)":null}"#);
+    check("SELECT SUM(a + 0) AS s FROM (SELECT a AS b FROM STREAM())", records, r#"{"s":12.0}"#);
+    check(
+        "SELECT a, COUNT(*) FROM (SELECT a AS b FROM STREAM()) GROUP BY a",
+        records,
+        r#"{"a":"null","COUNT(*)":2}"#,
+    );
+    check("SELECT b FROM (SELECT a AS b FROM STREAM()) ORDER BY a DESC", records, r#"{"b":5} {"b":7}"#);
+}
+
+#[test]
+fn the_automatic_top_goes_by_the_name_of_the_count() {
+    let records = r#"{"a": 1} {"a": 1} {"a": 2}"#;
+    let having = |order: &str| {
+        let bql = format!(
+            "SELECT a, COUNT(*) AS n FROM STREAM() GROUP BY a HAVING COUNT(*) >= 1.5 ORDER BY {order} DESC LIMIT 5"
+        );
+        Ask { bql: &bql, ..Ask::default() }.of(records)
+    };
+    // Its threshold is cut to 1.
+    assert_eq!(having("n"), r#"{"a":"1","n":2} {"a":"2","n":1}"#);
+    assert_eq!(having("COUNT(*)"), r#"{"a":"1","n":2} {"a":"2","n":1}"#);
+    // Not the name that it has: an exact query.
+    assert_eq!(having("\"COUNT(*)\""), r#"{"a":"1","n":2}"#);
+}

@@ -212,6 +212,8 @@ pub struct SortKey {
     pub expr: Expr,
     /// Largest first. Nulls come first ascending and last descending.
     pub descending: bool,
+    /// In Bullet's dialect, that a CAST makes what rows are ordered by: a null of that has a type, and cannot be compared.
+    pub is_cast: bool,
 }
 
 /// When results are emitted, and of what.

@@ -17,7 +17,7 @@ use swiftwater_lang::{
 use swiftwater_sketch::SketchSizes;
 
 use crate::{
-    expr::{CompileError, Program, Wants},
+    expr::{CompileError, KeyOrder, Program, Wants},
     matching::filter::Filter,
     operate::Form,
 };
@@ -100,8 +100,8 @@ pub enum CompiledBody {
         star: Option<Star>,
         /// Computed columns.
         columns: Vec<CompiledColumn>,
-        /// What records are ordered by, and whether descending.
-        order: Vec<(Program, bool)>,
+        /// What records are ordered by, and how.
+        order: Vec<(Program, KeyOrder)>,
     },
     /// One record per group.
     Group(Box<CompiledGroup>),
@@ -121,7 +121,7 @@ pub struct CompiledGroup {
     /// Over slots.
     pub columns: Vec<CompiledColumn>,
     /// Over slots.
-    pub order: Vec<(Program, bool)>,
+    pub order: Vec<(Program, KeyOrder)>,
     /// Of its sketches.
     pub sizes: SketchSizes,
     /// Which others take in the same values.
@@ -432,6 +432,7 @@ fn order(
     keys: &[SortKey],
     dialect: Dialect,
     wants: &mut Wants,
-) -> Result<Vec<(Program, bool)>, CompileError> {
-    keys.iter().map(|key| Ok((Program::compile(&key.expr, dialect, wants)?, key.descending))).collect()
+) -> Result<Vec<(Program, KeyOrder)>, CompileError> {
+    let order = |key: &SortKey| KeyOrder { descending: key.descending, is_cast: key.is_cast };
+    keys.iter().map(|key| Ok((Program::compile(&key.expr, dialect, wants)?, order(key)))).collect()
 }

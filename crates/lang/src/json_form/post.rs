@@ -89,7 +89,7 @@ impl Reader<'_> {
         let keys = fields
             .iter()
             .take(STEPS_MAX)
-            .map(|field| Some(SortKey { expr: self.result_field(field, body)?, descending }));
+            .map(|field| Some(SortKey { expr: self.result_field(field, body)?, descending, is_cast: false }));
         keys.collect()
     }
 

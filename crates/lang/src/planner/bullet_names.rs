@@ -28,6 +28,8 @@ pub(super) enum Given<'a> {
 pub(super) struct Base<'a> {
     by_name: HashMap<String, Given<'a>>,
     by_text: HashMap<String, Given<'a>>,
+    /// The names of those that are known by their texts.
+    names: HashMap<String, String>,
 }
 
 impl<'a> Base<'a> {
@@ -36,12 +38,21 @@ impl<'a> Base<'a> {
         if self.by_text.contains_key(&text) {
             return;
         }
-        self.by_name.insert(name, given);
+        self.by_name.insert(name.clone(), given);
+        self.names.insert(text.clone(), name);
         self.by_text.insert(text, given);
     }
 
     fn find(&self, text: &str) -> Option<Given<'a>> {
         self.by_name.get(text).or_else(|| self.by_text.get(text)).copied()
+    }
+
+    /// Whether this is here already, under another name: in Bullet an item that says so is no column.
+    pub(super) fn has_other_name(&self, text: &str, name: &str) -> bool {
+        match self.names.get(text) {
+            Some(own) => own != name,
+            None => self.by_name.contains_key(text) && text != name,
+        }
     }
 
     pub(super) fn contains(&self, text: &str) -> bool {

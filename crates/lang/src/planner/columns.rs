@@ -128,6 +128,9 @@ impl<'a> Planner<'a> {
             }
             let Some(column) = self.columns.get(place) else { break };
             let (name, span) = (column.name.clone(), column.span);
+            if self.is_group && self.base.has_other_name(&column.text, &name) {
+                continue;
+            }
             let Some(typed) = self.column_value(place) else { continue };
             let output = OutputColumn { name: name.clone(), expr: typed.expr };
             match places.get(&name) {

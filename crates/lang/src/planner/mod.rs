@@ -351,7 +351,10 @@ impl<'a> Planner<'a> {
                 None => self.lower(node.bare(), scope),
             };
             let Some(typed) = typed else { continue };
-            keys.push(SortKey { expr: typed.expr, descending: order.descending });
+            let is_cast = self.dialect == Dialect::Bullet
+                && matches!(node.bare().kind, ast::NodeKind::Cast(..))
+                && self.bullet_resolved(node.bare(), scope).is_none();
+            keys.push(SortKey { expr: typed.expr, descending: order.descending, is_cast });
         }
         keys
     }

@@ -31,16 +31,40 @@ pub fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     }
 }
 
+/// How rows are ordered by one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyOrder {
+    /// Largest first.
+    pub descending: bool,
+    /// A CAST makes the key: in Bullet a null of that has a type, and can be compared with no value.
+    pub is_cast: bool,
+}
+
+impl KeyOrder {
+    /// The order of two rows by the key; where they have none, `is_comparable` becomes false.
+    pub(crate) fn compare(
+        self,
+        left: &Value<'_>,
+        right: &Value<'_>,
+        dialect: Dialect,
+        is_comparable: &mut bool,
+    ) -> Ordering {
+        if self.is_cast && dialect == Dialect::Bullet {
+            let either = |is: fn(&Value<'_>) -> bool| is(left) || is(right);
+            let has_null = either(|value| matches!(value, Value::Null));
+            // What has an error is null without a type.
+            *is_comparable &= !has_null || either(|value| matches!(value, Value::Error));
+        }
+        let order = row_order(left, right, dialect, is_comparable);
+        if self.descending { order.reverse() } else { order }
+    }
+}
+
 /// The order of rows by one key under a dialect's rules, total in either.
 ///
 /// Bullet's is that of the native dialect but for text, by UTF-16 unit, and zeros, of which -0.0 is the lesser. It has
 /// none for values of different kinds, nor for containers: then `is_comparable` becomes false.
-pub(crate) fn row_order(
-    left: &Value<'_>,
-    right: &Value<'_>,
-    dialect: Dialect,
-    is_comparable: &mut bool,
-) -> Ordering {
+fn row_order(left: &Value<'_>, right: &Value<'_>, dialect: Dialect, is_comparable: &mut bool) -> Ordering {
     if dialect == Dialect::Native {
         return total_order(left, right);
     }

@@ -142,8 +142,8 @@ impl Collector {
                 [stated, dialect.raw_limit_max()].into_iter().flatten().min()
             }
         };
-        let descending = match &query.body {
-            CompiledBody::Raw { order, .. } => order.iter().map(|(_, descending)| *descending).collect(),
+        let keys = match &query.body {
+            CompiledBody::Raw { order, .. } => order.iter().map(|(_, key)| *key).collect(),
             CompiledBody::Group(_) => Vec::new(),
         };
         let axis = Axis::of(&plan.window);
@@ -152,7 +152,7 @@ impl Collector {
             axis,
             shape: Shape::of(&query, origin),
             started,
-            order: RowOrder { limit, descending, sorts_first: dialect.sorts_first_n(), dialect },
+            order: RowOrder { limit, keys, sorts_first: dialect.sorts_first_n(), dialect },
             epochs: 0..u64::MAX,
             shares: false,
             places: None,
@@ -309,7 +309,7 @@ impl Collector {
         self.query.dialect().streams_raw()
             && !self.limits.one_answer
             && self.outer.is_none()
-            && self.order.descending.is_empty()
+            && self.order.keys.is_empty()
     }
 
     fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {

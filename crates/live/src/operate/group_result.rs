@@ -11,7 +11,7 @@ use swiftwater_lang::Dialect;
 
 use super::{Groups, RecordWriter, ResultSet, groups::GroupRows};
 use crate::{
-    expr::{EvalCounts, Rows, Scratch, row_order, total_order},
+    expr::{EvalCounts, KeyOrder, Rows, Scratch, total_order},
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
 
@@ -63,7 +63,11 @@ pub(crate) fn write_groups(
     let dialect = query.dialect();
     let arena = Bump::new();
     let mut counts = EvalCounts::default();
-    let GroupRows { mut slots, group_of_row, sketches } = groups.evaluate(group, &arena);
+    let GroupRows { mut slots, group_of_row, sketches, failure } = groups.evaluate(group, &arena);
+    if let Some(failure) = failure {
+        result.failure = Some(failure.into());
+        return;
+    }
     if dialect.errors_become_null() {
         for value in slots.iter_mut().flatten().filter(|value| matches!(value, Value::Error)) {
             *value = Value::Null;
@@ -115,13 +119,13 @@ fn chosen_rows<'a>(
         rows.clear();
         having.keep(&input, &mut Scratch::default(), arena, counts, &mut rows);
     }
-    let order: Vec<(Vec<Value<'a>>, bool)> = group
+    let order: Vec<(Vec<Value<'a>>, KeyOrder)> = group
         .order
         .iter()
-        .map(|(program, descending)| {
+        .map(|(program, key)| {
             let mut values = Vec::new();
             program.evaluate(&input, &mut Scratch::default(), arena, counts, &mut values);
-            (values, *descending)
+            (values, *key)
         })
         .collect();
     // Rows of one group have one key, and stay in the order that their aggregate gave them: the sort is stable.
@@ -129,10 +133,9 @@ fn chosen_rows<'a>(
     let mut is_comparable = true;
     rows.sort_by(|&a, &b| {
         let (a, b) = (a as usize, b as usize);
-        let by_order = order.iter().map(|(values, descending)| {
-            let order = row_order(&values[a], &values[b], dialect, &mut is_comparable);
-            if *descending { order.reverse() } else { order }
-        });
+        let by_order = order
+            .iter()
+            .map(|(values, key)| key.compare(&values[a], &values[b], dialect, &mut is_comparable));
         let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
         by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });

@@ -63,6 +63,8 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) group_of_row: Vec<u32>,
     /// How exact approximate values in them are.
     pub(crate) sketches: Vec<SketchMeta>,
+    /// In Bullet's dialect, why there are no rows.
+    pub(crate) failure: Option<&'static str>,
 }
 
 impl Groups {
@@ -261,16 +263,18 @@ impl Groups {
             sketches.extend(cells.meta(&aggregate.text));
         }
         let (Some(cells), Some(table)) = (&self.table_cells, &group.table) else {
-            return GroupRows { slots: columns, group_of_row: groups, sketches };
+            return GroupRows { slots: columns, group_of_row: groups, sketches, failure: None };
         };
         sketches.extend(cells.meta(table));
+        let is_bullet = self.dialect == Dialect::Bullet;
+        let failure = if is_bullet { cells.failure(table, &groups) } else { None };
         let (rows, place_of_row) = cells.evaluate(table, &groups, self.dialect, arena);
         for column in &mut columns {
             *column = place_of_row.iter().map(|&place| column[place as usize]).collect();
         }
         columns.extend(rows);
         let group_of_row = place_of_row.iter().map(|&place| groups[place as usize]).collect();
-        GroupRows { slots: columns, group_of_row, sketches }
+        GroupRows { slots: columns, group_of_row, sketches, failure }
     }
 
     fn decode_key<'a>(&self, group: usize, arena: &'a Bump, columns: &mut [Vec<Value<'a>>]) {

@@ -40,7 +40,8 @@ impl OuterQuery {
         OuterQuery { index: Index::default().with(NUMBER, query), query: Arc::clone(query) }
     }
 
-    /// What the query answers over the records of `inner`, in its place. No record is a result too.
+    /// What the query answers over the records of `inner`, in its place. No record is a result too; that there could be
+    /// none is not.
     pub(crate) fn answer(
         &self,
         inner: ResultSet,
@@ -48,6 +49,15 @@ impl OuterQuery {
         now: Millis,
         now_micros: i64,
     ) -> ResultSet {
+        if inner.failure.is_some() {
+            return ResultSet {
+                window: inner.window,
+                inner_sketches: Some(inner.sketches),
+                failure: inner.failure,
+                expression_errors: inner.expression_errors,
+                ..ResultSet::default()
+            };
+        }
         let limits = CollectorLimits { one_answer: true, emits_empty_windows: false, times: false, ..limits };
         let mut collector = Collector::new(Arc::clone(&self.query), now, now, limits);
         let mut shard = Shard::default();
@@ -90,7 +100,6 @@ impl OuterQuery {
             window: inner.window,
             expression_errors: expression_errors + own.expression_errors,
             inner_sketches: Some(inner.sketches),
-            failure: inner.failure.or(own.failure),
             ..own
         }
     }

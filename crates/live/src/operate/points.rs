@@ -5,7 +5,10 @@
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
-use swiftwater_lang::plan::{Points, TableFunction};
+use swiftwater_lang::{
+    Dialect,
+    plan::{Points, TableFunction},
+};
 use swiftwater_sketch::Quantiles;
 
 use crate::expr::push_java_double;
@@ -18,12 +21,13 @@ pub(crate) fn distribution_rows<'a>(
     function: &TableFunction,
     sketch: &Quantiles,
     points_max: usize,
+    dialect: Dialect,
     arena: &'a Bump,
     columns: &mut [Vec<Value<'a>>],
 ) -> usize {
     match function {
         TableFunction::Quantile(points) => {
-            let points = made(points, (0.0, 1.0), points_max);
+            let points = made(points, (0.0, 1.0), points_max, dialect);
             let view = sketch.evaluate();
             for &point in &points {
                 // Of no values, the least is above all and the greatest below all.
@@ -37,25 +41,52 @@ pub(crate) fn distribution_rows<'a>(
             }
             points.len()
         }
-        TableFunction::Frequency(points) => ranges(points, false, sketch, points_max, arena, columns),
+        TableFunction::Frequency(points) => {
+            ranges(&bounds(points, sketch, points_max, dialect), false, sketch, arena, columns)
+        }
         TableFunction::CumulativeFrequency(points) => {
-            ranges(points, true, sketch, points_max, arena, columns)
+            ranges(&bounds(points, sketch, points_max, dialect), true, sketch, arena, columns)
         }
         TableFunction::Top { .. } => 0,
     }
 }
 
-fn ranges<'a>(
-    points: &Points,
-    cumulative: bool,
+/// Why Bullet can look at no point of a distribution: QUANTILE is asked for what is not from 0 to 1, or the others for
+/// points that do not ascend, as between infinities or where rounding makes one of two.
+pub(crate) fn wrong_points(
+    function: &TableFunction,
     sketch: &Quantiles,
     points_max: usize,
+) -> Option<&'static str> {
+    match function {
+        TableFunction::Quantile(points) => {
+            let points = made(points, (0.0, 1.0), points_max, Dialect::Bullet);
+            let are_ranks = points.iter().all(|point| (0.0..=1.0).contains(point));
+            (!are_ranks).then_some("a point of QUANTILE is not from 0 to 1")
+        }
+        TableFunction::Frequency(points) | TableFunction::CumulativeFrequency(points) => {
+            let points = bounds(points, sketch, points_max, Dialect::Bullet);
+            let ascends = points.is_sorted_by(|a, b| a < b) && !points.iter().any(|point| point.is_nan());
+            (!ascends).then_some("the points of a distribution do not ascend")
+        }
+        TableFunction::Top { .. } => None,
+    }
+}
+
+/// The points between the ranges that values are counted in.
+fn bounds(points: &Points, sketch: &Quantiles, points_max: usize, dialect: Dialect) -> Vec<f64> {
+    let least = sketch.least().unwrap_or(f64::INFINITY);
+    let greatest = sketch.greatest().unwrap_or(f64::NEG_INFINITY);
+    made(points, (least, greatest), points_max, dialect)
+}
+
+fn ranges<'a>(
+    points: &[f64],
+    cumulative: bool,
+    sketch: &Quantiles,
     arena: &'a Bump,
     columns: &mut [Vec<Value<'a>>],
 ) -> usize {
-    let least = sketch.least().unwrap_or(f64::INFINITY);
-    let greatest = sketch.greatest().unwrap_or(f64::NEG_INFINITY);
-    let points = made(points, (least, greatest), points_max);
     let view = sketch.evaluate();
     let count = view.count();
     let mut before = 0;
@@ -93,7 +124,11 @@ fn range_text(from: Option<f64>, to: Option<f64>) -> String {
 
 /// The points, ascending, each once. LINEAR ones lie evenly over `range`; of an empty range, or of only one point, that
 /// is its beginning.
-fn made(points: &Points, range: (f64, f64), most: usize) -> Vec<f64> {
+///
+/// In Bullet they are added up to the last, and stay when rounding makes one of two.
+fn made(points: &Points, range: (f64, f64), most: usize, dialect: Dialect) -> Vec<f64> {
+    let is_bullet = dialect == Dialect::Bullet;
+    let rounded = if is_bullet { rounded_as_java } else { rounded };
     let most = most.max(1);
     let from_steps = |start: f64, step: f64, count: usize, end: Option<f64>| {
         let mut points = Vec::with_capacity(count);
@@ -112,7 +147,7 @@ fn made(points: &Points, range: (f64, f64), most: usize) -> Vec<f64> {
             if count == 1 || start >= end {
                 vec![rounded(start)]
             } else {
-                from_steps(start, (end - start) / (count - 1) as f64, count, Some(end))
+                from_steps(start, (end - start) / (count - 1) as f64, count, Some(end).filter(|_| !is_bullet))
             }
         }
         Points::Region { start, end, increment } => {
@@ -130,8 +165,31 @@ fn made(points: &Points, range: (f64, f64), most: usize) -> Vec<f64> {
         }
     };
     // Rounding may make points of a narrow range one.
-    made.dedup();
+    if !is_bullet {
+        made.dedup();
+    }
     made
+}
+
+/// Rounds the number that is shown, half up, away from zero.
+fn rounded_as_java(point: f64) -> f64 {
+    const PLACES: usize = 6;
+    let text = format!("{:?}", point.abs());
+    let plain = match text.contains('e') {
+        true => format!("{}", point.abs()),
+        false => text,
+    };
+    // What is rounded there is a decimal number: its zero has no sign.
+    let point = if point == 0.0 { 0.0 } else { point };
+    let Some((whole, fraction)) = plain.split_once('.').filter(|_| point.is_finite()) else { return point };
+    let Some(next) = fraction.as_bytes().get(PLACES) else { return point };
+    let kept: u128 = match format!("{whole}{}", &fraction[..PLACES]).parse() {
+        Ok(kept) => kept,
+        Err(_) => return point,
+    };
+    let kept = kept + u128::from(*next >= b'5');
+    let rounded: f64 = format!("{kept}e-{PLACES}").parse().unwrap_or(point);
+    if rounded == 0.0 { rounded } else { rounded.copysign(point) }
 }
 
 fn rounded(point: f64) -> f64 {
@@ -168,7 +226,8 @@ mod tests {
     fn rows(function: TableFunction, numbers: &[f64]) -> Vec<String> {
         let arena = Bump::new();
         let mut columns = vec![Vec::new(); function.columns(1)];
-        let count = distribution_rows(&function, &sketch(numbers), 100, &arena, &mut columns);
+        let count =
+            distribution_rows(&function, &sketch(numbers), 100, Dialect::Native, &arena, &mut columns);
         assert!(columns.iter().all(|column| column.len() == count));
         let mut text = |row: usize| {
             let mut out = Vec::new();
@@ -221,13 +280,18 @@ mod tests {
 
     #[test]
     fn points_are_bounded() {
-        assert_eq!(made(&Points::Linear(u64::MAX), (0.0, 1.0), 100).len(), 100);
+        assert_eq!(made(&Points::Linear(u64::MAX), (0.0, 1.0), 100, Dialect::Native).len(), 100);
         let region = Points::Region { start: 0.0, end: f64::MAX, increment: 1e-300 };
-        assert!(made(&region, (0.0, 1.0), 100).len() <= 100);
+        assert!(made(&region, (0.0, 1.0), 100, Dialect::Native).len() <= 100);
         assert_eq!(
-            made(&Points::Region { start: 0.0, end: 200.0, increment: 1.0 }, (0.0, 1.0), 100)[99],
+            made(
+                &Points::Region { start: 0.0, end: 200.0, increment: 1.0 },
+                (0.0, 1.0),
+                100,
+                Dialect::Native
+            )[99],
             99.0
         );
-        assert_eq!(made(&Points::Linear(11), (0.0, 1.0), 100)[3], 0.3);
+        assert_eq!(made(&Points::Linear(11), (0.0, 1.0), 100, Dialect::Native)[3], 0.3);
     }
 }

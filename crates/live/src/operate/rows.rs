@@ -7,7 +7,7 @@ use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
 use super::owned::OwnedValue;
-use crate::expr::row_order;
+use crate::expr::KeyOrder;
 
 /// When the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,8 +105,8 @@ struct StoredRow {
 #[derive(Debug, Clone)]
 pub(crate) struct RowOrder {
     pub(crate) limit: Option<u64>,
-    /// For each key, whether it is descending; empty: order of arrival.
-    pub(crate) descending: Vec<bool>,
+    /// How each key orders; empty: order of arrival.
+    pub(crate) keys: Vec<KeyOrder>,
     /// The first rows are taken, then sorted.
     pub(crate) sorts_first: bool,
     /// Whose rules hold.
@@ -120,7 +120,7 @@ impl RowStore {
 
     /// Whether further rows cannot change the result.
     pub(crate) fn is_full(&self, order: &RowOrder) -> bool {
-        let by_arrival = order.descending.is_empty() || order.sorts_first;
+        let by_arrival = order.keys.is_empty() || order.sorts_first;
         by_arrival && order.limit.is_some_and(|limit| self.rows.len() as u64 >= limit)
     }
 
@@ -154,7 +154,7 @@ impl RowStore {
     fn sort(&mut self, order: &RowOrder) -> bool {
         let mut is_comparable = true;
         let most = order.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let is_by_key = !order.descending.is_empty();
+        let is_by_key = !order.keys.is_empty();
         if !is_by_key || order.sorts_first {
             self.rows.sort_by_key(|row| row.number);
             self.rows.truncate(most);
@@ -250,9 +250,8 @@ fn compare_keys(
     arena: &Bump,
     is_comparable: &mut bool,
 ) -> Ordering {
-    for ((a, b), &descending) in a.iter().zip(b).zip(&order.descending) {
-        let order = row_order(&a.get(arena), &b.get(arena), order.dialect, is_comparable);
-        let order = if descending { order.reverse() } else { order };
+    for ((a, b), key) in a.iter().zip(b).zip(&order.keys) {
+        let order = key.compare(&a.get(arena), &b.get(arena), order.dialect, is_comparable);
         if order.is_ne() {
             return order;
         }

@@ -6,7 +6,7 @@ use swiftwater_lang::{Dialect, plan::TableFunction};
 use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
 
 use super::{
-    points::distribution_rows,
+    points::{distribution_rows, wrong_points},
     sketch_cells::{SEPARATOR, merge_sketches, update_frequent, update_quantiles},
     sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
     taken::{Picked, Taken},
@@ -83,6 +83,13 @@ impl TableCells {
         }
     }
 
+    /// Why Bullet cannot tell what a distribution is at its points.
+    pub(crate) fn failure(&self, table: &CompiledTable, groups: &[u32]) -> Option<&'static str> {
+        let TableCells::Distribution { cells, .. } = self else { return None };
+        let mut sketches = groups.iter().filter_map(|&group| cells.get(group as usize));
+        sketches.find_map(|sketch| wrong_points(&table.function, sketch, table.points_max))
+    }
+
     /// The rows of these groups, as columns; answers to which of them each row belongs, by place.
     pub(crate) fn evaluate<'a>(
         &self,
@@ -99,6 +106,7 @@ impl TableCells {
                     &table.function,
                     &cells[group as usize],
                     table.points_max,
+                    dialect,
                     arena,
                     &mut columns,
                 ),
