@@ -9,9 +9,9 @@ use tracing::debug;
 use crate::{
     EndReason, QueryId,
     fault::guarded,
-    running::{EmitContext, Running},
+    running::{EmitContext, QueryHandle, Running},
     shared::{Errand, Shared},
-    stream::{Merge, Stream, lock},
+    stream::{Merge, Stream, Turn, lock},
 };
 
 impl Shared {
@@ -21,11 +21,38 @@ impl Shared {
         }
     }
 
-    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood.
+    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood. What is over by then is
+    /// closed first, and a query whose duration is ends with that: so what its reader gets is a matter of when it was
+    /// ended, and not of whether the ticker has come by.
     pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
         let handle = self.queries.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         let Some(handle) = handle else { return false };
         let Some(stream) = self.find_stream(&handle.stream) else { return false };
+        let tick = lock(&stream.tick);
+        // Before it leaves: no window is taken for whole that it has left by then.
+        let now = self.clock.now();
+        let is_fault = matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_) | EndReason::Limit);
+        let reason = match handle.ends {
+            Some(ends) if ends <= now && !is_fault => EndReason::Duration,
+            _ => reason,
+        };
+        if !is_fault {
+            self.tick_held(&stream, now);
+        }
+        let has_ended = self.end_held(&stream, &handle, reason, now);
+        drop(tick);
+        self.forget_if_empty(&stream);
+        has_ended
+    }
+
+    /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
+    pub(crate) fn end_held(
+        &self,
+        stream: &Stream,
+        handle: &QueryHandle,
+        reason: EndReason,
+        now: Millis,
+    ) -> bool {
         let number = handle.number;
         let (last_position, shared) = {
             let _change = lock(&stream.change);
@@ -47,9 +74,10 @@ impl Shared {
                 Some((_, false)) => None,
             };
             let left = match (shared, index) {
-                (None, Some(index)) => (stream.set_index(index), None),
+                (None, Some(index)) => (stream.turn(Turn::Leaves(now), Some(index), None).0, None),
                 (_, index) => {
-                    let Some(last) = lock(&stream.merge).leave(&stream, number, index) else { return false };
+                    let left = lock(&stream.merge).leave(stream, number, now, index);
+                    let Some(last) = left else { return false };
                     (last, shared)
                 }
             };
@@ -91,15 +119,15 @@ impl Shared {
             stream.set_next_due(merge);
             // What was taken after its end it has not seen.
             running.work().last_position.get_or_insert(last_position);
-            let context = self.context(&stream, merge.position);
+            let context = self.context(stream, merge.position);
             let mut results = Vec::new();
             for (first, step) in early {
                 running.take_step(step, first, &mut results, context.now_micros);
             }
             running.take_slices(left);
             let at = match reason {
-                EndReason::Duration => running.handle.ends.unwrap_or(context.now),
-                _ => context.now,
+                EndReason::Duration => running.handle.ends.unwrap_or(now),
+                _ => now,
             };
             let mut reason = reason.clone();
             if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
@@ -134,8 +162,7 @@ impl Shared {
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);
         }
-        self.forget_if_empty(&stream);
-        debug!(query = %id, reason = ?reason, "query ended");
+        debug!(query = %handle.meta.id, reason = ?reason, "query ended");
         true
     }
 

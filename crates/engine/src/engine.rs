@@ -26,7 +26,7 @@ use crate::{
     operator::Operator,
     running::{QueryHandle, Running},
     shared::{Errand, Shared},
-    stream::lock,
+    stream::{Turn, lock},
 };
 
 /// Who asks. Every call into the engine carries one, so that rights can be checked where things are done.
@@ -187,7 +187,8 @@ impl Engine {
         Ok(position(offset))
     }
 
-    /// Lets a query stand. It sees the events appended after this returns (and may see some that are waiting).
+    /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
+    /// those appended meanwhile the later ones.
     pub fn submit(
         &self,
         _principal: &Principal,
@@ -238,6 +239,11 @@ impl Engine {
             (stated, 0) => stated,
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };
+        let meaning = query.meaning();
+        let query = Arc::new(lock(&shared.commons).share(query));
+        let stream = shared.stream(&stream_name)?;
+        let change = lock(&stream.change);
+        // Under that lock, so that on a stream numbers grow in the order in which queries begin.
         let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
         let (text, printed) = (&query.plan.text, &query.plan.printed);
         let meta = Arc::new(QueryMeta {
@@ -248,9 +254,6 @@ impl Engine {
             sample: query.plan.sample,
             columns: query.column_names(),
         });
-        let meaning = query.meaning();
-        let query = Arc::new(lock(&shared.commons).share(query));
-        let stream = shared.stream(&stream_name)?;
         let handle = Arc::new(QueryHandle {
             number,
             meta: Arc::clone(&meta),
@@ -277,7 +280,6 @@ impl Engine {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(meta.id.clone(), Arc::clone(&handle));
-        let change = lock(&stream.change);
         let shared_with = meaning.as_ref().and_then(|meaning| {
             let cuts = running.work().collector.cuts();
             lock(&stream.merge).find_operator(meaning, &cuts)
@@ -299,18 +301,20 @@ impl Engine {
             if let Some(due) = running.due {
                 merge.agenda.insert((due, number));
             }
+            // Before it begins: no shard is to take for it what arrives when it is due.
+            stream.set_next_due(&merge);
+            let turn = Turn::Begins(number, now);
             match (meaning, index) {
-                (None, Some(index)) => running.first_offset = stream.set_index(index),
+                (None, Some(index)) => (running.first_offset, _) = stream.turn(turn, Some(index), None),
                 (None, None) => {}
                 (Some(meaning), index) => {
                     if index.is_some() {
                         merge.open(entry, Operator::new(slices, meaning, query.is_of_single_events()));
                     }
-                    merge.join(&stream, (entry, places), &mut running, index);
+                    merge.join(&stream, (entry, places), &mut running, turn, index);
                 }
             }
             merge.running.insert(number, Box::new(running));
-            stream.set_next_due(&merge);
         }
         stream.forget_replaced();
         drop(change);
@@ -401,7 +405,8 @@ impl Engine {
     }
 
     /// Ends a query: its reader gets a last emit, with the reason. It sees the events appended before this call, if the
-    /// shards are at most a second behind. A detached query that has ended is forgotten.
+    /// shards are at most a second behind. Where its duration is over by now it ends with that reason, whoever comes first.
+    /// A detached query that has ended is forgotten.
     pub fn end_query(
         &self,
         _principal: &Principal,

@@ -183,6 +183,11 @@ impl Operator {
                 self.slices.remove_border(last);
             }
             self.moving.retain(|moving| *moving != number);
+            // Who was gone before it was reached leaves nothing to be told apart.
+            let is_alone = || !self.members.values().any(|other| other.first == member.first);
+            if member.at_first.is_none() && is_alone() {
+                self.apart.remove(&member.first);
+            }
         }
         !self.members.is_empty()
     }

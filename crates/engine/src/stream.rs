@@ -3,7 +3,10 @@
 //! Locks are taken in this order: `tick`, `change`, a shard's, `merge`, then `intake` or those of
 //! the engine as a whole (`queries`, `kept`); none is held while waiting for anything
 //! but the next of them. A batch is taken from the intake by a shard that holds its own lock, so whoever has passed
-//! through all shards' locks knows that everything taken before was looked at and delivered.
+//! through all shards' locks knows that everything taken before was looked at and delivered. A query sees the events that
+//! are appended after it was submitted: those that wait then are taken apart from them, and matched without it. Windows
+//! are closed, and queries end, one after another, under `tick`: an end takes a query's groups in several steps, and who
+//! closed a window between them would find only some.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -67,6 +70,10 @@ struct Intake {
     next_offset: u64,
     next_taken: u64,
     next_sequence: u64,
+    /// Where queries begin behind events that wait: the offset of the first event that they see, and a number that
+    /// theirs in the index are not below, while those of all who began before are. At most one for each batch that
+    /// waits.
+    begins: VecDeque<(u64, QueryNumber)>,
     bytes: u64,
     newest_arrival: Millis,
     /// Windows and durations were looked at up to here: what comes now arrives at this time or later.
@@ -137,6 +144,16 @@ struct Rates {
     bytes: u64,
     events_per_second: f64,
     bytes_per_second: f64,
+}
+
+/// What a query does when the index is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It begins, at this time, with the next event to come. Its number, and that of the operator that is opened for it,
+    /// are above those of all who began on the stream before.
+    Begins(QueryNumber, Millis),
+    /// It leaves, at this time, before the next event to be taken.
+    Leaves(Millis),
 }
 
 /// What came of asking for work.
@@ -220,17 +237,23 @@ impl Stream {
         if first.meta().arrival >= due {
             return Take::Due(first.meta().arrival);
         }
+        let offset = first.meta().first.0;
         // The second that an expression may ask for is one for a whole batch.
         let second = first.meta().arrival.div_euclid(1000);
         // What a batch costs whatever its size is spread over more events where it is much.
         let bytes_max = bytes_max * (intake.index.scanned() / SCANNED_PER_BATCH).clamp(1, BATCH_GROWTH_MAX);
+        while intake.begins.pop_front_if(|(begin, _)| *begin <= offset).is_some() {}
+        // A batch is one for whoever begins behind it, and another for whoever does not.
+        let begins = intake.begins.front().copied();
         let mut batches = Vec::new();
         let mut bytes = 0;
         while let Some(next) = intake.waiting.front() {
             let size = next.bytes().len();
             let arrival = next.meta().arrival;
-            let is_apart =
-                next.meta().sent_micros != 0 || arrival >= due || arrival.div_euclid(1000) != second;
+            let is_apart = next.meta().sent_micros != 0
+                || arrival >= due
+                || arrival.div_euclid(1000) != second
+                || begins.is_some_and(|(begin, _)| next.meta().first.0 >= begin);
             if !batches.is_empty() && (bytes + size > bytes_max || is_apart) {
                 break;
             }
@@ -250,7 +273,10 @@ impl Stream {
         if !more {
             intake.is_queued = false;
         }
-        let index = Arc::clone(&intake.index);
+        let index = match begins {
+            None => Arc::clone(&intake.index),
+            Some((_, number)) => Arc::new(intake.index.before(number)),
+        };
         drop(intake);
         let mut arrivals = Vec::new();
         let batch = if batches.len() == 1 {
@@ -287,13 +313,6 @@ impl Stream {
         Arc::clone(&lock(&self.intake).index)
     }
 
-    /// Replaces the index; answers the offset of the first event that will be matched against it.
-    pub(crate) fn set_index(&self, index: Index) -> u64 {
-        let mut intake = lock(&self.intake);
-        intake.replace_index(index);
-        intake.next_taken
-    }
-
     /// Forgets replaced indexes that nobody looks at any more; for whoever has replaced one, and holds no lock of the
     /// stream's but `change`.
     pub(crate) fn forget_replaced(&self) {
@@ -302,6 +321,11 @@ impl Stream {
             intake.replaced.extract_if(.., |index| Arc::strong_count(index) == 1).collect()
         };
         drop(unused);
+    }
+
+    /// Replaces the index by one of the same queries. The caller holds `change`.
+    pub(crate) fn set_index(&self, index: Index) {
+        lock(&self.intake).replace_index(index);
     }
 
     /// A large index that is to be built anew, if it is time.
@@ -316,21 +340,38 @@ impl Stream {
         Some(rebuild)
     }
 
-    /// Begins an epoch of an operator, with another index where one is given; answers the offset of its first event, and
-    /// when the latest of those before it arrived.
-    pub(crate) fn begin_epoch(
+    /// Replaces the index where one is given, for a query that begins or leaves; answers the offset of the first event
+    /// that it sees, or that it does not see any more, and when the latest of those before arrived. With an operator's
+    /// plan and cuts that is an epoch's first event. The caller holds `change`.
+    pub(crate) fn turn(
         &self,
-        plan: &SlicePlan,
-        cuts: Cuts,
-        looked_at: u64,
+        turn: Turn,
         index: Option<Index>,
+        epoch: Option<(&SlicePlan, Cuts, u64)>,
     ) -> (u64, Millis) {
         let mut intake = lock(&self.intake);
+        let intake = &mut *intake;
         if let Some(index) = index {
             intake.replace_index(index);
         }
-        plan.begin(intake.next_taken, cuts, looked_at);
-        (intake.next_taken, intake.newest_arrival)
+        let (offset, at) = match turn {
+            Turn::Begins(number, at) => {
+                let offset = intake.next_offset;
+                let is_new = intake.begins.back().is_none_or(|(begin, _)| *begin < offset);
+                if intake.next_taken < offset && is_new {
+                    intake.begins.push_back((offset, number));
+                }
+                (offset, at)
+            }
+            Turn::Leaves(at) => (intake.next_taken, at),
+        };
+        // What comes now arrives neither before the beginning of a query that sees it, nor before the end of one that
+        // does not.
+        intake.settled = intake.settled.max(at);
+        if let Some((plan, cuts, looked_at)) = epoch {
+            plan.begin(offset, cuts, looked_at);
+        }
+        (offset, intake.newest_arrival)
     }
 
     pub(crate) fn set_next_due(&self, merge: &Merge) {
@@ -469,13 +510,14 @@ impl Merge {
         stream: &Stream,
         (number, places): (QueryNumber, Option<Box<[usize]>>),
         running: &mut Running,
+        turn: Turn,
         index: Option<Index>,
     ) {
         let Some(operator) = self.operators.get_mut(&number) else { return };
         let collector = &mut running.work().collector;
         let cuts = collector.cuts();
         let all = operator.cuts().and(&cuts);
-        let begins = stream.begin_epoch(&operator.plan, all, self.position, index);
+        let begins = stream.turn(turn, index, Some((&operator.plan, all, self.position)));
         let timeline = collector.timeline();
         let (first, _) = begins;
         if !operator.passes_on {
@@ -495,6 +537,7 @@ impl Merge {
         &mut self,
         stream: &Stream,
         number: QueryNumber,
+        at: Millis,
         index: Option<Index>,
     ) -> Option<u64> {
         let running = self.running.get_mut(&number)?;
@@ -510,7 +553,7 @@ impl Merge {
             }
         }
         let cuts = operator.cuts_without(number);
-        let (last, _) = stream.begin_epoch(&operator.plan, cuts, self.position, index);
+        let (last, _) = stream.turn(Turn::Leaves(at), index, Some((&operator.plan, cuts, self.position)));
         operator.leave(number, last, self.position);
         let first = running.first_offset;
         if !operator.passes_on {

@@ -10,9 +10,10 @@ use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
 use crate::{
-    EndReason, QueryId,
+    EndReason,
     fault::guarded,
     indexer::IndexErrand,
+    running::QueryHandle,
     shared::{Errand, Shared},
     stream::{Stream, lock},
 };
@@ -67,14 +68,23 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
-        // Held until all that is due is done, so that no shard takes what arrived after a query's end before it ended.
+        // Held until all that is due is done, so that no shard takes what arrived after a query's end before it ended, and
+        // nobody ends a query whose windows are being closed.
         let _tick = lock(&stream.tick);
+        self.tick_held(stream, now);
+    }
+
+    /// As [`Shared::tick_stream`], for whoever holds the stream's `tick`.
+    pub(crate) fn tick_held(&self, stream: &Stream, now: Millis) {
+        if now < stream.next_due() {
+            return;
+        }
         let now = stream.settle(now);
         if now < stream.next_due() {
             return;
         }
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
-        let mut over: Vec<QueryId> = Vec::new();
+        let mut over: Vec<Arc<QueryHandle>> = Vec::new();
         // Operators with members that are due: what of theirs is over, and how many are.
         let mut operators: BTreeMap<QueryNumber, (i64, usize)> = BTreeMap::new();
         {
@@ -82,7 +92,7 @@ impl Shared {
             for (_, number) in merge.agenda.iter().take_while(|(at, _)| *at <= now) {
                 let Some(running) = merge.running.get(number) else { continue };
                 if running.handle.ends.is_some_and(|ends| ends <= now) {
-                    over.push(running.handle.meta.id.clone());
+                    over.push(Arc::clone(&running.handle));
                 }
                 match running.operator().and_then(|number| Some((number, merge.operators.get(&number)?))) {
                     Some((shared, operator)) => {
@@ -111,8 +121,8 @@ impl Shared {
                 }
             }
         }
-        let mut ended: Vec<(QueryId, EndReason)> =
-            over.into_iter().map(|id| (id, EndReason::Duration)).collect();
+        let mut ended: Vec<(Arc<QueryHandle>, EndReason)> =
+            over.into_iter().map(|handle| (handle, EndReason::Duration)).collect();
         {
             let mut merge = lock(&stream.merge);
             let merge = &mut *merge;
@@ -134,7 +144,7 @@ impl Shared {
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });
                 let reason = closed.unwrap_or_else(Some);
-                ended.extend(reason.map(|reason| (running.handle.meta.id.clone(), reason)));
+                ended.extend(reason.map(|reason| (Arc::clone(&running.handle), reason)));
                 // A query whose duration is over stays due until it has ended.
                 let next = running.next_due();
                 if let Some(due) = std::mem::replace(&mut running.due, next) {
@@ -153,8 +163,8 @@ impl Shared {
             }
             stream.set_next_due(merge);
         }
-        for (id, reason) in ended {
-            self.end(&id, reason);
+        for (handle, reason) in ended {
+            self.end_held(stream, &handle, reason, now);
         }
     }
 }

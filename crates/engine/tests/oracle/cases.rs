@@ -19,6 +19,11 @@ pub(crate) fn seeds(short: u64) -> std::ops::Range<u64> {
     first..first + number("SOAK_CASES").unwrap_or(short)
 }
 
+/// How often each story of a running engine is told: its threads may meet otherwise each time.
+pub(crate) fn repeats() -> u64 {
+    number("SOAK_REPEATS").unwrap_or(1)
+}
+
 /// Says what a test has done: shown where it fails, or is asked to show it.
 pub(crate) fn show(text: &str) {
     eprintln!("{text}");

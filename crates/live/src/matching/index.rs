@@ -35,6 +35,8 @@ pub struct Index {
     is_rebuilding: bool,
     /// Much is decoded for queries that have ended: the next rebuild makes new plans.
     is_wasteful: bool,
+    /// Queries from this number on do not stand yet; none: all do.
+    begun_before: Option<QueryNumber>,
 }
 
 /// A part and who has ended of it.
@@ -177,6 +179,12 @@ impl Index {
         index
     }
 
+    /// The same index for events that came before the queries from this number on began: these match none of them.
+    #[must_use]
+    pub fn before(&self, number: QueryNumber) -> Index {
+        Index { begun_before: Some(number), ..self.clone() }
+    }
+
     /// What is to be built anew, if it is time and nothing is under way: take it to any thread, and what comes of it
     /// to [`rebuilt`](Index::rebuilt) of the index that then is.
     pub fn rebuild(&mut self) -> Option<Rebuild> {
@@ -282,7 +290,10 @@ impl Index {
         scratch: &mut Scratch,
     ) -> Vec<Matched<'p>> {
         let parts = self.levels.iter().map(|level| (&*level.part, &level.ended));
-        let (matched, candidates) = finder.find(parts, input, scratch);
+        let (mut matched, candidates) = finder.find(parts, input, scratch);
+        if let Some(begun) = self.begun_before {
+            matched.retain(|found| found.entry.number < begun);
+        }
         self.statistics.count(input.decoded.rows as u64, candidates);
         matched
     }

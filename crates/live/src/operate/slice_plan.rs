@@ -31,12 +31,14 @@ impl SlicePlan {
         SlicePlan { epochs: RwLock::new(vec![(0, Arc::new(cuts))]) }
     }
 
-    /// Begins an epoch with the event at `first`; forgets those that end at `looked_at` or before.
+    /// Begins an epoch with the event at `first`, which is not yet looked at; forgets those that end at `looked_at` or
+    /// before. Epochs that begin later stay as they are.
     pub fn begin(&self, first: u64, cuts: Cuts, looked_at: u64) {
         let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
-        match epochs.last_mut() {
-            Some((of, last)) if *of == first => *last = Arc::new(cuts),
-            _ => epochs.push((first, Arc::new(cuts))),
+        let place = epochs.partition_point(|(of, _)| *of < first);
+        match epochs.get_mut(place) {
+            Some((of, same)) if *of == first => *same = Arc::new(cuts),
+            _ => epochs.insert(place, (first, Arc::new(cuts))),
         }
         let past = epochs.iter().skip(1).take_while(|(of, _)| *of <= looked_at).count();
         epochs.drain(..past);
