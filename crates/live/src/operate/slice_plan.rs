@@ -61,3 +61,21 @@ pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> Cuts {
         _ => Cuts::default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_may_begin_before_one_that_is_to_come() {
+        let plan = SlicePlan::default();
+        for first in [100, 50, 100, 70] {
+            plan.begin(first, Cuts::default(), 0);
+        }
+        let epochs = |plan: &SlicePlan| [0, 49, 50, 69, 70, 99, 100, 500].map(|offset| plan.at(offset).0);
+        assert_eq!(epochs(&plan), [0, 0, 50, 50, 70, 70, 100, 100]);
+        // Nothing before 70 is looked at any more.
+        plan.begin(100, Cuts::default(), 70);
+        assert_eq!(epochs(&plan)[4..], [70, 70, 100, 100]);
+    }
+}
