@@ -43,6 +43,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Bytes of the process in memory, where the system tells.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or(" 0 kB");
+    line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap_or(0) * 1024
+}
+
 /// Bytes of one detached query that waits for its first match, its share of the index and of all tables included.
 const QUERY_BYTES_MAX: usize = 1100;
 
@@ -61,11 +68,12 @@ fn detached_queries_take_little_memory() {
         engine.submit(&principal, text, options.clone()).expect("it stands").query().id.clone()
     };
     submit(&texts[0]);
-    let before = BYTES.load(Ordering::Relaxed);
+    let (before, resident) = (BYTES.load(Ordering::Relaxed), resident_bytes());
     let started = clock.monotonic_nanos();
     texts[1..count].iter().for_each(|text| drop(submit(text)));
     let submitted = since(started);
     let each = (BYTES.load(Ordering::Relaxed) - before) / (count - 1);
+    let resident = resident_bytes().saturating_sub(resident) / (count - 1);
     let mut slowest = [Duration::ZERO; 2];
     let started = clock.monotonic_nanos();
     for text in &texts[count..] {
@@ -77,7 +85,7 @@ fn detached_queries_take_little_memory() {
     }
     let changes = 2 * (texts.len() - count);
     eprintln!(
-        "{each} bytes a query, {count} submitted in {submitted:?}; {changes} changes in {:?}, the slowest to submit \
+        "{each} bytes a query ({resident} resident), {count} submitted in {submitted:?}; {changes} changes in {:?}, the slowest to submit \
          and to end {slowest:?}",
         since(started)
     );
