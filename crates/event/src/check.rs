@@ -166,7 +166,7 @@ impl Checker {
             return self.checked(EventBatch::empty());
         }
         if self.carry.is_empty() {
-            return self.read(chunk);
+            return self.read(chunk, true);
         }
         let stop = self.ahead.as_mut().map(|ahead| ahead.read(&chunk, 0));
         if stop == Some(None) && self.carry.len() + chunk.len() <= self.limits.event_bytes_max {
@@ -175,14 +175,14 @@ impl Checker {
         }
         let mut joined = std::mem::take(&mut self.carry);
         joined.extend_from_slice(&chunk);
-        self.read(joined.into())
+        self.read(joined.into(), true)
     }
 
     /// Ends the input. What is left of it is an event that ends too early, if anything; but where that had a fault
     /// before, events may follow. The checker is used up.
     pub fn finish(&mut self) -> Checked {
         let rest = std::mem::take(&mut self.carry);
-        let mut checked = self.read(rest.into());
+        let mut checked = self.read(rest.into(), true);
         let rest = std::mem::take(&mut self.carry);
         if !rest.is_empty() {
             let end = rest.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
@@ -217,8 +217,8 @@ impl Checker {
         }
     }
 
-    /// Reads as far as events go, and keeps the rest.
-    fn read(&mut self, bytes: Bytes) -> Checked {
+    /// Reads as far as events go, and keeps the rest. `more`: more may follow.
+    fn read(&mut self, bytes: Bytes, more: bool) -> Checked {
         let mut reader = Reader {
             bytes: &bytes,
             at: 0,
@@ -228,7 +228,10 @@ impl Checker {
         };
         while reader.at < bytes.len() && self.step(&mut reader) {}
         let Reader { at, mut lines, marks, spans, .. } = reader;
-        self.base = lines.place(&bytes, at);
+        // Lines need not be counted where nothing is left to be told of.
+        if more || at < bytes.len() {
+            self.base = lines.place(&bytes, at);
+        }
         self.carry.extend_from_slice(&bytes[at..]);
         self.ahead = None;
         if self.carry.first() == Some(&b'{') {
@@ -499,7 +502,10 @@ pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Check
     checker.state = State::Between;
     let marked = first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK);
     let text = if marked { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes };
-    let Checked { batch, rejected, rejections } = checker.push(text);
+    if text.len() > EventBatch::BYTES_MAX {
+        return checker.push(text);
+    }
+    let Checked { batch, rejected, rejections } = checker.read(text, false);
     let last = checker.finish();
     Checked { batch, rejected: rejected + last.rejected, rejections: [rejections, last.rejections].concat() }
 }

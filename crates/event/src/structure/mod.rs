@@ -5,6 +5,8 @@
 //! whether a key is spelled in a way that a search for its plain spelling would miss.
 
 pub(crate) mod block;
+mod chunk;
+mod nesting;
 mod pass;
 mod wide;
 

@@ -5,8 +5,7 @@
 //! Regular Expression Matching", PACT 2014): a set bit is a marker at a byte; "the token after each comma" is all
 //! commas moved on by one and then, by an addition whose carry runs through runs of set bits, over the white space; a
 //! number is checked by moving markers over runs of digits in the same way. So the tokens of 512 bytes are checked at once,
-//! and cost the same whatever they are, but for brackets: these are taken one after another, to match them and to know
-//! what lies in an object and what in a list.
+//! and cost the same whatever they are. Brackets that are nested deeply are taken one after another.
 //!
 //! Four steps, each for a chunk of blocks before the next one begins, so that what a step needs stays in registers, and
 //! a branch that is hard to foretell costs its own step only: [`classify`], [`strings`], [`Events::nest`], [`judge`].
@@ -18,9 +17,11 @@
 use super::{
     Marks,
     block::Block,
+    chunk::{CHUNK, Chunk},
+    nesting::Events,
     wide::{Carry, Wide, next, through},
 };
-use crate::{grammar, scan::skip_space};
+use crate::grammar;
 
 /// Kinds of open brackets are kept in one word.
 pub(crate) const DEPTH_MAX: usize = 64;
@@ -40,152 +41,6 @@ pub(crate) struct Task<'a> {
     pub(crate) spans: &'a mut Vec<(u32, u32)>,
 }
 
-/// Blocks that are read together.
-const CHUNK: usize = 32;
-
-/// What some of the blocks of a chunk hold, a word a block.
-struct Masks([u64; CHUNK]);
-
-impl Default for Masks {
-    fn default() -> Self {
-        Masks([0; CHUNK])
-    }
-}
-
-impl Masks {
-    /// Those of the eight blocks of a group.
-    ///
-    /// # Safety
-    ///
-    /// The machine has the instructions of `W`.
-    #[inline(always)]
-    unsafe fn group<W: Wide>(&self, group: usize) -> W {
-        // SAFETY: the caller's.
-        unsafe { W::load(&self.0.as_chunks().0[group]) }
-    }
-
-    #[inline(always)]
-    fn group_mut(&mut self, group: usize) -> &mut [u64; 8] {
-        &mut self.0.as_chunks_mut().0[group]
-    }
-}
-
-/// Where something begins or ends, a word a block, that which lies in the chunk behind last; whole groups.
-struct Edges([u64; EDGES]);
-
-const EDGES: usize = CHUNK + 8;
-
-impl Edges {
-    /// Begins the chunk behind.
-    #[inline(always)]
-    fn carry_on(&mut self) {
-        let first = self.0[CHUNK];
-        self.0 = [0; EDGES];
-        self.0[0] = first;
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Masks::group`].
-    #[inline(always)]
-    unsafe fn group<W: Wide>(&self, group: usize) -> W {
-        // SAFETY: the caller's.
-        unsafe { W::load(&self.0.as_chunks().0[group]) }
-    }
-}
-
-/// What a chunk holds.
-struct Chunk {
-    // Of any byte, in a string or not.
-    quotes: Masks,
-    backslashes: Masks,
-    open: Masks,
-    close: Masks,
-    colons: Masks,
-    commas: Masks,
-    spaces: Masks,
-    controls: Masks,
-    digits: Masks,
-    zeros: Masks,
-    minus: Masks,
-    plus: Masks,
-    points: Masks,
-    exponents: Masks,
-    /// What is there at all: nothing behind the last block.
-    bytes: Masks,
-    /// A bit a block: not all is ASCII.
-    non_ascii: u64,
-    /// From each opening quote to before the closing one.
-    in_string: Masks,
-    /// The places of all brackets outside strings, and room for what is written in excess.
-    brackets: [u32; CHUNK * 64 + 4],
-    brackets_len: usize,
-    /// Where it changes whether what follows lies in an object, and whether at depth 1.
-    object_edges: Edges,
-    top_edges: Edges,
-    /// Outermost brackets, and commas between events.
-    roots: Masks,
-    between: Masks,
-    /// Literals to be looked at.
-    literals: Masks,
-    bad: Masks,
-}
-
-impl Chunk {
-    fn new() -> Chunk {
-        Chunk {
-            quotes: Masks::default(),
-            backslashes: Masks::default(),
-            open: Masks::default(),
-            close: Masks::default(),
-            colons: Masks::default(),
-            commas: Masks::default(),
-            spaces: Masks::default(),
-            controls: Masks::default(),
-            digits: Masks::default(),
-            zeros: Masks::default(),
-            minus: Masks::default(),
-            plus: Masks::default(),
-            points: Masks::default(),
-            exponents: Masks::default(),
-            bytes: Masks::default(),
-            non_ascii: 0,
-            in_string: Masks::default(),
-            brackets: [0; CHUNK * 64 + 4],
-            brackets_len: 0,
-            object_edges: Edges([0; EDGES]),
-            top_edges: Edges([0; EDGES]),
-            roots: Masks::default(),
-            between: Masks::default(),
-            literals: Masks::default(),
-            bad: Masks::default(),
-        }
-    }
-
-    /// Forgets the blocks from this one on, which are those of an earlier chunk.
-    fn clear_from(&mut self, block: usize) {
-        for masks in [
-            &mut self.quotes,
-            &mut self.backslashes,
-            &mut self.open,
-            &mut self.close,
-            &mut self.colons,
-            &mut self.commas,
-            &mut self.spaces,
-            &mut self.controls,
-            &mut self.digits,
-            &mut self.zeros,
-            &mut self.minus,
-            &mut self.plus,
-            &mut self.points,
-            &mut self.exponents,
-            &mut self.bytes,
-        ] {
-            masks.0[block..].fill(0);
-        }
-    }
-}
-
 /// What goes over from one chunk to the next.
 #[derive(Debug, Default)]
 struct Carries {
@@ -193,8 +48,6 @@ struct Carries {
     /// Up to where escapes were checked.
     escapes_end: usize,
     in_string: Carry,
-    in_object: Carry,
-    at_top: Carry,
     in_key: Carry,
     closing_quote: Carry,
     scalar: Carry,
@@ -226,7 +79,7 @@ fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
 }
 
 /// No place.
-const NONE: usize = usize::MAX;
+pub(super) const NONE: usize = usize::MAX;
 
 /// Reads events one after another as long as they are good: notes where they are and marks their structure, and nothing
 /// else's. Without `CHECK` they are known to be good.
@@ -239,7 +92,7 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
     let (from, to) = (task.range.start, task.range.end);
     debug_assert!(from < to && to <= task.bytes.len() && task.bytes[from] == b'{');
     let mut carries = Carries::default();
-    let mut events = Events { begin: from, ..Events::default() };
+    let mut events = Events::new(from);
     let mut chunk = Chunk::new();
     let mut first = from / 64;
     loop {
@@ -248,9 +101,9 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
         // SAFETY: the caller vouches for `B`.
         let fault = unsafe {
             classify::<B, CHECK>(task, first, blocks, &mut chunk);
-            strings::<B::Wide, CHECK>(task, first, blocks, &mut carries, &mut chunk)
+            let escapes = strings::<B::Wide, CHECK>(task, first, blocks, &mut carries, &mut chunk);
+            escapes.min(events.nest::<B::Wide, CHECK>(task, first, blocks, &mut chunk))
         };
-        let fault = fault.min(events.nest::<CHECK>(task, first, blocks, &mut chunk));
         let end = fault.min(events.stop);
         // SAFETY: the caller vouches for `B`.
         let fault =
@@ -320,6 +173,7 @@ unsafe fn classify<B: Block, const CHECK: bool>(
             chunk.close.0[at] = loaded.equal_folded(b'}');
             chunk.colons.0[at] = loaded.equal(b':');
             chunk.commas.0[at] = loaded.equal(b',');
+            chunk.curly.0[at] = !loaded.below(b'`');
             if !CHECK {
                 continue;
             }
@@ -345,7 +199,7 @@ unsafe fn classify<B: Block, const CHECK: bool>(
     }
 }
 
-/// The second step: what lies in strings, and where brackets outside them are. Gives the place of the first bad escape.
+/// The second step: what lies in strings. Gives the place of the first bad escape.
 ///
 /// # Safety
 ///
@@ -359,7 +213,6 @@ unsafe fn strings<W: Wide, const CHECK: bool>(
     chunk: &mut Chunk,
 ) -> usize {
     let mut fault = NONE;
-    let mut len = 0;
     for group in 0..blocks.min(CHUNK).div_ceil(8) {
         // SAFETY: the caller vouches for `W`.
         unsafe {
@@ -369,29 +222,8 @@ unsafe fn strings<W: Wide, const CHECK: bool>(
             }
             let in_string = chunk.quotes.group::<W>(group).parities(&mut carries.in_string);
             in_string.store(chunk.in_string.group_mut(group));
-            let brackets = chunk.open.group::<W>(group).or(chunk.close.group(group)).and_not(in_string);
-            let mut masks = [0; 8];
-            brackets.store(&mut masks);
-            for (at, mut brackets) in masks.into_iter().enumerate() {
-                let base = ((first + group * 8 + at) * 64) as u32;
-                let end = len + brackets.count_ones() as usize;
-                // Four places are written, whether there are so many or not, as a branch on that would be foretold badly.
-                let mut place = len;
-                loop {
-                    for slot in &mut chunk.brackets[place..place + 4] {
-                        *slot = base + brackets.trailing_zeros();
-                        brackets &= brackets.wrapping_sub(1);
-                    }
-                    place += 4;
-                    if place >= end {
-                        break;
-                    }
-                }
-                len = end;
-            }
         }
     }
-    chunk.brackets_len = len;
     fault
 }
 
@@ -433,130 +265,6 @@ impl Carries {
     }
 }
 
-/// The third step: how brackets nest, and with it where events end.
-struct Events {
-    depth: usize,
-    /// One bit for each open bracket, the innermost lowest: whether it is curly.
-    kinds: u64,
-    /// Where the present event begins, or the next one.
-    begin: usize,
-    /// The comma before it, in an array.
-    comma: usize,
-    /// The present event was not all ASCII in an earlier chunk.
-    non_ascii: bool,
-    /// Where to stop: behind an event that none follows.
-    stop: usize,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Events { depth: 0, kinds: 0, begin: 0, comma: NONE, non_ascii: false, stop: NONE }
-    }
-}
-
-impl Events {
-    /// Notes the events that end in the chunk. Gives the place of the first bracket that closes what it cannot, lies too
-    /// deep, or ends an event that is too long or not text.
-    #[inline(always)]
-    fn nest<const CHECK: bool>(
-        &mut self,
-        task: &mut Task<'_>,
-        first: usize,
-        blocks: usize,
-        chunk: &mut Chunk,
-    ) -> usize {
-        let deepest = task.depth_max.min(DEPTH_MAX);
-        let base = first * 64;
-        let mut fault = NONE;
-        chunk.object_edges.carry_on();
-        chunk.top_edges.carry_on();
-        chunk.roots = Masks::default();
-        chunk.between = Masks::default();
-        chunk.mark_between(base, self.comma);
-        for at in 0..chunk.brackets_len {
-            let place = chunk.brackets[at] as usize;
-            let byte = task.bytes[place];
-            // `[` and `{` have bit 2 clear, `]` and `}` set; `{` and `}` have bit 5 set.
-            let (closes, is_curly) = (byte & 4 != 0, u64::from(byte >> 5) & 1);
-            let (was_object, was_top) = (self.kinds & 1, self.depth == 1);
-            if closes {
-                if CHECK && was_object != is_curly {
-                    fault = fault.min(place);
-                }
-                self.kinds >>= 1;
-                self.depth = self.depth.wrapping_sub(1);
-            } else {
-                self.kinds = (self.kinds << 1) | is_curly;
-                self.depth += 1;
-                if CHECK && self.depth > deepest {
-                    fault = fault.min(place);
-                }
-            }
-            let behind = place + 1 - base;
-            let (block, bit) = (behind / 64 % EDGES, behind % 64);
-            chunk.object_edges.0[block] ^= (was_object ^ (self.kinds & 1)) << bit;
-            chunk.top_edges.0[block] ^= u64::from(was_top != (self.depth == 1)) << bit;
-            if self.depth > 1 || (self.depth == 1 && place != self.begin) {
-                continue;
-            }
-            chunk.roots.0[(place - base) / 64 % CHUNK] |= 1 << (place % 64);
-            if self.depth == 1 {
-                continue;
-            }
-            let end = place + 1;
-            if CHECK && !self.is_good(task, base, end, chunk.non_ascii) {
-                fault = fault.min(place);
-            }
-            self.non_ascii = false;
-            task.spans.push((self.begin as u32, end as u32));
-            if !self.go_on(task, end) {
-                self.stop = end;
-                return fault;
-            }
-            chunk.mark_between(base, self.comma);
-        }
-        if self.begin < base + blocks * 64 {
-            self.non_ascii |= chunk.non_ascii >> (self.begin.saturating_sub(base) / 64) != 0;
-        }
-        fault
-    }
-
-    /// Whether the present event, which ends at `end`, is no longer than allowed, and text.
-    #[inline(always)]
-    fn is_good(&self, task: &Task<'_>, base: usize, end: usize, non_ascii: u64) -> bool {
-        let blocks = non_ascii << (63 - (end - 1 - base) / 64) >> (63 - (end - 1 - base) / 64);
-        let is_ascii = !self.non_ascii && blocks >> (self.begin.saturating_sub(base) / 64) == 0;
-        end - self.begin <= task.event_bytes_max
-            && (is_ascii || simdutf8::basic::from_utf8(&task.bytes[self.begin..end]).is_ok())
-    }
-
-    /// Finds where the next event begins after one that ends at `end`; `false` if something else follows, or nothing.
-    #[inline(always)]
-    fn go_on(&mut self, task: &Task<'_>, end: usize) -> bool {
-        let bytes = &task.bytes[..task.range.end];
-        let mut following = skip_space(bytes, end);
-        if task.array {
-            if bytes.get(following) != Some(&b',') {
-                return false;
-            }
-            self.comma = following;
-            following = skip_space(bytes, following + 1);
-        }
-        self.begin = following;
-        bytes.get(following) == Some(&b'{')
-    }
-}
-
-impl Chunk {
-    /// Marks a comma between two events, if it lies in this chunk, which begins at `base`.
-    #[inline(always)]
-    fn mark_between(&mut self, base: usize, comma: usize) {
-        if let Some(mask) = comma.checked_sub(base).and_then(|place| self.between.0.get_mut(place / 64)) {
-            *mask |= 1 << (comma % 64);
-        }
-    }
-}
-
 /// The fourth step: whether every token stands where it may, and the marks. What lies from `end` on is of no account.
 /// Gives the place of the first fault, or [`NONE`].
 ///
@@ -589,7 +297,7 @@ unsafe fn judge<W: Wide, const CHECK: bool>(
             let commas = all_commas.and_not(chunk.between.group(group));
             let brackets = open.or(close);
 
-            let top = chunk.top_edges.group::<W>(group).parities(&mut carries.at_top);
+            let top = chunk.top.group::<W>(group);
             let structure = brackets.or(commas);
             let live = if end - base >= 512 {
                 task.marks.put(first + group * 8, colons.and(top), structure);
@@ -606,10 +314,10 @@ unsafe fn judge<W: Wide, const CHECK: bool>(
                 continue;
             }
 
-            let object = chunk.object_edges.group::<W>(group).parities(&mut carries.in_object);
+            let object = chunk.object.group::<W>(group);
             let roots = chunk.roots.group::<W>(group);
             let spaces = chunk.spaces.group::<W>(group).and_not(in_string);
-            let mut bad = chunk.controls.group::<W>(group).and(in_string);
+            let mut bad = chunk.controls.group::<W>(group).and(in_string).or(chunk.misfits.group(group));
             let tokens = quotes.or(in_string).or(brackets).or(colons).or(all_commas).or(spaces);
             let scalars = chunk.bytes.group::<W>(group).and_not(tokens);
             let before_scalars = scalars.shifted(&mut carries.scalar);
