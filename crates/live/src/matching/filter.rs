@@ -58,16 +58,13 @@ impl Filter {
     /// Takes a filter apart.
     pub(crate) fn of(filter: &Expr, dialect: Dialect) -> (Filter, Vec<Operand<'_>>) {
         let mut made = Maker { dialect, conditions: Vec::new() };
-        let mut nodes = Vec::new();
+        let mut all = Vec::new();
         let mut operands = Vec::new();
         for expr in conjuncts(filter) {
             let before = made.conditions.len();
             let narrowed = made.node(expr).filter(|_| made.conditions.len() <= CONDITIONS_MAX);
             let (node, is_proven) = match narrowed {
-                Some((node, is_proven)) => {
-                    nodes.push(node);
-                    (Some(nodes.len() - 1), is_proven)
-                }
+                Some((node, is_proven)) => (Some(made.push(node, &mut all)), is_proven),
                 None => {
                     made.conditions.truncate(before);
                     (None, false)
@@ -76,70 +73,7 @@ impl Filter {
             operands.push(Operand { expr, node, is_proven });
         }
         let hash = hash_of(filter, dialect);
-        let mut filter = Filter { conditions: made.conditions.into(), all: Box::default(), hash };
-        let places = filter.join_equal_paths(nodes);
-        for operand in &mut operands {
-            operand.node = operand.node.map(|node| places[node]);
-        }
-        (filter, operands)
-    }
-
-    /// Takes in what must all hold; bounds on one path become one condition. Answers where each thing went.
-    fn join_equal_paths(&mut self, nodes: Vec<Node>) -> Vec<usize> {
-        let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
-        let mut places = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let joined = match node {
-                Node::Test(number) => kept.iter().position(|other| match other {
-                    Node::Test(other) => self.join(*other as usize, number as usize),
-                    Node::Any(_) => false,
-                }),
-                Node::Any(_) => None,
-            };
-            places.push(joined.unwrap_or(kept.len()));
-            if joined.is_none() {
-                kept.push(node);
-            }
-        }
-        self.all = kept.into();
-        // What was joined into another is asked nowhere any more.
-        let mut numbers: Vec<Option<u16>> = vec![None; self.conditions.len()];
-        for node in &self.all {
-            node.each_test(&mut |number| numbers[number as usize] = Some(0));
-        }
-        for (next, number) in (0..).zip(numbers.iter_mut().flatten()) {
-            *number = next;
-        }
-        let mut place = 0;
-        let mut conditions = std::mem::take(&mut self.conditions).into_vec();
-        conditions.retain(|_| {
-            place += 1;
-            numbers[place - 1].is_some()
-        });
-        self.conditions = conditions.into();
-        for node in &mut self.all {
-            node.renumber(&numbers);
-        }
-        places
-    }
-
-    /// Makes the first condition say what both say, where one condition can.
-    fn join(&mut self, first: usize, second: usize) -> bool {
-        let (first, second) = (first.min(second), first.max(second));
-        let (before, after) = self.conditions.split_at_mut(second);
-        let (Some(one), Some(other)) = (before.get_mut(first), after.first()) else { return false };
-        if one.want != other.want {
-            return false;
-        }
-        let both = match (&one.test, &other.test) {
-            (Test::Set(a), Test::Set(b)) => Test::Set(Box::new(a.intersect(b))),
-            (Test::TextSpan(a), Test::TextSpan(b)) if a.utf16 == b.utf16 => {
-                Test::TextSpan(Box::new(a.intersect(b)))
-            }
-            _ => return false,
-        };
-        one.test = both;
-        true
+        (Filter { conditions: made.conditions.into(), all: all.into(), hash }, operands)
     }
 
     /// The share of events that the filter may find, where nothing is known about them; 1 where it has no conditions.
@@ -154,24 +88,6 @@ impl Filter {
                 let one = |branch: &[Node]| branch.iter().map(|node| self.guess_of(node)).fold(1.0, f64::min);
                 branches.iter().map(|branch| one(branch)).sum::<f64>().min(1.0)
             }
-        }
-    }
-}
-
-impl Node {
-    fn each_test(&self, visit: &mut impl FnMut(u16)) {
-        match self {
-            Node::Test(number) => visit(*number),
-            Node::Any(branches) => {
-                branches.iter().flatten().for_each(|node| node.each_test(visit));
-            }
-        }
-    }
-
-    fn renumber(&mut self, numbers: &[Option<u16>]) {
-        match self {
-            Node::Test(number) => *number = numbers[*number as usize].unwrap_or(*number),
-            Node::Any(branches) => branches.iter_mut().flatten().for_each(|node| node.renumber(numbers)),
         }
     }
 }
@@ -207,6 +123,41 @@ struct Maker {
 }
 
 impl Maker {
+    /// Adds a thing that must hold to others; a condition that was just made becomes part of one on the same path, where
+    /// one can say both. Answers where it went.
+    fn push(&mut self, node: Node, all: &mut Vec<Node>) -> usize {
+        if let Node::Test(number) = node {
+            let joined = all.iter().position(|other| match other {
+                Node::Test(other) => self.join(*other as usize, number as usize),
+                Node::Any(_) => false,
+            });
+            if let Some(place) = joined {
+                self.conditions.pop();
+                return place;
+            }
+        }
+        all.push(node);
+        all.len() - 1
+    }
+
+    /// Makes the first condition say what both say, where one condition can: bounds of one path, as a rule.
+    fn join(&mut self, first: usize, second: usize) -> bool {
+        let (before, after) = self.conditions.split_at_mut(second);
+        let (Some(one), Some(other)) = (before.get_mut(first), after.first()) else { return false };
+        if one.want != other.want {
+            return false;
+        }
+        let both = match (&one.test, &other.test) {
+            (Test::Set(a), Test::Set(b)) => Test::Set(Box::new(a.intersect(b))),
+            (Test::TextSpan(a), Test::TextSpan(b)) if a.utf16 == b.utf16 => {
+                Test::TextSpan(Box::new(a.intersect(b)))
+            }
+            _ => return false,
+        };
+        one.test = both;
+        true
+    }
+
     /// What must hold where the expression is true, and whether that is enough for it to be true. The expression is no
     /// AND.
     fn node(&mut self, expr: &Expr) -> Option<(Node, bool)> {
@@ -225,7 +176,7 @@ impl Maker {
             for part in conjuncts(arg) {
                 match self.node(part) {
                     Some((node, proven)) => {
-                        branch.push(node);
+                        self.push(node, &mut branch);
                         is_proven &= proven;
                     }
                     None => is_proven = false,

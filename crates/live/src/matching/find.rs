@@ -5,6 +5,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Decoded, Millis, WantId};
 
 use super::{
+    QueryNumber,
     ended::Ended,
     entry::Entry,
     filter::{Filter, Node},
@@ -15,6 +16,7 @@ use crate::expr::{EvalCounts, Rows, Scratch};
 
 /// What a batch matched of one query.
 pub(crate) struct Matched<'p> {
+    pub(crate) number: QueryNumber,
     pub(crate) entry: &'p Entry,
     /// Rows, ascending.
     pub(crate) rows: &'p [u32],
@@ -28,6 +30,7 @@ pub(crate) struct Matched<'p> {
 /// What a batch matched, its rows still in the buffers of a [`Finder`].
 #[derive(Debug)]
 pub(super) struct Found<'p> {
+    number: QueryNumber,
     entry: &'p Entry,
     start: u32,
     count: u32,
@@ -93,6 +96,7 @@ impl Finder {
         }
         let rows = &self.rows;
         let matched = found.into_iter().map(|found| Matched {
+            number: found.number,
             entry: found.entry,
             rows: &rows[found.start as usize..(found.start + found.count) as usize],
             candidates: u64::from(found.candidates),
@@ -163,6 +167,7 @@ impl Finder {
             let entry = &part.entries[place as usize];
             if !ended.has(place) && !met.contains(&entry.number) {
                 found.push(Found {
+                    number: entry.number,
                     entry,
                     start: 0,
                     count: 0,
@@ -195,9 +200,9 @@ impl Finder {
                 return;
             }
         }
-        let filter = &entry.query.filter;
         let candidates = self.candidates.len() as u32;
         let mut told = Found {
+            number: part.numbers[first as usize],
             entry,
             start: self.rows.len() as u32,
             count: 0,
@@ -211,9 +216,10 @@ impl Finder {
         if !checks.is_empty() || group.is_tree {
             told.residual_tests = candidates;
             for check in checks {
-                self.candidates.retain(|&row| check.holds(filter, input.decoded, row));
+                self.candidates.retain(|&row| check.holds(entry, input.decoded, row));
             }
             if group.is_tree {
+                let filter = &entry.query.filter;
                 let tree = Tree { filter, columns: &entry.conditions, decoded: input.decoded };
                 self.candidates.retain(|&row| tree.any_nodes_hold(&filter.all, row));
             }
@@ -244,7 +250,10 @@ impl Finder {
         let others = members.iter().filter(|&&place| place > first && !ended.has(place));
         let again = Found { nanos: 0, ..told };
         found.push(told);
-        found.extend(others.map(|&place| Found { entry: &part.entries[place as usize], ..again }));
+        found.extend(others.map(|&place| {
+            let place = place as usize;
+            Found { number: part.numbers[place], entry: &part.entries[place], ..again }
+        }));
     }
 
     /// Puts hits in order by group, those of a group as they came: by counting where there are many (least significant

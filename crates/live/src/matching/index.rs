@@ -350,7 +350,7 @@ impl Matching {
         let input = MatchInput { decoded, now: 0, place: &u64::from, nanos: &|| 0 };
         for found in index.find(&input, &mut self.finder, &mut self.scratch) {
             if !found.rows.is_empty() {
-                each(found.entry.number, found.rows);
+                each(found.number, found.rows);
             }
         }
     }

@@ -24,6 +24,8 @@ use super::{
 pub(crate) struct Part {
     /// Ascending by number.
     pub(super) entries: Vec<Arc<Entry>>,
+    /// The entries' numbers.
+    pub(super) numbers: Vec<QueryNumber>,
     pub(super) groups: Vec<Group>,
     /// Places of entries, by group.
     pub(super) members: Vec<u32>,
@@ -122,6 +124,7 @@ impl Part {
         part.tables = tables.into_iter().map(|(column, table)| table.finish(column)).collect();
         part.tables.sort_unstable_by_key(|table| table.column);
         part.bytes = part.count_bytes(&entries);
+        part.numbers = entries.iter().map(|entry| entry.number).collect();
         part.entries = entries;
         part
     }
@@ -134,7 +137,7 @@ impl Part {
                 .map(|list| 16.max(list.len() * 4 + 8))
                 .sum::<usize>()
         };
-        let entries = entries.iter().map(|entry| size_of::<Entry>() + 16 + 8 + bindings(entry));
+        let entries = entries.iter().map(|entry| size_of::<Entry>() + 16 + 8 + 8 + bindings(entry));
         entries.sum::<usize>()
             + self.groups.len() * size_of::<Group>()
             + self.members.len() * 4
@@ -149,7 +152,7 @@ impl Part {
 
     /// Where a query stands.
     pub(crate) fn place_of(&self, number: QueryNumber) -> Option<u32> {
-        self.entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|place| place as u32)
+        self.numbers.binary_search(&number).ok().map(|place| place as u32)
     }
 
     /// Queries that every event is tested for.
@@ -211,7 +214,7 @@ impl Check {
 
     /// Whether it holds of a row.
     #[inline]
-    pub(super) fn holds(&self, filter: &Filter, decoded: &Decoded, row: u32) -> bool {
+    pub(super) fn holds(&self, entry: &Entry, decoded: &Decoded, row: u32) -> bool {
         use super::condition::{Cell, cell};
         match self {
             Check::Number { column, longs, doubles } => match cell(decoded.column(*column), row as usize) {
@@ -220,7 +223,8 @@ impl Check {
                 _ => false,
             },
             Check::Other { column, condition } => {
-                filter.conditions[*condition as usize].test.holds_at(decoded.column(*column), row)
+                let condition = &entry.query.filter.conditions[*condition as usize];
+                condition.test.holds_at(decoded.column(*column), row)
             }
         }
     }

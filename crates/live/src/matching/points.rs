@@ -93,15 +93,15 @@ impl Points {
     }
 }
 
-/// Texts of up to so many bytes are keys by themselves.
-const SHORT_MAX: usize = 16;
+/// Texts of up to so many bytes are keys by themselves: they stand in their Arrow view.
+const SHORT_MAX: usize = 12;
 
 /// Texts and their postings.
 #[derive(Debug, Default)]
 pub(crate) struct TextPoints {
     bits: Bits,
     hasher: DefaultHashBuilder,
-    short: HashTable<([u64; 2], u32, Run)>,
+    short: HashTable<(TextKey, Run)>,
     long: HashTable<LongText>,
     bytes: Box<[u8]>,
     postings: Box<[u32]>,
@@ -123,7 +123,7 @@ impl TextPoints {
         let text = |run: &Run| pairs[run.start as usize].0.as_bytes();
         let shorts = runs.iter().filter(|run| text(run).len() <= SHORT_MAX).count();
         let mut made = TextPoints {
-            bits: Bits::of(runs.iter().map(|run| quick_hash(text(run)))),
+            bits: Bits::of(runs.iter().map(|run| TextKey::of(text(run)).hash())),
             short: HashTable::with_capacity(shorts),
             long: HashTable::with_capacity(runs.len() - shorts),
             ..TextPoints::default()
@@ -132,10 +132,8 @@ impl TextPoints {
         for &run in &runs {
             let text = text(&run);
             if text.len() <= SHORT_MAX {
-                let row = (words(text), text.len() as u32, run);
-                made.short.insert_unique(quick_hash(text), row, |(words, len, _)| {
-                    quick_hash_of(*words, *len as usize)
-                });
+                let key = TextKey::of(text);
+                made.short.insert_unique(key.hash(), (key, run), |(key, _)| key.hash());
             } else {
                 let row = LongText { at: bytes.len() as u32, len: text.len() as u32, run };
                 bytes.extend_from_slice(text);
@@ -154,20 +152,20 @@ impl TextPoints {
         self.postings.is_empty()
     }
 
-    /// The postings of a text.
+    /// Whether somebody may ask for a text with this key.
     #[inline]
-    pub(crate) fn get(&self, text: &[u8]) -> &[u32] {
+    pub(crate) fn may_have(&self, key: TextKey) -> bool {
+        self.bits.has(key.hash())
+    }
+
+    /// The postings of a text, whose key this is.
+    #[inline]
+    pub(crate) fn get(&self, key: TextKey, text: &[u8]) -> &[u32] {
         if text.len() <= SHORT_MAX {
-            let words = words(text);
-            let hash = quick_hash_of(words, text.len());
-            if !self.bits.has(hash) {
-                return &[];
-            }
-            let same = |row: &([u64; 2], u32, Run)| row.0 == words && row.1 == text.len() as u32;
-            return self.short.find(hash, same).map_or(&[], |row| row.2.of(&self.postings));
-        }
-        if !self.bits.has(quick_hash(text)) {
-            return &[];
+            return self
+                .short
+                .find(key.hash(), |row| row.0 == key)
+                .map_or(&[], |row| row.1.of(&self.postings));
         }
         let same = |row: &LongText| self.bytes[row.at as usize..(row.at + row.len) as usize] == *text;
         self.long.find(self.hasher.hash_one(text), same).map_or(&[], |row| row.run.of(&self.postings))
@@ -175,35 +173,53 @@ impl TextPoints {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bits.words.len() * 8
-            + self.short.capacity() * 33
+            + self.short.capacity() * 25
             + self.long.capacity() * 17
             + self.bytes.len()
             + self.postings.len() * 4
     }
 }
 
-/// All of a short text, or the ends of a longer one, as two words.
-#[inline]
-fn words(text: &[u8]) -> [u64; 2] {
-    if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
-        [u64::from_le_bytes(*first), u64::from_le_bytes(*last)]
-    } else if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        [u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last))]
-    } else {
-        let byte = |at: usize| u64::from(text.get(at).copied().unwrap_or(0));
-        [byte(0) | byte(1) << 8 | byte(2) << 16, 0]
+/// All of a short text, or the ends and the length of a longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TextKey {
+    /// The first eight bytes, the first in the lowest place; zeros after a short text's end.
+    pub(crate) first: u64,
+    /// The next four and the length, or the last eight and the length mixed in.
+    rest: u64,
+}
+
+impl TextKey {
+    #[inline]
+    pub(crate) fn of(text: &[u8]) -> TextKey {
+        if text.len() <= SHORT_MAX {
+            let mut bytes = [0; 16];
+            bytes[..text.len()].copy_from_slice(text);
+            return TextKey::of_view(u128::from_le_bytes(bytes) << 32 | text.len() as u128);
+        }
+        let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+            return TextKey { first: 0, rest: 0 };
+        };
+        let rest = u64::from_le_bytes(*last).rotate_left(17) ^ text.len() as u64;
+        TextKey { first: u64::from_le_bytes(*first), rest }
     }
-}
 
-/// Of a text's ends and its length: all there is to a short one.
-#[inline]
-fn quick_hash(text: &[u8]) -> u64 {
-    quick_hash_of(words(text), text.len())
-}
+    /// Of the Arrow view of a text of at most [`SHORT_MAX`] bytes.
+    #[inline]
+    pub(crate) fn of_view(view: u128) -> TextKey {
+        TextKey { first: (view >> 32) as u64, rest: (view >> 96) as u64 | u64::from(view as u32) << 32 }
+    }
 
-#[inline]
-fn quick_hash_of(words: [u64; 2], len: usize) -> u64 {
-    fold(words[0], words[1].rotate_left(17) ^ len as u64)
+    /// Whether the text of a view stands in it.
+    #[inline]
+    pub(crate) fn is_short(view: u128) -> bool {
+        view as u32 as usize <= SHORT_MAX
+    }
+
+    #[inline]
+    fn hash(self) -> u64 {
+        fold(self.first, self.rest)
+    }
 }
 
 /// Prefix lengths that are looked up; a prefix of another length is found by its first bytes, as many as the next
@@ -245,7 +261,8 @@ impl Prefixes {
         for run in runs {
             let prefix = pairs[run.start as usize].0;
             let class = CLASSES.partition_point(|&length| length <= prefix.len()).saturating_sub(1);
-            let hash = quick_hash(&prefix[..CLASSES[class].min(prefix.len())]);
+            let length = CLASSES[class];
+            let hash = prefix_hash(TextKey::of(prefix).first, prefix, length);
             rows[class].push(PrefixRow { hash, at: bytes.len() as u32, len: prefix.len() as u32, run });
             bytes.extend_from_slice(prefix);
         }
@@ -266,12 +283,14 @@ impl Prefixes {
         self.postings.is_empty()
     }
 
-    /// Tells the postings of all that a text begins with.
+    /// Tells the postings of all that a text begins with; `first`: its first eight bytes.
     #[inline]
-    pub(crate) fn find(&self, text: &[u8], mut found: impl FnMut(&[u32])) {
+    pub(crate) fn find(&self, first: u64, text: &[u8], mut found: impl FnMut(&[u32])) {
         for class in &self.classes {
-            let Some(start) = text.get(..class.length) else { return };
-            let hash = quick_hash(start);
+            if text.len() < class.length {
+                return;
+            }
+            let hash = prefix_hash(first, text, class.length);
             if !class.bits.has(hash) {
                 continue;
             }
@@ -288,6 +307,15 @@ impl Prefixes {
             self.classes.iter().map(|class| class.table.capacity() * 25 + class.bits.words.len() * 8);
         tables.sum::<usize>() + self.bytes.len() + self.postings.len() * 4
     }
+}
+
+/// Of a text's first bytes, so many; `first`: the first eight.
+#[inline]
+fn prefix_hash(first: u64, text: &[u8], length: usize) -> u64 {
+    if length <= 8 {
+        return fold(first & (u64::MAX >> (64 - 8 * length as u32)), length as u64);
+    }
+    TextKey::of(&text[..length]).hash()
 }
 
 /// Runs of equal neighbours.
@@ -321,9 +349,11 @@ mod tests {
             for text in asked.iter().chain(&texts) {
                 let expected: Vec<u32> =
                     texts.iter().zip(0..).filter(|(other, _)| *other == text).map(|(_, at)| at).collect();
-                prop_assert_eq!(points.get(text.as_bytes()), &expected);
+                let key = TextKey::of(text.as_bytes());
+                prop_assert_eq!(points.get(key, text.as_bytes()), &expected);
+                prop_assert!(expected.is_empty() || points.may_have(key));
                 let mut found = Vec::new();
-                prefixes.find(text.as_bytes(), |postings| found.extend_from_slice(postings));
+                prefixes.find(key.first, text.as_bytes(), |postings| found.extend_from_slice(postings));
                 found.sort_unstable();
                 let expected: Vec<u32> =
                     nonempty().filter(|(other, _)| text.starts_with(*other)).map(|(_, at)| at).collect();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use arrow_array::Array;
+use arrow_array::{Array, StringViewArray};
 use swiftwater_event::{Column, Kind, Values, WantId};
 
 use super::{
     condition::{Test, TextSpan},
     number::{Span, double_key, long_key},
-    points::{Points, Prefixes, TextPoints},
+    points::{Points, Prefixes, TextKey, TextPoints},
     stabbing::{Domain, Stabbing},
 };
 
@@ -167,13 +167,24 @@ impl PathTable {
         match &column.values {
             Values::Tagged(tagged) => {
                 let (kinds, offsets) = (&tagged.kinds[..rows], &tagged.offsets[..rows]);
+                let is_all = |kind: Kind, children: usize| {
+                    children == rows && kinds.iter().all(|&other| other == kind as i8)
+                };
+                // A child has its values in the order of rows: where all rows are of one kind and the child has as many,
+                // row and place are the same.
+                if is_all(Kind::String, tagged.strings.len()) {
+                    return self.all_texts(&tagged.strings, hits);
+                }
+                if is_all(Kind::Long, tagged.longs.len()) {
+                    return self.all_longs(tagged.longs.values(), hits);
+                }
+                if is_all(Kind::Double, tagged.doubles.len()) {
+                    return self.all_doubles(tagged.doubles.values(), hits);
+                }
                 for (row, (&kind, &at)) in kinds.iter().zip(offsets).enumerate() {
                     let at = at as usize;
                     match kind {
-                        kind if kind == Kind::String as i8 => {
-                            // SAFETY: a row's offset is a place in the child that its kind names.
-                            self.text(unsafe { tagged.strings.value_unchecked(at) }, row, hits);
-                        }
+                        kind if kind == Kind::String as i8 => self.text(tagged.strings.value(at), row, hits),
                         kind if kind == Kind::Long as i8 => {
                             self.long(long_key(tagged.longs.value(at)), row, hits)
                         }
@@ -187,6 +198,9 @@ impl PathTable {
                     }
                 }
             }
+            Values::String(array) if array.null_count() == 0 => self.all_texts(array, hits),
+            Values::Long(array) if array.null_count() == 0 => self.all_longs(array.values(), hits),
+            Values::Double(array) if array.null_count() == 0 => self.all_doubles(array.values(), hits),
             Values::String(array) if self.has_texts() => valid(array, rows, |row| {
                 self.text(array.value(row), row, hits);
             }),
@@ -210,14 +224,71 @@ impl PathTable {
         }
     }
 
-    #[inline]
-    fn text(&self, text: &str, row: usize, hits: &mut Hits) {
+    /// One table after another over all rows, so that each loop is short and its table stays in the cache.
+    fn all_texts(&self, texts: &StringViewArray, hits: &mut Hits) {
+        let key_of = |row: usize, view: u128| match TextKey::is_short(view) {
+            true => TextKey::of_view(view),
+            false => TextKey::of(texts.value(row).as_bytes()),
+        };
         if !self.texts.is_empty() {
-            add(hits, self.texts.get(text.as_bytes()), row);
+            for (row, &view) in texts.views().iter().enumerate() {
+                let key = key_of(row, view);
+                if self.texts.may_have(key) {
+                    add(hits, self.texts.get(key, texts.value(row).as_bytes()), row);
+                }
+            }
         }
         if !self.prefixes.is_empty() {
-            self.prefixes.find(text.as_bytes(), |groups| add(hits, groups, row));
+            for (row, &view) in texts.views().iter().enumerate() {
+                let first = key_of(row, view).first;
+                self.prefixes.find(first, texts.value(row).as_bytes(), |groups| add(hits, groups, row));
+            }
         }
+        if !self.text_spans.is_empty() || self.contains.is_some() {
+            for row in 0..texts.len() {
+                self.within_text(texts.value(row), row, hits);
+            }
+        }
+    }
+
+    fn all_longs(&self, longs: &[i64], hits: &mut Hits) {
+        if !self.longs.is_empty() {
+            for (row, &value) in longs.iter().enumerate() {
+                add(hits, self.longs.get(long_key(value)), row);
+            }
+        }
+        if let Some(spans) = &self.long_spans {
+            for (row, &value) in longs.iter().enumerate() {
+                spans.stab_value(long_key(value), value as f64, |groups| add(hits, groups, row));
+            }
+        }
+    }
+
+    fn all_doubles(&self, doubles: &[f64], hits: &mut Hits) {
+        if !self.doubles.is_empty() {
+            for (row, &value) in doubles.iter().enumerate() {
+                add(hits, self.doubles.get(double_key(value)), row);
+            }
+        }
+        if let Some(spans) = &self.double_spans {
+            for (row, &value) in doubles.iter().enumerate() {
+                spans.stab_value(double_key(value), value, |groups| add(hits, groups, row));
+            }
+        }
+    }
+
+    fn text(&self, text: &str, row: usize, hits: &mut Hits) {
+        let key = TextKey::of(text.as_bytes());
+        if !self.texts.is_empty() && self.texts.may_have(key) {
+            add(hits, self.texts.get(key, text.as_bytes()), row);
+        }
+        if !self.prefixes.is_empty() {
+            self.prefixes.find(key.first, text.as_bytes(), |groups| add(hits, groups, row));
+        }
+        self.within_text(text, row, hits);
+    }
+
+    fn within_text(&self, text: &str, row: usize, hits: &mut Hits) {
         for spans in &self.text_spans {
             spans.find(text, |groups| add(hits, groups, row));
         }
