@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ pub(crate) struct Stream {
     intake: Mutex<Intake>,
     pub(crate) shards: Vec<Mutex<ShardState>>,
     pub(crate) merge: Mutex<Merge>,
+    /// Whether the index was replaced since a second began.
+    has_changed: AtomicBool,
     /// Told whenever `merge.position` has moved on.
     pub(crate) delivered: Condvar,
     /// Held while the set of standing queries changes.
@@ -175,6 +177,7 @@ impl Stream {
             intake: Mutex::default(),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             merge: Mutex::default(),
+            has_changed: AtomicBool::new(false),
             delivered: Condvar::new(),
             change: Mutex::default(),
             tick: Mutex::default(),
@@ -325,17 +328,25 @@ impl Stream {
 
     /// Replaces the index by one of the same queries. The caller holds `change`.
     pub(crate) fn set_index(&self, index: Index) {
+        self.has_changed.store(true, Ordering::Relaxed);
         lock(&self.intake).replace_index(index);
     }
 
-    /// A large index that is to be built anew, if it is time.
-    pub(crate) fn begin_rebuild(&self) -> Option<Rebuild> {
-        if !self.index().is_rebuild_due() {
+    /// Begins another second; answers whether queries neither came nor went in the one that is over.
+    pub(crate) fn was_quiet(&self) -> bool {
+        !self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// A large index that is to be built anew, if it is time; `is_quiet`: queries have not changed for a while.
+    pub(crate) fn begin_rebuild(&self, is_quiet: bool) -> Option<Rebuild> {
+        let index = self.index();
+        if !(index.is_rebuild_due() || is_quiet && index.is_in_parts()) {
             return None;
         }
+        drop(index);
         let _change = lock(&self.change);
         let mut index = Index::clone(&self.index());
-        let rebuild = index.rebuild()?;
+        let rebuild = if is_quiet { index.rebuild_now() } else { index.rebuild() }?;
         self.set_index(index);
         Some(rebuild)
     }
@@ -352,6 +363,7 @@ impl Stream {
         let mut intake = lock(&self.intake);
         let intake = &mut *intake;
         if let Some(index) = index {
+            self.has_changed.store(true, Ordering::Relaxed);
             intake.replace_index(index);
         }
         let (offset, at) = match turn {

@@ -45,10 +45,7 @@ impl Shared {
             let now = self.clock.now();
             for stream in self.all_streams() {
                 self.tick_stream(&stream, now);
-                if let Some(rebuild) = stream.begin_rebuild() {
-                    // The indexer stops after the ticker only.
-                    let _ = indexer.send((Arc::clone(&stream), rebuild));
-                }
+                begin_rebuild(&stream, false, indexer);
             }
             let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
             if seconds >= 1.0 {
@@ -56,6 +53,7 @@ impl Shared {
                 for stream in self.all_streams() {
                     stream.measure_rates(seconds);
                     stream.forget_replaced();
+                    begin_rebuild(&stream, stream.was_quiet(), indexer);
                 }
                 self.forget_what_was_kept_long_enough(now);
                 self.forget_empty_streams();
@@ -166,5 +164,12 @@ impl Shared {
         for (handle, reason) in ended {
             self.end_held(stream, &handle, reason, now);
         }
+    }
+}
+
+fn begin_rebuild(stream: &Arc<Stream>, is_quiet: bool, indexer: &mpsc::Sender<IndexErrand>) {
+    if let Some(rebuild) = stream.begin_rebuild(is_quiet) {
+        // The indexer stops after the ticker only.
+        let _ = indexer.send((Arc::clone(stream), rebuild));
     }
 }

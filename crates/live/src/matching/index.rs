@@ -87,6 +87,10 @@ impl Level {
         self.part.entries().iter().enumerate().filter(stands).map(|(_, entry)| entry)
     }
 
+    fn into_standing(self) -> Vec<Arc<Entry>> {
+        self.standing().cloned().collect()
+    }
+
     fn len(&self) -> usize {
         self.part.entries().len() - self.ended.len()
     }
@@ -145,7 +149,7 @@ impl Index {
         if index.levels[FROZEN - 1].part.entries().len() > LEVEL_MAX[FROZEN - 1] * PATIENCE
             && !index.is_rebuilding
         {
-            let rebuild = index.hand_out();
+            let rebuild = index.hand_out(false);
             return index.rebuilt(rebuild.run());
         }
         index
@@ -188,7 +192,7 @@ impl Index {
     /// What is to be built anew, if it is time and nothing is under way: take it to any thread, and what comes of it
     /// to [`rebuilt`](Index::rebuilt) of the index that then is.
     pub fn rebuild(&mut self) -> Option<Rebuild> {
-        self.is_rebuild_due().then(|| self.hand_out())
+        self.is_rebuild_due().then(|| self.hand_out(false))
     }
 
     /// Whether it is time for a [`rebuild`](Index::rebuild), and none is under way.
@@ -196,18 +200,22 @@ impl Index {
         if self.is_rebuilding {
             return false;
         }
-        let front: usize = self.levels[..FROZEN].iter().map(|level| level.part.entries().len()).sum();
-        let main = &self.levels[MAIN];
-        let has_grown = front > LEVEL_MAX[1] && front * 16 > main.len();
+        let before = self.levels[FROZEN - 1].part.entries().len();
+        let has_grown = before > LEVEL_MAX[1] && before * 16 > self.levels[MAIN].len();
         let ended: usize =
             [FROZEN - 1, FROZEN, MAIN].iter().map(|&level| self.levels[level].ended.len()).sum();
         let has_shrunk = ended > LEVEL_MAX[1] && ended > self.len();
         has_grown || has_shrunk || self.is_wasteful || self.statistics.has_drifted(self.expected())
     }
 
+    /// Whether more queries stand before the main level than are worth a look-up of their own.
+    pub fn is_in_parts(&self) -> bool {
+        self.levels[..FROZEN].iter().map(Level::len).sum::<usize>() > LEVEL_MAX[0]
+    }
+
     /// As [`rebuild`](Index::rebuild), whether it is time or not; none only while one is under way.
     pub fn rebuild_now(&mut self) -> Option<Rebuild> {
-        (!self.is_rebuilding).then(|| self.hand_out())
+        (!self.is_rebuilding).then(|| self.hand_out(true))
     }
 
     /// Candidates that an event is expected to have.
@@ -215,21 +223,24 @@ impl Index {
         self.levels.iter().map(|level| level.part.expected).sum()
     }
 
-    fn hand_out(&mut self) -> Rebuild {
+    /// Of the level before the main one, or of all.
+    fn hand_out(&mut self, all: bool) -> Rebuild {
         self.is_rebuilding = true;
         self.statistics.has_settled();
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
-        // New plans are for all who stand; else only what is large is worth it.
-        let from = if std::mem::take(&mut self.is_wasteful) { 0 } else { FROZEN - 1 };
-        for level in &mut self.levels[from..=FROZEN] {
-            entries.extend(std::mem::take(level).standing().cloned());
-        }
-        self.levels[FROZEN] = self.level_of(entries);
+        // New plans are for all who stand.
+        let replans = std::mem::take(&mut self.is_wasteful);
+        self.levels[FROZEN] = if all || replans {
+            let levels = &mut self.levels[..=FROZEN];
+            let entries = levels.iter_mut().flat_map(|level| std::mem::take(level).into_standing()).collect();
+            self.level_of(entries)
+        } else {
+            std::mem::take(&mut self.levels[FROZEN - 1])
+        };
         Rebuild {
             frozen: self.levels[FROZEN].clone(),
             main: self.levels[MAIN].clone(),
             statistics: Arc::clone(&self.statistics),
-            plans: (from > 0).then(|| [Arc::clone(&self.all), Arc::clone(&self.late)]),
+            plans: (!replans).then(|| [Arc::clone(&self.all), Arc::clone(&self.late)]),
         }
     }
 
