@@ -43,8 +43,8 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// With more keys than this, most of what an event has is wanted.
-    const SUFFIXES_MAX: usize = 24;
+    /// Of more keys than this, groups pass so much else that it costs less to look at every key.
+    const SUFFIXES_MAX: usize = 12;
 
     fn of(root: &PlanNode) -> Search {
         let keys = || root.keys.iter().map(|(key, _)| &**key);
