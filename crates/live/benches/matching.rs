@@ -53,7 +53,7 @@ fn event(rng: &mut Rng, out: &mut String) {
     for path in 0..PATHS {
         let comma = if path > 0 { "," } else { "" };
         let _ = match is_number(path) {
-            true if path % 2 == 0 => write!(out, "{comma}\"p{path}\":{}", rng.below(NUMBERS)),
+            true if path.is_multiple_of(2) => write!(out, "{comma}\"p{path}\":{}", rng.below(NUMBERS)),
             true => write!(out, "{comma}\"p{path}\":0.{:05}", 10_000 + rng.below(NUMBERS)),
             false => write!(out, "{comma}\"p{path}\":\"{}\"", text(path, rng.below(VALUES))),
         };
@@ -97,7 +97,7 @@ impl Draw {
         let path = self.path(true, rng);
         let width = ((NUMBERS as f64 * share) as usize).max(1);
         let from = rng.below(NUMBERS - width + 1);
-        let literal = |value: usize| match path % 2 == 0 {
+        let literal = |value: usize| match path.is_multiple_of(2) {
             true => value.to_string(),
             false => format!("{:.5}", (10_000 + value) as f64 / 100_000.0),
         };
@@ -244,7 +244,7 @@ fn main() {
             Box::new(|_, rng| {
                 let path = rng.below(PATHS);
                 match is_number(path) {
-                    true if path % 2 == 0 => format!("p{path} = {}", rng.below(NUMBERS)),
+                    true if path.is_multiple_of(2) => format!("p{path} = {}", rng.below(NUMBERS)),
                     true => format!("p{path} = 0.{:05}", 10_000 + rng.below(NUMBERS)),
                     false => format!("p{path} = '{}'", text(path, rng.below(VALUES))),
                 }

@@ -78,6 +78,12 @@ impl Points {
         self.postings.is_empty()
     }
 
+    /// Whether somebody may ask for a key.
+    #[inline]
+    pub(crate) fn may_have(&self, key: u64) -> bool {
+        self.bits.has(fold(key, 0))
+    }
+
     /// The postings of a key.
     #[inline]
     pub(crate) fn get(&self, key: u64) -> &[u32] {
@@ -236,10 +242,28 @@ pub(crate) struct Prefixes {
 
 /// Prefixes that are found by as many bytes.
 #[derive(Debug)]
-struct PrefixClass {
+pub(crate) struct PrefixClass {
     length: usize,
     bits: Bits,
     table: HashTable<PrefixRow>,
+}
+
+impl PrefixClass {
+    /// Bytes that a text must have.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether some prefix may be that of a text; `first`: its first eight bytes.
+    #[inline]
+    pub(crate) fn may_have<'t>(&self, first: u64, text: impl Fn() -> &'t [u8]) -> bool {
+        let hash = if self.length <= 8 {
+            short_prefix_hash(first, self.length)
+        } else {
+            prefix_hash(first, text(), self.length)
+        };
+        self.bits.has(hash)
+    }
 }
 
 #[derive(Debug)]
@@ -290,14 +314,31 @@ impl Prefixes {
             if text.len() < class.length {
                 return;
             }
-            let hash = prefix_hash(first, text, class.length);
-            if !class.bits.has(hash) {
-                continue;
-            }
-            for row in class.table.iter_hash(hash) {
-                if text.starts_with(&self.bytes[row.at as usize..(row.at + row.len) as usize]) {
-                    found(row.run.of(&self.postings));
-                }
+            self.find_in(class, first, text, &mut found);
+        }
+    }
+
+    /// The classes that there are prefixes of.
+    pub(crate) fn classes(&self) -> &[PrefixClass] {
+        &self.classes
+    }
+
+    /// As [`find`](Prefixes::find), of one class; the text must be as long as that has it.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        class: &PrefixClass,
+        first: u64,
+        text: &[u8],
+        mut found: impl FnMut(&[u32]),
+    ) {
+        let hash = prefix_hash(first, text, class.length);
+        if !class.bits.has(hash) {
+            return;
+        }
+        for row in class.table.iter_hash(hash) {
+            if text.starts_with(&self.bytes[row.at as usize..(row.at + row.len) as usize]) {
+                found(row.run.of(&self.postings));
             }
         }
     }
@@ -313,9 +354,15 @@ impl Prefixes {
 #[inline]
 fn prefix_hash(first: u64, text: &[u8], length: usize) -> u64 {
     if length <= 8 {
-        return fold(first & (u64::MAX >> (64 - 8 * length as u32)), length as u64);
+        return short_prefix_hash(first, length);
     }
     TextKey::of(&text[..length]).hash()
+}
+
+/// Of up to eight bytes, and at least one.
+#[inline]
+fn short_prefix_hash(first: u64, length: usize) -> u64 {
+    fold(first & (u64::MAX >> (64 - 8 * length as u32)), length as u64)
 }
 
 /// Runs of equal neighbours.

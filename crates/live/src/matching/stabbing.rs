@@ -95,14 +95,8 @@ impl Stabbing {
     }
 
     /// Tells the postings of all intervals that hold the key.
-    pub(crate) fn stab(&self, key: u64, found: impl FnMut(&[u32])) {
-        self.stab_value(key, value_of(self.domain, key), found);
-    }
-
-    /// As [`stab`](Stabbing::stab), with the value of the key.
-    #[inline]
-    pub(crate) fn stab_value(&self, key: u64, value: f64, mut found: impl FnMut(&[u32])) {
-        let bucket = self.grid.bucket(value);
+    pub(crate) fn stab(&self, key: u64, mut found: impl FnMut(&[u32])) {
+        let bucket = self.grid.bucket(value_of(self.domain, key));
         if self.grid.filled[bucket / 64] >> (bucket % 64) & 1 == 0 {
             return;
         }
@@ -116,6 +110,13 @@ impl Stabbing {
             found(&self.postings[start as usize..(start + count) as usize]);
             node = above;
         }
+    }
+
+    /// Whether some interval may hold a value.
+    #[inline]
+    pub(crate) fn may_hold(&self, value: f64) -> bool {
+        let bucket = self.grid.bucket(value);
+        self.grid.filled[bucket / 64] >> (bucket % 64) & 1 == 1
     }
 
     /// Bytes held, about.

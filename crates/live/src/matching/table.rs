@@ -226,23 +226,27 @@ impl PathTable {
 
     /// One table after another over all rows, so that each loop is short and its table stays in the cache.
     fn all_texts(&self, texts: &StringViewArray, hits: &mut Hits) {
-        let key_of = |row: usize, view: u128| match TextKey::is_short(view) {
-            true => TextKey::of_view(view),
+        let views = texts.views();
+        let key_of = |row: usize| match TextKey::is_short(views[row]) {
+            true => TextKey::of_view(views[row]),
             false => TextKey::of(texts.value(row).as_bytes()),
         };
         if !self.texts.is_empty() {
-            for (row, &view) in texts.views().iter().enumerate() {
-                let key = key_of(row, view);
-                if self.texts.may_have(key) {
-                    add(hits, self.texts.get(key, texts.value(row).as_bytes()), row);
-                }
-            }
+            let may_have = |row: usize| self.texts.may_have(key_of(row));
+            filtered(views.len(), may_have, |row| {
+                add(hits, self.texts.get(key_of(row), texts.value(row).as_bytes()), row);
+            });
         }
-        if !self.prefixes.is_empty() {
-            for (row, &view) in texts.views().iter().enumerate() {
-                let first = key_of(row, view).first;
-                self.prefixes.find(first, texts.value(row).as_bytes(), |groups| add(hits, groups, row));
-            }
+        for class in self.prefixes.classes() {
+            let may_have = |row: usize| {
+                let view = views[row];
+                view as u32 as usize >= class.length()
+                    && class.may_have(key_of(row).first, || texts.value(row).as_bytes())
+            };
+            filtered(views.len(), may_have, |row| {
+                let text = texts.value(row).as_bytes();
+                self.prefixes.find_in(class, key_of(row).first, text, |groups| add(hits, groups, row));
+            });
         }
         if !self.text_spans.is_empty() || self.contains.is_some() {
             for row in 0..texts.len() {
@@ -253,27 +257,35 @@ impl PathTable {
 
     fn all_longs(&self, longs: &[i64], hits: &mut Hits) {
         if !self.longs.is_empty() {
-            for (row, &value) in longs.iter().enumerate() {
-                add(hits, self.longs.get(long_key(value)), row);
-            }
+            let may_have = |row: usize| self.longs.may_have(long_key(longs[row]));
+            filtered(longs.len(), may_have, |row| add(hits, self.longs.get(long_key(longs[row])), row));
         }
         if let Some(spans) = &self.long_spans {
-            for (row, &value) in longs.iter().enumerate() {
-                spans.stab_value(long_key(value), value as f64, |groups| add(hits, groups, row));
-            }
+            filtered(
+                longs.len(),
+                |row| spans.may_hold(longs[row] as f64),
+                |row| {
+                    spans.stab(long_key(longs[row]), |groups| add(hits, groups, row));
+                },
+            );
         }
     }
 
     fn all_doubles(&self, doubles: &[f64], hits: &mut Hits) {
         if !self.doubles.is_empty() {
-            for (row, &value) in doubles.iter().enumerate() {
-                add(hits, self.doubles.get(double_key(value)), row);
-            }
+            let may_have = |row: usize| self.doubles.may_have(double_key(doubles[row]));
+            filtered(doubles.len(), may_have, |row| {
+                add(hits, self.doubles.get(double_key(doubles[row])), row)
+            });
         }
         if let Some(spans) = &self.double_spans {
-            for (row, &value) in doubles.iter().enumerate() {
-                spans.stab_value(double_key(value), value, |groups| add(hits, groups, row));
-            }
+            filtered(
+                doubles.len(),
+                |row| spans.may_hold(doubles[row]),
+                |row| {
+                    spans.stab(double_key(doubles[row]), |groups| add(hits, groups, row));
+                },
+            );
         }
     }
 
@@ -330,6 +342,24 @@ impl PathTable {
             + spans.chain(lists).sum::<usize>()
             + self.text_spans.iter().map(TextStabbing::bytes).sum::<usize>()
             + self.contains.as_ref().map_or(0, Contains::bytes)
+    }
+}
+
+/// Calls for each row that passes a filter. Filters are run 64 rows at a time, without a branch: most rows do not pass.
+#[inline(always)]
+fn filtered(rows: usize, passes: impl Fn(usize) -> bool, mut each: impl FnMut(usize)) {
+    let mut from = 0;
+    while from < rows {
+        let count = (rows - from).min(64);
+        let mut passed = 0_u64;
+        for at in 0..count {
+            passed |= u64::from(passes(from + at)) << at;
+        }
+        while passed != 0 {
+            each(from + passed.trailing_zeros() as usize);
+            passed &= passed - 1;
+        }
+        from += count;
     }
 }
 
