@@ -56,20 +56,9 @@ fi
 # shellcheck disable=SC2086
 check tests "$CARGO" test --workspace --no-fail-fast $locked
 
-# The aggregates of SQL, which nothing builds by default. DataFusion's slices are what takes long, once for each.
+# The aggregates of SQL, which nothing builds by default. DataFusion's slices are what takes long.
 # shellcheck disable=SC2086
 check "sketches in SQL" "$CARGO" test -p swiftwater-sketch --features datafusion $locked
-# shellcheck disable=SC2086
-check "lints of sketches in SQL" "$CARGO" clippy -p swiftwater-sketch --features datafusion --all-targets $locked -- \
-    -D warnings
-
-# Counted in a release build, which is made for it.
-if command -v valgrind >/dev/null 2>&1; then
-    # shellcheck disable=SC2086
-    check "instructions an event" "$CARGO" test --release -p swiftwater-bench --test instructions $locked -- --nocapture
-else
-    skip "instructions an event" "there is no valgrind"
-fi
 
 if "$CARGO" deny --version >/dev/null 2>&1; then
     check "licences, bans, sources" "$CARGO" deny check licenses bans sources

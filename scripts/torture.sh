@@ -50,6 +50,13 @@ else
 fi
 
 part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
+part "lints of sketches in SQL" \
+    "$CARGO" clippy -p swiftwater-sketch --features datafusion --all-targets -- -D warnings
+if command -v valgrind >/dev/null 2>&1; then
+    part "instructions an event" "$CARGO" test --release -p swiftwater-bench --test instructions -- --nocapture
+else
+    skip "instructions an event" "there is no valgrind"
+fi
 for one in $fuzzing; do
     target=${one%%:*}
     printf '\n== waiting for fuzz %s\n' "$target"

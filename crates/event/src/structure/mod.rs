@@ -48,15 +48,24 @@ impl Marks {
         }
     }
 
-    /// The marks of these events, which are known to be good.
+    /// The marks of these events, which are known to be good, with nothing but white space between them.
     pub(crate) fn of(bytes: &[u8], spans: &[(u32, u32)]) -> Marks {
         let mut marks = Marks::new(bytes.len());
-        spans.iter().for_each(|&(start, end)| marks.add(bytes, start as usize, end as usize));
+        if let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) {
+            let found = marks.add_all(bytes, start as usize, end as usize, spans.len());
+            debug_assert_eq!(found, spans);
+        }
         marks
     }
 
     /// Marks one more event, which is known to be good.
     pub(crate) fn add(&mut self, bytes: &[u8], start: usize, end: usize) {
+        self.add_all(bytes, start, end, 1);
+    }
+
+    /// Marks the events in these bytes, which are known to be good: gives where they are.
+    fn add_all(&mut self, bytes: &[u8], start: usize, end: usize, count: usize) -> Vec<(u32, u32)> {
+        let mut spans = Vec::with_capacity(count);
         let mut task = Task {
             bytes,
             range: start..end,
@@ -64,10 +73,11 @@ impl Marks {
             event_bytes_max: usize::MAX,
             depth_max: usize::MAX,
             marks: self,
-            spans: &mut Vec::with_capacity(1),
+            spans: &mut spans,
         };
         let task = &mut task;
         with_block!(block::widest(), read::<false>(task: &mut Task<'_>));
+        spans
     }
 
     /// Reads events from `at` on (a `{`) as long as they are surely good: marks them and adds them to `spans`.

@@ -91,7 +91,8 @@ fn check(text: &[u8], bounds: Bounds) {
         let shown = text.escape_ascii();
         assert_eq!(spans, expected, "{isa:?} {shown}");
         assert_eq!(words(&marks), marks_plainly(text, &expected), "{isa:?} {shown}");
-        let again = Marks::of(text, &spans);
+        let mut again = Marks::new(text.len());
+        spans.iter().for_each(|&(start, end)| again.add(text, start as usize, end as usize));
         assert_eq!(words(&again), words(&marks), "{isa:?} {shown}");
         for &(start, end) in &spans {
             let (start, end) = (start as usize, end as usize);
