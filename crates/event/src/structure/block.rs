@@ -49,9 +49,10 @@ pub(crate) enum Isa {
 pub(crate) fn isas() -> impl Iterator<Item = Isa> {
     [
         #[cfg(target_arch = "x86_64")]
-        (is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")).then_some(Isa::Avx512),
+        (has_avx2() && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq"))
+            .then_some(Isa::Avx512),
         #[cfg(target_arch = "x86_64")]
-        (is_x86_feature_detected!("avx2")).then_some(Isa::Avx2),
+        has_avx2().then_some(Isa::Avx2),
         // Every 64-bit ARM has it.
         #[cfg(target_arch = "aarch64")]
         Some(Isa::Neon),
@@ -59,6 +60,16 @@ pub(crate) fn isas() -> impl Iterator<Item = Isa> {
     ]
     .into_iter()
     .flatten()
+}
+
+/// Whether there is AVX2, and what else is allowed with it: machines have both or neither, but a hypervisor may hide some.
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
 }
 
 /// The widest that this machine has. Costs a few loads: to be asked once a buffer.
