@@ -42,10 +42,10 @@ pub(crate) fn distribution_rows<'a>(
             points.len()
         }
         TableFunction::Frequency(points) => {
-            ranges(&bounds(points, sketch, points_max, dialect), false, sketch, arena, columns)
+            ranges(&bounds(points, sketch, points_max, dialect), false, sketch, dialect, arena, columns)
         }
         TableFunction::CumulativeFrequency(points) => {
-            ranges(&bounds(points, sketch, points_max, dialect), true, sketch, arena, columns)
+            ranges(&bounds(points, sketch, points_max, dialect), true, sketch, dialect, arena, columns)
         }
         TableFunction::Top { .. } => 0,
     }
@@ -84,6 +84,7 @@ fn ranges<'a>(
     points: &[f64],
     cumulative: bool,
     sketch: &Quantiles,
+    dialect: Dialect,
     arena: &'a Bump,
     columns: &mut [Vec<Value<'a>>],
 ) -> usize {
@@ -99,7 +100,9 @@ fn ranges<'a>(
         let from = place.checked_sub(1).map(|place| points[place]).filter(|_| !cumulative);
         columns[0].push(Value::String(arena.alloc_str(&range_text(from, points.get(place).copied()))));
         columns[1].push(Value::Double(probability));
-        columns[2].push(Value::Double(probability * count as f64));
+        // Bullet multiplies again, and so misses whole numbers by a little.
+        let told = if dialect == Dialect::Bullet { probability * count as f64 } else { counted as f64 };
+        columns[2].push(Value::Double(told));
     }
     points.len() + 1
 }

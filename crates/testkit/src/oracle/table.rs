@@ -82,11 +82,7 @@ fn ranges(points: &Points, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value
         let count = below(points.get(place)) - before.map_or(0, |start| below(Some(start)));
         // Of no numbers, no share can be told.
         let share = count as f64 / sorted.len() as f64;
-        rows.push(vec![
-            Value::String(range),
-            Value::Double(share),
-            Value::Double(share * sorted.len() as f64),
-        ]);
+        rows.push(vec![Value::String(range), Value::Double(share), Value::Double(count as f64)]);
     }
     rows
 }
