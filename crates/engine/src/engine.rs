@@ -240,16 +240,17 @@ impl Engine {
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };
         let meaning = query.meaning();
+        // What is shared has no texts of its own.
+        let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
         let query = Arc::new(lock(&shared.commons).share(query));
         let stream = shared.stream(&stream_name)?;
         let change = lock(&stream.change);
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
         let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
-        let (text, printed) = (&query.plan.text, &query.plan.printed);
         let meta = Arc::new(QueryMeta {
             id: query_id(now, number, &shared.id_secret),
-            text: Arc::clone(text),
-            printed: Arc::clone(if printed == text { text } else { printed }),
+            printed: if printed == text { Arc::clone(&text) } else { printed },
+            text,
             received: now,
             sample: query.plan.sample,
             columns: query.column_names(),
