@@ -275,7 +275,7 @@ mod tests {
         );
         assert_eq!(
             rows(TableFunction::Frequency(Points::Manual(vec![1.0])), &[]),
-            [r#""(-∞ to 1.0)" "NaN" "NaN""#, r#""[1.0 to +∞)" "NaN" "NaN""#]
+            [r#""(-∞ to 1.0)" "NaN" 0.0"#, r#""[1.0 to +∞)" "NaN" 0.0"#]
         );
         let same = rows(TableFunction::Frequency(Points::Linear(5)), &[3.0, 3.0]);
         assert_eq!(same, [r#""(-∞ to 3.0)" 0.0 0.0"#, r#""[3.0 to +∞)" 1.0 2.0"#]);
