@@ -347,7 +347,8 @@ fn comparison_of(comparison: Comparison, operands: [Node; 2]) -> Predicate {
     }
 }
 
-fn mirrored(comparison: Comparison) -> Comparison {
+/// The comparison of the same operands the other way round.
+pub(crate) fn mirrored(comparison: Comparison) -> Comparison {
     match comparison {
         Comparison::Lt => Comparison::Gt,
         Comparison::Le => Comparison::Ge,

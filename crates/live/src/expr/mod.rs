@@ -48,6 +48,7 @@ mod tests_support;
 pub use cast::cast_to_double;
 pub use compare::compare;
 pub use compile::CompileError;
+pub(crate) use compile::mirrored;
 pub use group_key::{decode_group_value, encode_group_value};
 pub(crate) use java::hash_map_order;
 pub use java::{java_hash, java_text, parse_java_double, push_java_double, push_java_float};

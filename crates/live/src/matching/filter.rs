@@ -19,7 +19,7 @@ use super::{
     literals::{Required, of_like, of_regex},
     number::{Number, Spans},
 };
-use crate::expr::java_pattern_as_regex;
+use crate::expr::{java_pattern_as_regex, mirrored};
 
 /// A filter has at most so many conditions of its own; what is beyond stays with the rest.
 const CONDITIONS_MAX: usize = 1024;
@@ -431,15 +431,5 @@ fn want_of(expr: &Expr) -> Option<Want> {
     match expr {
         Expr::Path { path, ty } => Some(Want { path: path.clone(), ty: ty.clone() }),
         _ => None,
-    }
-}
-
-fn mirrored(comparison: Comparison) -> Comparison {
-    match comparison {
-        Comparison::Lt => Comparison::Gt,
-        Comparison::Le => Comparison::Ge,
-        Comparison::Gt => Comparison::Lt,
-        Comparison::Ge => Comparison::Le,
-        symmetric => symmetric,
     }
 }
