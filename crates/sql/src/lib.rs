@@ -1,0 +1,1 @@
+//! SQL over what is stored, by DataFusion.

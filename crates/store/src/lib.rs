@@ -1,0 +1,1 @@
+//! Streams as Delta Lake tables, each written by one owner.
