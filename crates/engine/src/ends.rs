@@ -116,6 +116,7 @@ impl Shared {
             if let Some(due) = running.due {
                 merge.agenda.remove(&(due, number));
             }
+            merge.lagging.remove(&number);
             stream.set_next_due(merge);
             // What was taken after its end it has not seen.
             running.work().last_position.get_or_insert(last_position);

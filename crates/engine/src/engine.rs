@@ -274,6 +274,7 @@ impl Engine {
             answer_rows_default: config.answer_rows_default,
             emits_empty_windows: true,
             times: options.times,
+            closes_singly: options.dialect == Dialect::Bullet,
         };
         let mut running = Running::new(Arc::clone(&handle), Arc::clone(&query), limits, u64::MAX);
         shared
@@ -465,6 +466,15 @@ impl Engine {
             pending_bytes: shared.pending.used_and_max(),
             subscriber_bytes: read(&totals.subscriber_bytes),
             state_bytes: (read(&totals.state_bytes), shared.config.state_bytes_max as u64),
+        }
+    }
+
+    /// Looks at the clock now, as is done every `tick_ms`: for whoever moves a clock by hand. Two looks at one instant are
+    /// one.
+    pub fn tick(&self) {
+        let now = self.shared.clock.now();
+        for stream in self.shared.all_streams() {
+            self.shared.tick_stream(&stream, now);
         }
     }
 

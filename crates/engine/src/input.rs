@@ -332,6 +332,7 @@ impl<'m> Merger<'m> {
             answer_rows_default: config.answer_rows_default,
             emits_empty_windows: options.time_field.is_none(),
             times: options.times,
+            closes_singly: false,
         };
         let meta = Arc::new(QueryMeta {
             id: query_id(started, QUERY, &std::hash::RandomState::new()),
@@ -452,7 +453,7 @@ impl<'m> Merger<'m> {
         self.summary.bytes += made.bytes;
         let now_micros = self.clock.now_micros();
         let mut results = Vec::new();
-        self.running.close(None, self.latest, now_micros, &mut results);
+        self.running.close(None, Some(self.latest), now_micros, &mut results);
         if let Some(mut step) = made.step {
             if let Some(rows) = &mut step.rows {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));

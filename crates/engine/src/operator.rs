@@ -36,6 +36,8 @@ struct Member {
     /// The first offset that it sees, and the first that it does not.
     first: u64,
     last: Option<u64>,
+    /// The first offset of which a window of it may still hold something.
+    from: u64,
     /// What was counted when it joined, and when it left.
     at_first: Option<Tally>,
     at_last: Option<Tally>,
@@ -144,7 +146,7 @@ impl Operator {
         self.slices.add_border(first);
         self.cuts.add(&cuts);
         self.standing += 1;
-        self.members.insert(number, Member { cuts, first, last: None, at_first, at_last: None });
+        self.members.insert(number, Member { cuts, first, last: None, from: first, at_first, at_last: None });
     }
 
     /// A member will see nothing from `last` on.
@@ -158,6 +160,16 @@ impl Operator {
         self.standing -= 1;
         self.lines.leave(number, last);
         self.slices.add_border(last);
+    }
+
+    /// No window of a member holds anything any more of the events before this offset, which arrived at `arrived` or
+    /// earlier.
+    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, arrived: Millis) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        let before = std::mem::replace(&mut member.from, offset);
+        self.apart.insert(offset, arrived);
+        self.slices.add_border(offset);
+        self.slices.remove_border(before);
     }
 
     /// Takes a member's cuts away, before it leaves; answers those of the others.
@@ -178,7 +190,7 @@ impl Operator {
     pub(crate) fn forget_member(&mut self, number: QueryNumber) -> bool {
         self.lines.forget(number);
         if let Some(member) = self.members.remove(&number) {
-            self.slices.remove_border(member.first);
+            self.slices.remove_border(member.from);
             if let Some(last) = member.last {
                 self.slices.remove_border(last);
             }

@@ -152,6 +152,16 @@ impl Running {
         self.work.as_ref().and_then(|work| work.collector.is_over_before(now))
     }
 
+    /// As [`Collector::closes_singly`].
+    pub(crate) fn closes_singly(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.collector.closes_singly())
+    }
+
+    /// As [`Collector::lags`].
+    pub(crate) fn lags(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.collector.lags())
+    }
+
     /// From where on it needs slices.
     pub(crate) fn needs_from(&self) -> i64 {
         self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
@@ -242,11 +252,12 @@ impl Running {
         }
     }
 
-    /// Closes the windows by arrival that are over; of its operator's groups, where there is one.
+    /// Closes the windows by arrival that are over at `now`, or the one that the last event closes; of its operator's
+    /// groups, where there is one.
     pub(crate) fn close(
         &mut self,
         operator: Option<&mut Operator>,
-        now: Millis,
+        now: Option<Millis>,
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
@@ -254,7 +265,10 @@ impl Running {
         let operator = operator.filter(|operator| !operator.passes_on);
         work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
         let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
-        work.collector.close_by_arrival(now, slices, now_micros, out);
+        match now {
+            Some(now) => work.collector.close_by_arrival(now, slices, now_micros, out),
+            None => work.collector.close_by_event(slices, now_micros, out),
+        }
     }
 
     /// Makes the last results.

@@ -26,13 +26,19 @@ impl Shared {
                         if work.more {
                             self.line.push(Arc::clone(&stream));
                         }
-                        Ok(self.look_at(&stream, number, &mut state, &work))
+                        Ok((self.look_at(&stream, number, &mut state, &work), work.closes))
                     }
                 }
             };
             match taken {
-                Ok(bytes) => self.pending.leave(bytes),
+                Ok((bytes, closes)) => {
+                    if closes {
+                        self.close_by_event(&stream);
+                    }
+                    self.pending.leave(bytes);
+                }
                 Err(at) => {
+                    self.close_by_event(&stream);
                     self.tick_stream(&stream, at);
                     self.line.push(stream);
                 }

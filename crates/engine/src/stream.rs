@@ -71,6 +71,7 @@ struct Intake {
     /// The offset of the next event to come, and of the next to be taken.
     next_offset: u64,
     next_taken: u64,
+    pace: Pace,
     next_sequence: u64,
     /// Where queries begin behind events that wait: the offset of the first event that they see, and a number that
     /// theirs in the index are not below, while those of all who began before are. At most one for each batch that
@@ -86,6 +87,18 @@ struct Intake {
     is_queued: bool,
 }
 
+/// How many events are taken at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Pace {
+    /// As many as a batch may have.
+    #[default]
+    Batches,
+    /// One: there are queries of which each event closes a window.
+    Singly,
+    /// None, until the windows are closed that one of this arrival closes, which was taken alone.
+    Waits(Millis),
+}
+
 /// Where the outputs of all shards meet.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
@@ -96,6 +109,8 @@ pub(crate) struct Merge {
     pub(crate) by_meaning: HashMap<MeaningKey, Vec<QueryNumber>>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
+    /// Queries of which windows that are over wait for their turn: each event closes one.
+    pub(crate) lagging: BTreeSet<QueryNumber>,
     next_sequence: u64,
     /// Outputs whose predecessors are still being made.
     early: BTreeMap<u64, Output>,
@@ -138,6 +153,8 @@ pub(crate) struct Work {
     pub(crate) bytes: usize,
     /// More is waiting.
     pub(crate) more: bool,
+    /// It is one event, which closes windows.
+    pub(crate) closes: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -237,9 +254,16 @@ impl Stream {
             return Take::Nothing;
         };
         let due = self.next_due.load(Ordering::Acquire);
-        if first.meta().arrival >= due {
-            return Take::Due(first.meta().arrival);
+        let arrival = first.meta().arrival;
+        if arrival >= due || matches!(intake.pace, Pace::Waits(_)) {
+            return Take::Due(arrival);
         }
+        let closes = intake.pace == Pace::Singly;
+        if closes {
+            intake.pace = Pace::Waits(arrival);
+            intake.part_first();
+        }
+        let Some(first) = intake.waiting.front() else { return Take::Nothing };
         let offset = first.meta().first.0;
         // The second that an expression may ask for is one for a whole batch.
         let second = first.meta().arrival.div_euclid(1000);
@@ -253,7 +277,8 @@ impl Stream {
         while let Some(next) = intake.waiting.front() {
             let size = next.bytes().len();
             let arrival = next.meta().arrival;
-            let is_apart = next.meta().sent_micros != 0
+            let is_apart = closes
+                || next.meta().sent_micros != 0
                 || arrival >= due
                 || arrival.div_euclid(1000) != second
                 || begins.is_some_and(|(begin, _)| next.meta().first.0 >= begin);
@@ -294,12 +319,27 @@ impl Stream {
                     .collect();
             }
             // With nobody asking, nothing is read: no need to copy.
-            if index.is_empty() {
+            if index.is_empty() && !closes {
                 return Take::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
             }
             EventBatch::concat(&batches)
         };
-        Take::Work(Box::new(Work { batch, arrivals, sequence, index, events, bytes, more }))
+        Take::Work(Box::new(Work { batch, arrivals, sequence, index, events, bytes, more, closes }))
+    }
+
+    /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
+    /// the offset after it. For whoever holds `tick`.
+    pub(crate) fn closed_by_event(&self) -> Option<(Millis, u64)> {
+        let intake = lock(&self.intake);
+        match intake.pace {
+            Pace::Waits(at) => Some((at, intake.next_taken)),
+            _ => None,
+        }
+    }
+
+    /// Whether there are queries now of which each event closes a window, and none has yet. For whoever holds `tick`.
+    pub(crate) fn set_pace(&self, lags: bool) {
+        lock(&self.intake).pace = if lags { Pace::Singly } else { Pace::Batches };
     }
 
     /// Up to when windows may be closed at `now`: events that wait belong to the windows of their arrival, however long
@@ -453,6 +493,19 @@ impl Stream {
 }
 
 impl Intake {
+    /// Makes the first event that waits a batch of its own. The others keep what the batch takes up, which all share.
+    fn part_first(&mut self) {
+        let Some(batch) = self.waiting.front().filter(|batch| batch.len() > 1) else { return };
+        let rows: Vec<u32> = (1..batch.len() as u32).collect();
+        let (meta, alone) = (*batch.meta(), EventBatch::concat(&[batch.select(&[0])]));
+        let others = batch.select(&rows).with_meta(EventMeta { first: Offset(meta.first.0 + 1), ..meta });
+        let bytes = alone.bytes().len();
+        self.waiting.pop_front();
+        self.waiting.push_front(others);
+        self.waiting.push_front(alone.with_meta(meta));
+        self.waiting_bytes += bytes;
+    }
+
     fn replace_index(&mut self, index: Index) {
         let replaced = std::mem::replace(&mut self.index, Arc::new(index));
         self.replaced.push(replaced);
@@ -474,7 +527,7 @@ impl Work {
         // The first batch stands for all: its meta must lead to the position after the last.
         let meta = EventMeta { first: Offset(first + events - batch.len() as u64), ..*batch.meta() };
         batch = batch.with_meta(meta);
-        Work { batch, arrivals: Vec::new(), sequence, index, events, bytes, more }
+        Work { batch, arrivals: Vec::new(), sequence, index, events, bytes, more, closes: false }
     }
 
     /// The offset after the batch.
@@ -567,11 +620,22 @@ impl Merge {
         let cuts = operator.cuts_without(number);
         let (last, _) = stream.turn(Turn::Leaves(at), index, Some((&operator.plan, cuts, self.position)));
         operator.leave(number, last, self.position);
-        let first = running.first_offset;
         if !operator.passes_on {
-            running.work().collector.look_at(first..last);
+            running.work().collector.look_until(last);
         }
         Some(last)
+    }
+
+    /// The windows of a query hold nothing any more of the events before this offset, which is that of the next to be
+    /// taken. Nothing is taken meanwhile.
+    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let operator = running.operator().and_then(|operator| self.operators.get_mut(&operator));
+        let Some(operator) = operator.filter(|operator| !operator.passes_on) else { return };
+        let (_, cuts) = operator.plan.at(offset);
+        operator.plan.begin(offset, Cuts::clone(&cuts), self.position);
+        operator.look_from(number, offset, now);
+        running.work().collector.look_at(offset..u64::MAX);
     }
 
     /// Forgets a member that has left, and an operator without any.

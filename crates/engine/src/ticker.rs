@@ -74,6 +74,7 @@ impl Shared {
 
     /// As [`Shared::tick_stream`], for whoever holds the stream's `tick`.
     pub(crate) fn tick_held(&self, stream: &Stream, now: Millis) {
+        self.close_by_event_held(stream);
         if now < stream.next_due() {
             return;
         }
@@ -81,24 +82,53 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
+        self.look(stream, now, None);
+    }
+
+    /// Closes what the event closes that was taken last, if it was taken alone and nobody else has.
+    pub(crate) fn close_by_event(&self, stream: &Stream) {
+        if stream.closed_by_event().is_some() {
+            let _tick = lock(&stream.tick);
+            self.close_by_event_held(stream);
+        }
+    }
+
+    /// As [`Shared::close_by_event`], for whoever holds the stream's `tick`.
+    fn close_by_event_held(&self, stream: &Stream) {
+        if let Some((at, after)) = stream.closed_by_event() {
+            self.look(stream, at, Some(after));
+        }
+    }
+
+    /// Closes what is due at `now`; or, with the offset after an event that arrived then, what that closes.
+    fn look(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<Arc<QueryHandle>> = Vec::new();
         // Operators with members that are due: what of theirs is over, and how many are.
         let mut operators: BTreeMap<QueryNumber, (i64, usize)> = BTreeMap::new();
         {
             let merge = lock(&stream.merge);
-            for (_, number) in merge.agenda.iter().take_while(|(at, _)| *at <= now) {
+            let on_agenda = merge.agenda.iter().take_while(|(at, _)| *at <= now).map(|(_, number)| number);
+            let looked_at: Vec<QueryNumber> = match after {
+                None => on_agenda.copied().collect(),
+                Some(_) => merge.lagging.iter().copied().collect(),
+            };
+            for number in &looked_at {
                 let Some(running) = merge.running.get(number) else { continue };
                 if running.handle.ends.is_some_and(|ends| ends <= now) {
                     over.push(Arc::clone(&running.handle));
                 }
+                // A window that is closed by an event holds it.
+                let all = after.map(|_| i64::MAX);
                 match running.operator().and_then(|number| Some((number, merge.operators.get(&number)?))) {
                     Some((shared, operator)) => {
                         let entry = operators.entry(shared);
-                        entry.or_insert_with(|| (operator.cuts().start_of(now), 0)).1 += 1;
+                        entry
+                            .or_insert_with(|| (all.unwrap_or_else(|| operator.cuts().start_of(now)), 0))
+                            .1 += 1;
                         due.push((*number, None));
                     }
-                    None => due.push((*number, running.is_over_before(now))),
+                    None => due.push((*number, all.or_else(|| running.is_over_before(now)))),
                 }
             }
         }
@@ -128,16 +158,16 @@ impl Shared {
             for (number, _) in due {
                 merge.tell(number);
                 let Some(running) = merge.running.get_mut(&number) else { continue };
-                let until = match running.handle.ends.filter(|ends| *ends <= now) {
-                    // In Bullet a window that ends with the query is its last result.
-                    Some(ends) if running.last_window().is_some() => ends - 1,
-                    Some(ends) => ends,
-                    None => now,
-                };
+                let ends = running.handle.ends.filter(|ends| *ends <= now);
                 let closed = guarded("a window could not be closed", || {
                     let mut results = Vec::new();
                     let operator = running.operator().and_then(|number| merge.operators.get_mut(&number));
-                    running.close(operator, until, context.now_micros, &mut results);
+                    // In Bullet the window that is open when a query's time is over is its last result, whatever others
+                    // would have been over by then.
+                    if ends.is_none() || !running.closes_singly() {
+                        let at = after.is_none().then(|| ends.unwrap_or(now));
+                        running.close(operator, at, context.now_micros, &mut results);
+                    }
                     let reason = running.give_out(results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });
@@ -151,6 +181,15 @@ impl Shared {
                 if let Some(next) = next {
                     merge.agenda.insert((next, number));
                 }
+                if running.lags() {
+                    merge.lagging.insert(number);
+                } else {
+                    merge.lagging.remove(&number);
+                }
+                if let Some(after) = after {
+                    // The next window holds nothing of what this one does.
+                    merge.look_from(number, after, now);
+                }
             }
             for (number, (_, closed)) in operators {
                 merge.drop_slices(number, closed);
@@ -160,6 +199,7 @@ impl Shared {
                 }
             }
             stream.set_next_due(merge);
+            stream.set_pace(!merge.lagging.is_empty());
         }
         for (handle, reason) in ended {
             self.end_held(stream, &handle, reason, now);

@@ -100,6 +100,7 @@ fn run(case: &RecordedCase) -> Outcome {
                 }
                 if let Some(ms) = step["advance_ms"].as_u64() {
                     clock.advance_ms(ms);
+                    engine.tick();
                 }
             }
         }

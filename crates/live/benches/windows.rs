@@ -58,6 +58,7 @@ fn close_here(bencher: Bencher<'_, '_>, count: i64) {
         answer_rows_default: 0,
         emits_empty_windows: true,
         times: false,
+        closes_singly: false,
     };
     let mut collector = Collector::new(query, 0, 0, limits);
     let mut slices = Slices::default();

@@ -56,6 +56,7 @@ impl Run {
             answer_rows_default: 1 << 20,
             emits_empty_windows: deal.emits_empty,
             times: false,
+            closes_singly: false,
         };
         Run {
             collector: Collector::new(Arc::clone(&query), START, START, limits),

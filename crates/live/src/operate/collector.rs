@@ -4,6 +4,7 @@
 //! A pure step machine: time comes in as `now`. Knows nothing of who reads the results.
 
 mod ordered;
+mod singly;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -34,6 +35,8 @@ pub struct CollectorLimits {
     pub emits_empty_windows: bool,
     /// Records tell their times.
     pub times: bool,
+    /// Of windows by arrival one is closed at a time ([`Collector::closes_singly`]).
+    pub closes_singly: bool,
 }
 
 /// Records that are ready to be emitted.
@@ -71,7 +74,7 @@ pub struct ResultWindow {
 }
 
 /// After a leap of the clock (a machine that slept) so many windows are emitted though nothing fell into them; empty
-/// ones before those are left out.
+/// ones before those are left out. Where windows close singly, so many may wait for their turn.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
 /// What a window holds.
@@ -102,6 +105,8 @@ pub struct Collector {
     sessions: Option<Box<Sessions>>,
     /// The first window that is not closed.
     open: i64,
+    /// The same where events are matched: where windows close singly that may be ahead.
+    open_for_matches: i64,
     /// Windows were closed up to here: what says that it is earlier is here.
     closed: i64,
     /// Of an additive window: all before the open ones.
@@ -162,6 +167,7 @@ impl Collector {
                 _ => None,
             },
             open: if matches!(axis, Axis::Event { .. }) { i64::MIN } else { 0 },
+            open_for_matches: 0,
             closed: i64::MIN,
             total: None,
             peak: NO_TIME,
@@ -197,6 +203,11 @@ impl Collector {
     /// From now on it looks at these epochs of slices alone.
     pub fn look_at(&mut self, epochs: Range<u64>) {
         self.epochs = epochs;
+    }
+
+    /// It sees no epoch from this one on.
+    pub fn look_until(&mut self, last: u64) {
+        self.epochs.end = last;
     }
 
     /// The slices have other aggregates too, or in another order: its own are there at these places, each once.
@@ -245,6 +256,7 @@ impl Collector {
         match (&self.sessions, &self.shape) {
             _ if self.axis != Axis::Arrival => None,
             (Some(sessions), _) => sessions.due(),
+            (None, Some(_)) if self.waits() => Some(self.closed.saturating_add(1)),
             (None, Some(shape)) => Some(shape.end(self.open)),
             (None, None) => None,
         }
@@ -292,7 +304,11 @@ impl Collector {
             let is_late = self.is_late(at);
             self.late += u64::from(is_late);
             if held && !is_late {
-                let start = self.shape.map_or(0, |shape| shape.cuts().start_of(at));
+                let start = if self.closes_singly() {
+                    singly::MATCHES
+                } else {
+                    self.shape.map_or(0, |shape| shape.cuts().start_of(at))
+                };
                 let store = self.rows.slice(start);
                 store.push(chunk, row, number, &self.order);
                 self.is_done |= self.axis == Axis::None && store.is_full(&self.order);
@@ -380,7 +396,7 @@ impl Collector {
         }
     }
 
-    /// Closes the windows by arrival that end at `now` or before.
+    /// Closes the windows by arrival that end at `now` or before; where they close singly, the first of them.
     pub fn close_by_arrival(
         &mut self,
         now: Millis,
@@ -388,7 +404,9 @@ impl Collector {
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        if self.axis == Axis::Arrival {
+        if self.closes_singly() {
+            self.close_by_clock(now, slices, now_micros, out);
+        } else if self.axis == Axis::Arrival {
             self.close(now, slices, now_micros, out);
         }
     }
@@ -448,7 +466,7 @@ impl Collector {
 
     /// What a window holds. Windows are asked for in their order.
     fn held(&mut self, shape: &Shape, number: i64, slices: &mut Slices) -> Option<Held> {
-        let starts = shape.from(number)..shape.end(number);
+        let starts = self.starts(shape, number);
         if matches!(self.query.body, CompiledBody::Raw { .. }) {
             return self.rows.window(starts, !shape.overlaps()).map(Held::Rows);
         }
@@ -546,6 +564,9 @@ impl Collector {
             self.give_out(result, now_micros, out);
             return;
         };
+        if self.closes_singly() {
+            return self.finish_singly(&shape, slices, now_micros, out);
+        }
         let now = match self.axis {
             Axis::Event { .. } => return self.close(i64::MAX, slices, now_micros, out),
             Axis::Records => self.taken as i64,
@@ -574,8 +595,10 @@ impl Collector {
         if is_left_out && !self.query.dialect().ends_with_window() {
             return;
         }
-        // What is held at this very instant is in it.
-        let result = self.window(&shape, number, now.max(period), slices, now_micros);
+        // What is held at this very instant is in it. In Bullet it still says when it was to close.
+        let says_its_end = self.axis == Axis::Arrival && self.query.dialect().ends_with_window();
+        let end = if says_its_end { shape.end(number) } else { now.max(period) };
+        let result = self.window(&shape, number, end, slices, now_micros);
         self.give_out(result, now_micros, out);
     }
 

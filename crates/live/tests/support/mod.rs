@@ -17,6 +17,7 @@ pub(crate) const ONE_ANSWER: CollectorLimits = CollectorLimits {
     answer_rows_default: 1 << 20,
     emits_empty_windows: true,
     times: false,
+    closes_singly: false,
 };
 
 /// Events as a batch.
