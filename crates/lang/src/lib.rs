@@ -15,6 +15,7 @@
 //! # Ok::<(), swiftwater_lang::QueryErrors>(())
 //! ```
 
+pub mod ddl;
 mod dialect;
 mod error;
 pub mod plan;
@@ -108,6 +109,44 @@ pub fn parse_json(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statem
         retype::retype(&mut statement.query, types);
     }
     Ok(statement)
+}
+
+/// Reads an expression that stands alone, over the fields of an event.
+///
+/// ```
+/// use swiftwater_lang::{Dialect, ParseOptions, parse_expression};
+///
+/// let expr = parse_expression("delay > 15 AND carrier IN ('UA', 'AA')", &ParseOptions::new(Dialect::Native, 0))?;
+/// assert_eq!(expr.to_string(), "delay > 15 AND carrier IN ('UA', 'AA')");
+/// # Ok::<(), swiftwater_lang::QueryErrors>(())
+/// ```
+pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::Expr, QueryErrors> {
+    check_length(text, options)?;
+    parser::parse_expression(text, options.dialect, options.parameters)
+        .and_then(|node| planner::plan_expression(&node, options))
+        .map(|(expr, _)| expr)
+        .map_err(|faults| locate(text, faults, options.dialect))
+}
+
+/// Reads one statement that declares or asks for streams and jobs ([`ddl`]); `None`: it is none of these, whatever else
+/// it may be. Of the options, only the longest text counts.
+///
+/// ```
+/// use swiftwater_lang::{Dialect, ParseOptions, ddl::Ddl, parse_ddl};
+///
+/// let options = ParseOptions::new(Dialect::Native, 0);
+/// let text = "CREATE STREAM s (ts TIMESTAMP NOT NULL, n BIGINT CHECK (n >= 0)) WITH (retention = '30 days')";
+/// let Some(Ddl::CreateStream(create)) = parse_ddl(text, &options)? else { panic!() };
+/// assert_eq!(create.columns[1].ty, swiftwater_event::Type::LONG);
+/// assert_eq!(parse_ddl("SELECT 1", &options)?, None);
+///
+/// let errors = parse_ddl("CREATE STREAM s (n BIGINTT)", &options).unwrap_err();
+/// assert_eq!(errors.0[0].hint.as_deref(), Some("Did you mean BIGINT?"));
+/// # Ok::<(), swiftwater_lang::QueryErrors>(())
+/// ```
+pub fn parse_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::Ddl>, QueryErrors> {
+    check_length(text, options)?;
+    parser::parse_ddl(text).map_err(|faults| locate(text, faults, Dialect::Native))
 }
 
 fn check_length(text: &str, options: &ParseOptions<'_>) -> Result<(), QueryErrors> {

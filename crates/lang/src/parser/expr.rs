@@ -54,7 +54,7 @@ impl Parser<'_> {
     }
 
     /// An expression whose operators all bind at least as tightly as `loosest`.
-    fn expression_at(&mut self, loosest: u8) -> Parsed<Node> {
+    pub(super) fn expression_at(&mut self, loosest: u8) -> Parsed<Node> {
         self.nesting += 1;
         if self.nesting > DEPTH_MAX {
             return Err(too_deep(self.span()));

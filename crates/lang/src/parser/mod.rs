@@ -15,17 +15,19 @@
 mod aggregate;
 mod call;
 mod clauses;
+mod ddl;
 mod expr;
 mod stream;
 mod types;
 mod window;
 
+pub(crate) use ddl::parse as parse_ddl;
 pub(crate) use expr::level;
 
 use self::clauses::CLAUSES;
 use crate::{
     Dialect,
-    ast::{Item, Name, Query, Source, Statement, View},
+    ast::{Item, Name, Node, Query, Source, Statement, View},
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize},
     plan::Literal,
@@ -53,16 +55,7 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
     if !bullet && !misspelt.is_empty() {
         return Err(misspelt);
     }
-    let mut parser = Parser {
-        text,
-        dialect,
-        tokens,
-        at: 0,
-        clause_start: 0,
-        nesting: 0,
-        faults: Vec::new(),
-        too_large: None,
-    };
+    let mut parser = Parser::new(text, dialect, tokens);
     let parsed = parser.statement();
     let mut faults = parser.faults;
     let statement = match parsed {
@@ -90,6 +83,24 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
         Some(statement) if faults.is_empty() => Ok(statement),
         _ => Err(faults),
     }
+}
+
+/// Parses an expression that stands alone.
+pub(crate) fn parse_expression(
+    text: &str,
+    dialect: Dialect,
+    parameters: &[Literal],
+) -> Result<Node, Vec<Fault>> {
+    let Tokens { tokens, faults, .. } = tokenize(text, dialect, parameters);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let mut parser = Parser::new(text, dialect, tokens);
+    let node = parser.expression().map_err(|fault| vec![fault])?;
+    if *parser.kind() != TokenKind::End {
+        return Err(vec![parser.expected("the end of the expression")]);
+    }
+    Ok(node)
 }
 
 /// Whether Bullet tells of what is no name before it tells of a fault of grammar: its parser looks ahead, in the select
@@ -124,6 +135,21 @@ struct Parser<'a> {
     faults: Vec<Fault>,
     /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
     too_large: Option<Fault>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, dialect: Dialect, tokens: Vec<Token>) -> Parser<'a> {
+        Parser {
+            text,
+            dialect,
+            tokens,
+            at: 0,
+            clause_start: 0,
+            nesting: 0,
+            faults: Vec::new(),
+            too_large: None,
+        }
+    }
 }
 
 impl Parser<'_> {

@@ -82,6 +82,28 @@ pub(crate) fn plan(
     Ok(Statement { explain: ast.explain, query })
 }
 
+/// Plans an expression that stands alone, over fields of events; also answers its type, where that is known.
+pub(crate) fn plan_expression(
+    node: &Node,
+    options: &ParseOptions<'_>,
+) -> Result<(Expr, Option<swiftwater_event::Type>), Vec<Fault>> {
+    let mut planner = Planner::new(options, Fields::of_stream(options), false);
+    let typed = planner.lower(node.bare(), Scope::Event);
+    match typed {
+        Some(Typed { expr, ty }) if planner.faults.is_empty() => {
+            let ty = match ty {
+                Ty::Known(ty) => Some(ty),
+                Ty::Unknown | Ty::Null => None,
+            };
+            Ok((expr, ty))
+        }
+        _ if planner.faults.is_empty() => {
+            Err(vec![Fault::at(node.span, "this expression cannot be planned")])
+        }
+        _ => Err(planner.faults),
+    }
+}
+
 fn sound(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

@@ -1,0 +1,148 @@
+//! What a stream's declaration becomes when it is altered.
+
+use swiftwater_event::{Primitive, Type};
+
+use super::{AlterStream, CreateStream, Ddl, StreamChange};
+use crate::{Dialect, ParseOptions, QueryErrors};
+
+/// A change that a stream cannot take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AlterError {
+    /// It has no such column.
+    #[error("no column `{column}` in stream `{stream}`")]
+    NoColumn {
+        /// The stream.
+        stream: String,
+        /// The column.
+        column: String,
+    },
+    /// It has such a column.
+    #[error("stream `{stream}` has a column `{column}` already")]
+    ColumnExists {
+        /// The stream.
+        stream: String,
+        /// The column.
+        column: String,
+    },
+    /// Its columns are found in its events.
+    #[error("stream `{stream}` declares no columns, so none can be added or altered")]
+    Undeclared {
+        /// The stream.
+        stream: String,
+    },
+    /// Not all that the column holds would fit.
+    #[error("column `{column}` cannot become {to}: it is {from}")]
+    Narrows {
+        /// The column.
+        column: String,
+        /// What it is.
+        from: Type,
+        /// What it would be.
+        to: Type,
+    },
+    /// What would come out is not a stream that could be created.
+    #[error("stream `{stream}` cannot be altered so: {source}")]
+    Invalid {
+        /// The stream.
+        stream: String,
+        /// What is wrong with it.
+        #[source]
+        source: QueryErrors,
+    },
+}
+
+impl AlterError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            AlterError::ColumnExists { .. } => {
+                Some("Write ADD COLUMN IF NOT EXISTS, or ALTER COLUMN … TYPE.")
+            }
+            AlterError::Undeclared { .. } => Some("Its columns come by themselves when events have them."),
+            AlterError::Narrows { .. } => Some(
+                "INTEGER can become LONG or DOUBLE, LONG and FLOAT can become DOUBLE; else add a new column.",
+            ),
+            AlterError::NoColumn { .. } | AlterError::Invalid { .. } => None,
+        }
+    }
+}
+
+impl CreateStream {
+    /// This declaration with the changes made; the one that it was is untouched.
+    pub fn altered(&self, alter: &AlterStream) -> Result<CreateStream, AlterError> {
+        let mut altered = self.clone();
+        for change in &alter.changes {
+            altered.change(change)?;
+        }
+        altered.validated()
+    }
+
+    /// Reads its own normal form, as that is what the catalog keeps: so what one change makes of conditions and options
+    /// of others is found here.
+    fn validated(&self) -> Result<CreateStream, AlterError> {
+        let read = crate::parse_ddl(&self.to_string(), &ParseOptions::new(Dialect::Native, 0));
+        match read {
+            Ok(Some(Ddl::CreateStream(create))) => Ok(create),
+            Ok(_) => Ok(self.clone()),
+            Err(source) => Err(AlterError::Invalid { stream: self.name.to_string(), source }),
+        }
+    }
+
+    fn change(&mut self, change: &StreamChange) -> Result<(), AlterError> {
+        let stream = || self.name.to_string();
+        let alters_columns = !matches!(change, StreamChange::Set(_) | StreamChange::Reset(_));
+        if alters_columns && !self.is_declared() {
+            return Err(AlterError::Undeclared { stream: stream() });
+        }
+        let place = |column: &str| {
+            let missing = || AlterError::NoColumn { stream: stream(), column: column.to_owned() };
+            self.column(column).ok_or_else(missing)
+        };
+        match change {
+            StreamChange::AddColumn { column, if_not_exists } => match self.column(&column.name) {
+                Some(_) if *if_not_exists => {}
+                Some(_) => {
+                    return Err(AlterError::ColumnExists {
+                        stream: stream(),
+                        column: column.name.to_string(),
+                    });
+                }
+                None => self.columns.push(column.clone()),
+            },
+            StreamChange::ColumnType { column, ty } => {
+                let place = place(column)?;
+                let column = &mut self.columns[place];
+                if !is_wider(&column.ty, ty) {
+                    let (from, to) = (column.ty.clone(), ty.clone());
+                    return Err(AlterError::Narrows { column: column.name.to_string(), from, to });
+                }
+                column.ty = ty.clone();
+            }
+            StreamChange::ColumnDefault { column, default } => {
+                let place = place(column)?;
+                self.columns[place].default = default.clone();
+            }
+            StreamChange::DropNotNull { column } => {
+                let place = place(column)?;
+                self.columns[place].not_null = false;
+            }
+            StreamChange::Set(options) => self.options.overlay(options),
+            StreamChange::Reset(options) => options.iter().for_each(|option| self.options.reset(*option)),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a column of one type can become one of the other.
+fn is_wider(from: &Type, to: &Type) -> bool {
+    use Primitive::{Double, Float, Integer, Long};
+    if from == to {
+        return true;
+    }
+    match (from, to) {
+        (Type::Primitive(from), Type::Primitive(to)) => {
+            matches!((from, to), (Integer, Long | Double) | (Long | Float, Double))
+        }
+        _ => false,
+    }
+}

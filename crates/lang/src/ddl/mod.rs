@@ -1,0 +1,340 @@
+//! Statements that declare streams and jobs, as plain data.
+//!
+//! ```text
+//! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
+//!   item   = column type [PATH 'a.b'] [NOT NULL] [DEFAULT constant|NOW] [[CONSTRAINT name] CHECK (condition)]…
+//!          | [CONSTRAINT name] CHECK (condition)
+//!          | WATERMARK FOR column AS column [- INTERVAL 'n units']
+//! ALTER STREAM [IF EXISTS] name change, …
+//!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
+//!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
+//!          | SET (option = value, …) | RESET (option, …)
+//! DROP STREAM [IF EXISTS] name
+//! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' AS sql | AS $$sql; sql$$
+//! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron'
+//! DROP JOB [IF EXISTS] name          RUN JOB name
+//! SHOW STREAMS | TABLES | JOBS       SHOW CREATE STREAM name       DESCRIBE [STREAM|TABLE|JOB] name
+//! ```
+//!
+//! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
+//! keeps them. Conditions and defaults stay text here, as what they mean depends on the types of the columns:
+//! [`CreateStream::conditions`] and [`Constant::expr`] plan them. Knows nothing of which streams there are.
+//! Limits: [`COLUMNS_MAX`] columns, names of [`NAME_BYTES_MAX`] bytes.
+
+mod alter;
+mod options;
+mod print;
+mod split;
+#[cfg(test)]
+mod tests;
+
+use swiftwater_event::{Path, StreamName, Type};
+
+pub use self::{
+    alter::AlterError,
+    options::{
+        Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
+    },
+    split::{Piece, split_statements},
+};
+use crate::{Dialect, ParseOptions, QueryErrors, Schema, plan::Expr};
+
+/// The most columns that a stream can declare.
+pub const COLUMNS_MAX: usize = 2048;
+
+/// The longest name of a column, in bytes of UTF-8.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Columns that every stored stream has: an event's offset, when it arrived, and its text where the other columns do not
+/// say it whole. No column that is declared can have one of these names, in whatever letter case.
+pub const SYSTEM_COLUMNS: [&str; 3] = ["_offset", "_time", "_event"];
+
+/// One statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ddl {
+    /// `CREATE STREAM`.
+    CreateStream(CreateStream),
+    /// `ALTER STREAM`.
+    AlterStream(AlterStream),
+    /// `DROP STREAM`.
+    DropStream {
+        /// Which.
+        name: StreamName,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `CREATE JOB`.
+    CreateJob(CreateJob),
+    /// `ALTER JOB`.
+    AlterJob {
+        /// Which.
+        name: Box<str>,
+        /// What changes.
+        change: JobChange,
+    },
+    /// `DROP JOB`.
+    DropJob {
+        /// Which.
+        name: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `RUN JOB`: now, whatever its schedule says.
+    RunJob {
+        /// Which.
+        name: Box<str>,
+    },
+    /// `SHOW`.
+    Show(Show),
+    /// `DESCRIBE`.
+    Describe {
+        /// What kind of thing, where it is said.
+        kind: Option<Thing>,
+        /// The name as it is written, without its quotes.
+        name: Box<str>,
+    },
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Show {
+    /// All streams.
+    Streams,
+    /// All that SQL can read.
+    Tables,
+    /// All jobs.
+    Jobs,
+    /// The statement that makes a stream as it is now.
+    CreateStream(StreamName),
+}
+
+/// Kinds of what has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Thing {
+    /// A stream.
+    Stream,
+    /// What SQL can read.
+    Table,
+    /// A job.
+    Job,
+}
+
+/// `CREATE STREAM`: all that is declared of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateStream {
+    /// Its name.
+    pub name: StreamName,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// Its columns in order; none for a stream whose columns are not declared.
+    pub columns: Vec<ColumnDef>,
+    /// Conditions over several columns. Those of a single column stand with it.
+    pub checks: Vec<Check>,
+    /// How late events may be.
+    pub watermark: Option<Watermark>,
+    /// `WITH (…)`.
+    pub options: StreamOptions,
+}
+
+/// One declared column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDef {
+    /// Its name; no two of a stream are equal in whatever letter case.
+    pub name: Box<str>,
+    /// Its type; [`Type::Any`], written JSON, takes whatever there is and holds it as JSON text.
+    pub ty: Type,
+    /// Where the value lies in the event; `None`: in the field that has the column's name.
+    pub path: Option<Path>,
+    /// An event without it, and without a default for it, is bad.
+    pub not_null: bool,
+    /// What stands for it where it is missing or null.
+    pub default: Option<DefaultValue>,
+    /// An event for which one of these is false is bad; where it is null, it is not.
+    pub checks: Vec<Check>,
+}
+
+/// What stands for a value that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefaultValue {
+    /// `NOW`: when the event arrived.
+    Now,
+    /// A constant expression.
+    Constant(Constant),
+}
+
+/// A constant expression, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constant {
+    /// The text, which is known to be sound.
+    pub text: Box<str>,
+}
+
+/// `CHECK (…)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// `CONSTRAINT name`.
+    pub name: Option<Box<str>>,
+    /// The condition, a text which is known to be sound.
+    pub text: Box<str>,
+}
+
+/// `WATERMARK FOR column AS column - INTERVAL …`: the latest time of all events so far, less the lateness, is the time
+/// up to which the stream is taken to be complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watermark {
+    /// A declared column: a TIMESTAMP, or a LONG of milliseconds since 1970.
+    pub column: Box<str>,
+    /// In milliseconds.
+    pub lateness_ms: u64,
+}
+
+/// `ALTER STREAM`; the changes hold together or not at all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlterStream {
+    /// Which.
+    pub name: StreamName,
+    /// That there is none is no error.
+    pub if_exists: bool,
+    /// In order; at least one.
+    pub changes: Vec<StreamChange>,
+}
+
+/// One change of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamChange {
+    /// `ADD COLUMN`.
+    AddColumn {
+        /// The column; its conditions name no other.
+        column: ColumnDef,
+        /// That there is one already is no error.
+        if_not_exists: bool,
+    },
+    /// `ALTER COLUMN … TYPE`: to a type that holds all that the present one does.
+    ColumnType {
+        /// Which.
+        column: Box<str>,
+        /// Its new type.
+        ty: Type,
+    },
+    /// `ALTER COLUMN … SET DEFAULT`, or DROP DEFAULT.
+    ColumnDefault {
+        /// Which.
+        column: Box<str>,
+        /// What stands for it from now on.
+        default: Option<DefaultValue>,
+    },
+    /// `ALTER COLUMN … DROP NOT NULL`.
+    DropNotNull {
+        /// Which.
+        column: Box<str>,
+    },
+    /// `SET (…)`: those options that are named.
+    Set(StreamOptions),
+    /// `RESET (…)`: back to their defaults.
+    Reset(Vec<StreamOption>),
+}
+
+/// `CREATE JOB`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateJob {
+    /// Its name, by the rules of streams' names.
+    pub name: Box<str>,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// When it runs, as it is written: whoever runs it knows what that means.
+    pub schedule: Box<str>,
+    /// What it runs, as it is written: one statement, or several with `;` between them.
+    pub sql: Box<str>,
+}
+
+/// One change of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobChange {
+    /// It runs when its schedule says.
+    Enable,
+    /// It runs only by `RUN JOB`.
+    Disable,
+    /// It has another schedule.
+    Schedule(Box<str>),
+}
+
+/// A condition of a stream, planned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// How messages name it: its name or its text.
+    pub label: Box<str>,
+    /// The one column that it stands with.
+    pub column: Option<usize>,
+    /// A condition over the columns: the first step of each path is a column's name, wherever its value lies in the event.
+    pub expr: Expr,
+}
+
+impl CreateStream {
+    /// Whether columns are declared.
+    pub fn is_declared(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
+    /// Whether events are kept: a declared stream is stored and another is not, unless it says so.
+    pub fn is_stored(&self) -> bool {
+        self.options.store.unwrap_or(self.is_declared())
+    }
+
+    /// The place of a column: by its exact name, else in whatever letter case.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        let exact = self.columns.iter().position(|column| *column.name == *name);
+        let folded = || name.to_lowercase();
+        exact.or_else(|| self.columns.iter().position(|column| column.name.to_lowercase() == folded()))
+    }
+
+    /// The columns' types, as what a live query over the stream is checked against: those only whose value lies in the
+    /// field of that name.
+    pub fn schema(&self) -> Schema {
+        let fields = self.columns.iter().filter(|column| column.is_own_field());
+        Schema::new(fields.map(|column| (column.name.clone(), column.ty.clone())))
+    }
+
+    /// All conditions, those of columns first, each planned against the types of the columns.
+    pub fn conditions(&self) -> Result<Vec<Condition>, QueryErrors> {
+        let of_columns = self.columns.iter().enumerate();
+        let of_columns = of_columns
+            .flat_map(|(place, column)| column.checks.iter().map(move |check| (Some(place), check)));
+        let all = of_columns.chain(self.checks.iter().map(|check| (None, check)));
+        let schema = Schema::new(self.columns.iter().map(|column| (column.name.clone(), column.ty.clone())));
+        let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
+        all.map(|(column, check)| {
+            let expr = crate::parse_expression(&check.text, &options)?;
+            Ok(Condition { label: check.label(), column, expr })
+        })
+        .collect()
+    }
+}
+
+impl ColumnDef {
+    /// A column of a name and type, which may be null.
+    pub fn new(name: impl Into<Box<str>>, ty: Type) -> ColumnDef {
+        ColumnDef { name: name.into(), ty, path: None, not_null: false, default: None, checks: Vec::new() }
+    }
+
+    /// Where its value lies in an event.
+    pub fn event_path(&self) -> Path {
+        self.path.clone().unwrap_or_else(|| Path::field(self.name.clone()))
+    }
+
+    fn is_own_field(&self) -> bool {
+        self.path.as_ref().is_none_or(|path| *path == Path::field(self.name.clone()))
+    }
+}
+
+impl Constant {
+    /// The constant, planned.
+    pub fn expr(&self) -> Result<Expr, QueryErrors> {
+        crate::parse_expression(&self.text, &ParseOptions::new(Dialect::Native, 0))
+    }
+}
+
+impl Check {
+    fn label(&self) -> Box<str> {
+        self.name.clone().unwrap_or_else(|| self.text.clone())
+    }
+}

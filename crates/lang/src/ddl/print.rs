@@ -1,0 +1,278 @@
+//! Statements in their normal form, which reads back as the same statement.
+
+use std::fmt::{self, Display, Write};
+
+use swiftwater_event::{Path, Step, Type};
+
+use super::{
+    AlterStream, Check, ColumnDef, CreateJob, CreateStream, Ddl, DefaultValue, JobChange, Show, StreamChange,
+    StreamOptions, Thing, options::DurationText, split_statements,
+};
+use crate::{keyword::Keyword, lexer::is_word};
+
+/// Words that mean something where a column's or a stream's name may stand.
+const WORDS: [&str; 11] = [
+    "WATERMARK",
+    "CHECK",
+    "CONSTRAINT",
+    "IF",
+    "COLUMN",
+    "WITH",
+    "PATH",
+    "TYPE",
+    "PRIMARY",
+    "UNIQUE",
+    "FOREIGN",
+];
+
+/// A name as it is written: in quotes, unless it is a plain word without a meaning.
+pub(crate) fn write_name(f: &mut dyn Write, name: &str) -> fmt::Result {
+    let has_meaning =
+        || Keyword::of(name).is_some() || WORDS.iter().any(|word| word.eq_ignore_ascii_case(name));
+    if is_word(name) && !has_meaning() {
+        return f.write_str(name);
+    }
+    write_quoted(f, name, '"')
+}
+
+pub(super) fn name_text(name: &str) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = write_name(&mut text, name);
+    text
+}
+
+fn write_quoted(f: &mut dyn Write, text: &str, quote: char) -> fmt::Result {
+    f.write_char(quote)?;
+    for c in text.chars() {
+        if c == quote {
+            f.write_char(quote)?;
+        }
+        f.write_char(c)?;
+    }
+    f.write_char(quote)
+}
+
+fn when(condition: bool, text: &str) -> &str {
+    if condition { text } else { "" }
+}
+
+impl Display for Ddl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let if_exists = |if_exists: &bool| when(*if_exists, "IF EXISTS ");
+        match self {
+            Ddl::CreateStream(create) => create.fmt(f),
+            Ddl::AlterStream(alter) => alter.fmt(f),
+            Ddl::DropStream { name, if_exists: optional } => {
+                write!(f, "DROP STREAM {}", if_exists(optional))?;
+                write_name(f, name.as_str())
+            }
+            Ddl::CreateJob(create) => create.fmt(f),
+            Ddl::AlterJob { name, change } => {
+                f.write_str("ALTER JOB ")?;
+                write_name(f, name)?;
+                match change {
+                    JobChange::Enable => f.write_str(" ENABLE"),
+                    JobChange::Disable => f.write_str(" DISABLE"),
+                    JobChange::Schedule(schedule) => {
+                        f.write_str(" SET SCHEDULE ")?;
+                        write_quoted(f, schedule, '\'')
+                    }
+                }
+            }
+            Ddl::DropJob { name, if_exists: optional } => {
+                write!(f, "DROP JOB {}", if_exists(optional))?;
+                write_name(f, name)
+            }
+            Ddl::RunJob { name } => {
+                f.write_str("RUN JOB ")?;
+                write_name(f, name)
+            }
+            Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
+            Ddl::Show(Show::Tables) => f.write_str("SHOW TABLES"),
+            Ddl::Show(Show::Jobs) => f.write_str("SHOW JOBS"),
+            Ddl::Show(Show::CreateStream(name)) => {
+                f.write_str("SHOW CREATE STREAM ")?;
+                write_name(f, name.as_str())
+            }
+            Ddl::Describe { kind, name } => {
+                f.write_str(match kind {
+                    None => "DESCRIBE ",
+                    Some(Thing::Stream) => "DESCRIBE STREAM ",
+                    Some(Thing::Table) => "DESCRIBE TABLE ",
+                    Some(Thing::Job) => "DESCRIBE JOB ",
+                })?;
+                // A kind's own word would be taken for the kind.
+                match (kind, &**name) {
+                    (None, word) if is_kind(word) => write_quoted(f, word, '"'),
+                    (_, name) => write_name(f, name),
+                }
+            }
+        }
+    }
+}
+
+fn is_kind(word: &str) -> bool {
+    ["STREAM", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
+}
+
+impl Display for CreateStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE STREAM {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
+        write_name(f, self.name.as_str())?;
+        let mut items = Vec::new();
+        for column in &self.columns {
+            items.push(column.to_string());
+        }
+        for check in &self.checks {
+            items.push(check.to_string());
+        }
+        if let Some(watermark) = &self.watermark {
+            let column = name_text(&watermark.column);
+            let mut text = format!("WATERMARK FOR {column} AS {column}");
+            if watermark.lateness_ms > 0 {
+                write!(text, " - INTERVAL '{}'", DurationText(watermark.lateness_ms))?;
+            }
+            items.push(text);
+        }
+        if !items.is_empty() {
+            write!(f, " (\n  {}\n)", items.join(",\n  "))?;
+        }
+        if self.options != StreamOptions::default() {
+            write!(f, " WITH ({})", self.options)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for StreamOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (option, value)) in self.settings().enumerate() {
+            write!(f, "{}{} = {value}", when(at > 0, ", "), option.text())?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ColumnDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_name(f, &self.name)?;
+        write!(f, " {}", TypeText(&self.ty))?;
+        if let Some(path) = &self.path {
+            f.write_str(" PATH ")?;
+            write_quoted(f, &path_text(path), '\'')?;
+        }
+        f.write_str(when(self.not_null, " NOT NULL"))?;
+        if let Some(default) = &self.default {
+            write!(f, " DEFAULT {default}")?;
+        }
+        self.checks.iter().try_for_each(|check| write!(f, " {check}"))
+    }
+}
+
+impl Display for DefaultValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DefaultValue::Now => f.write_str("NOW"),
+            DefaultValue::Constant(constant) => f.write_str(&constant.text),
+        }
+    }
+}
+
+impl Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            f.write_str("CONSTRAINT ")?;
+            write_name(f, name)?;
+            f.write_str(" ")?;
+        }
+        write!(f, "CHECK ({})", self.text)
+    }
+}
+
+/// A column's type: what holds anything is JSON here.
+struct TypeText<'a>(&'a Type);
+
+impl Display for TypeText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Type::Any => f.write_str("JSON"),
+            ty => ty.fmt(f),
+        }
+    }
+}
+
+/// A path as [`Path::parse`] reads it, whatever its keys are.
+fn path_text(path: &Path) -> String {
+    let mut text = String::new();
+    for (at, step) in path.steps().iter().enumerate() {
+        match step {
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+            Step::Key(key) if is_word(key) => {
+                text.push_str(when(at > 0, "."));
+                text.push_str(key);
+            }
+            Step::Key(key) => text.push_str(&format!("['{}']", key.replace('\'', "''"))),
+        }
+    }
+    text
+}
+
+impl Display for AlterStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ALTER STREAM {}", when(self.if_exists, "IF EXISTS "))?;
+        write_name(f, self.name.as_str())?;
+        for (at, change) in self.changes.iter().enumerate() {
+            write!(f, "{} {change}", when(at > 0, ","))?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for StreamChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let altered = |f: &mut fmt::Formatter<'_>, column: &str| {
+            f.write_str("ALTER COLUMN ")?;
+            write_name(f, column)
+        };
+        match self {
+            StreamChange::AddColumn { column, if_not_exists } => {
+                write!(f, "ADD COLUMN {}{column}", when(*if_not_exists, "IF NOT EXISTS "))
+            }
+            StreamChange::ColumnType { column, ty } => {
+                altered(f, column)?;
+                write!(f, " TYPE {}", TypeText(ty))
+            }
+            StreamChange::ColumnDefault { column, default } => {
+                altered(f, column)?;
+                match default {
+                    Some(default) => write!(f, " SET DEFAULT {default}"),
+                    None => f.write_str(" DROP DEFAULT"),
+                }
+            }
+            StreamChange::DropNotNull { column } => {
+                altered(f, column)?;
+                f.write_str(" DROP NOT NULL")
+            }
+            StreamChange::Set(options) => write!(f, "SET ({options})"),
+            StreamChange::Reset(options) => {
+                let names: Vec<_> = options.iter().map(|option| option.text()).collect();
+                write!(f, "RESET ({})", names.join(", "))
+            }
+        }
+    }
+}
+
+impl Display for CreateJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE JOB {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
+        write_name(f, &self.name)?;
+        f.write_str(" SCHEDULE ")?;
+        write_quoted(f, &self.schedule, '\'')?;
+        // Several statements only fit between these, which then do not stand in them.
+        if split_statements(&self.sql).len() > 1 {
+            return write!(f, " AS $$\n{}\n$$", self.sql);
+        }
+        write!(f, " AS\n{}", self.sql)
+    }
+}

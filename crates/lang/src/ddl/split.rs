@@ -1,0 +1,107 @@
+//! Where one statement of a text ends and the next begins: at `;` outside of strings, quotes, comments and `$$ … $$`.
+//!
+//! Knows no grammar, so that statements of any kind can stand beside each other.
+
+/// One statement of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The statement, without the `;` and the space around it.
+    pub text: &'a str,
+    /// Where it begins in the whole text, in bytes.
+    pub start: usize,
+    /// The line on which it begins, from 1.
+    pub line: u32,
+    /// The column at which it begins, in characters from 1.
+    pub column: u32,
+}
+
+/// The statements of a text, in order; what holds nothing but space and comments is none. Quotes that are not closed go
+/// on to the end: whoever reads the statement says so. Linear in the text.
+pub fn split_statements(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut place = Place { at: 0, line: 1, line_start: 0 };
+    let mut start = 0;
+    let mut at = 0;
+    let mut has_words = false;
+    loop {
+        let end = text.as_bytes().get(at);
+        if matches!(end, None | Some(b';')) {
+            let piece = &text[start..at];
+            if has_words {
+                let from = start + (piece.len() - piece.trim_start().len());
+                place.go_to(text, from);
+                let column = text[place.line_start..from].chars().count() as u32 + 1;
+                pieces.push(Piece { text: piece.trim(), start: from, line: place.line, column });
+            }
+            if end.is_none() {
+                return pieces;
+            }
+            at += 1;
+            start = at;
+            has_words = false;
+            continue;
+        }
+        let (length, is_word) = skip(&text[at..]);
+        has_words |= is_word;
+        at += length;
+    }
+}
+
+/// The bytes of what begins here and cannot be cut, and whether it is more than space or a comment. `rest` is not empty.
+fn skip(rest: &str) -> (usize, bool) {
+    let all = rest.len();
+    let until = |from: usize, end: &str| rest[from..].find(end).map_or(all, |found| from + found + end.len());
+    let bytes = rest.as_bytes();
+    match (bytes[0], bytes.get(1)) {
+        (b'-', Some(b'-')) => (rest.find('\n').unwrap_or(all), false),
+        (b'/', Some(b'*')) => (comment(bytes), false),
+        (quote @ (b'\'' | b'"' | b'`'), _) => (until(1, char::from(quote).encode_utf8(&mut [0; 4])), true),
+        (b'$', Some(b'$')) => (until(2, "$$"), true),
+        (byte, _) if byte.is_ascii() => (1, !byte.is_ascii_whitespace()),
+        _ => {
+            let c = rest.chars().next().unwrap_or(' ');
+            (c.len_utf8(), !c.is_whitespace())
+        }
+    }
+}
+
+/// The bytes of a comment, with those within it.
+fn comment(bytes: &[u8]) -> usize {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at + 1 < bytes.len() {
+        match &bytes[at..at + 2] {
+            b"/*" => {
+                depth += 1;
+                at += 2;
+            }
+            b"*/" => {
+                depth -= 1;
+                at += 2;
+                if depth == 0 {
+                    return at;
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// A place that only goes forward.
+struct Place {
+    at: usize,
+    line: u32,
+    line_start: usize,
+}
+
+impl Place {
+    fn go_to(&mut self, text: &str, to: usize) {
+        while let Some(found) = text[self.at..to].find('\n') {
+            self.at += found + 1;
+            self.line += 1;
+            self.line_start = self.at;
+        }
+        self.at = to;
+    }
+}

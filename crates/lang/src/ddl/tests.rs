@@ -1,0 +1,451 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::parse_ddl;
+
+fn read(text: &str) -> Result<Option<Ddl>, QueryErrors> {
+    parse_ddl(text, &ParseOptions::new(Dialect::Native, 0))
+}
+
+/// Checks the normal form of a statement (`None`: it is none of ours), or the first fault with its place and hint; and
+/// that the normal form reads back as the same.
+fn check(text: &str, expected: &str) {
+    let shown = match read(text) {
+        Ok(None) => "none of ours".to_owned(),
+        Ok(Some(ddl)) => {
+            let shown = ddl.to_string();
+            assert_eq!(read(&shown), Ok(Some(ddl)), "normal form of {text}: {shown}");
+            shown
+        }
+        Err(errors) => errors.0.iter().map(shown_error).collect::<Vec<_>>().join("; "),
+    };
+    assert_eq!(shown, expected, "{text}");
+}
+
+fn shown_error(error: &crate::QueryError) -> String {
+    let place = format!("{}:{}", error.line.unwrap_or(0), error.column.unwrap_or(0));
+    let hint = error.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
+    format!("{place} {}{hint}", error.message)
+}
+
+#[test]
+fn streams_are_declared() {
+    check("create stream s", "CREATE STREAM s");
+    check("CREATE STREAM IF NOT EXISTS \"a-b.c\";", "CREATE STREAM IF NOT EXISTS \"a-b.c\"");
+    check(
+        "CREATE STREAM flights (carrier VARCHAR(3) NOT NULL, delay int DEFAULT -5 CHECK (delay > -1440), ts timestamp(us),
+           \"select\" double precision, tags LIST[STRING], m map[long], j json, watermark bool,
+           CONSTRAINT sane CHECK (delay < 10 or carrier = 'it''s'), WATERMARK FOR TS AS TS - INTERVAL '90 seconds')
+         WITH (store = true, retention = '30 days', ack = 'disk', partition_by = day, on_bad_event = quarantine)",
+        "CREATE STREAM flights (\n  carrier STRING NOT NULL,\n  delay INTEGER DEFAULT -5 CHECK (delay > -1440),\n  \
+         ts TIMESTAMP(US),\n  \"select\" DOUBLE,\n  tags LIST[STRING],\n  m MAP[LONG],\n  j JSON,\n  \
+         \"watermark\" BOOLEAN,\n  CONSTRAINT sane CHECK (delay < 10 or carrier = 'it''s'),\n  \
+         WATERMARK FOR ts AS ts - INTERVAL '90 seconds'\n) WITH (store = true, retention = '30 days', ack = disk, \
+         partition_by = day, on_bad_event = quarantine)",
+    );
+    check(
+        "CREATE STREAM s (\"größe\" LONG PATH 'a.b[0][''k k'']' NOT NULL DEFAULT 1 + 2, t TIMESTAMP DEFAULT now(), \
+         x STRING DEFAULT 'a' NOT NULL CHECK (x != '') CHECK (größe IS NOT NULL))",
+        "CREATE STREAM s (\n  größe LONG PATH 'a.b[0][''k k'']' NOT NULL DEFAULT 1 + 2,\n  t TIMESTAMP DEFAULT NOW,\n  \
+         x STRING NOT NULL DEFAULT 'a' CHECK (x != '') CHECK (größe IS NOT NULL)\n)",
+    );
+    check(
+        "CREATE STREAM s WITH (store = TRUE, columns_max = 100, event_bytes_max = '64 kib', retention = '90m', \
+         partition_by = (\"a b\", c))",
+        "CREATE STREAM s WITH (store = true, retention = '90 minutes', partition_by = (\"a b\", c), \
+         columns_max = 100, event_bytes_max = '64KiB')",
+    );
+}
+
+#[test]
+fn other_statements_are_read() {
+    check(
+        "ALTER STREAM s ADD a INT, ADD COLUMN IF NOT EXISTS b TEXT DEFAULT 'x'",
+        "ALTER STREAM s ADD COLUMN a INTEGER, ADD COLUMN IF NOT EXISTS b STRING DEFAULT 'x'",
+    );
+    check(
+        "alter stream if exists s alter a type bigint, alter column b set data type double, alter c drop not null, \
+         alter c set default NOW, alter c drop default",
+        "ALTER STREAM IF EXISTS s ALTER COLUMN a TYPE LONG, ALTER COLUMN b TYPE DOUBLE, ALTER COLUMN c DROP NOT NULL, \
+         ALTER COLUMN c SET DEFAULT NOW, ALTER COLUMN c DROP DEFAULT",
+    );
+    check(
+        "ALTER STREAM s SET (ack = memory), RESET (retention, store)",
+        "ALTER STREAM s SET (ack = memory), RESET (retention, store)",
+    );
+    check("DROP STREAM IF EXISTS s;", "DROP STREAM IF EXISTS s");
+    check("SHOW streams", "SHOW STREAMS");
+    check("show create stream s", "SHOW CREATE STREAM s");
+    check("DESCRIBE s", "DESCRIBE s");
+    check("DESC stream", "DESCRIBE \"stream\"");
+    check("DESCRIBE STREAM stream", "DESCRIBE STREAM \"stream\"");
+    check("RUN JOB j", "RUN JOB j");
+    check("ALTER JOB j SET SCHEDULE '@daily'", "ALTER JOB j SET SCHEDULE '@daily'");
+    check("ALTER JOB j enable", "ALTER JOB j ENABLE");
+    check("DROP JOB IF EXISTS j", "DROP JOB IF EXISTS j");
+}
+
+#[test]
+fn jobs_keep_their_sql_as_it_is() {
+    check(
+        "CREATE JOB j SCHEDULE '0 * * * *' AS insert into t select `a`, x::int, '{;' -- what ; is { this\n from s ;",
+        "CREATE JOB j SCHEDULE '0 * * * *' AS\ninsert into t select `a`, x::int, '{;' -- what ; is { this\n from s",
+    );
+    check(
+        "CREATE JOB IF NOT EXISTS j SCHEDULE '*' AS $$ INSERT 1; INSERT 2; $$;",
+        "CREATE JOB IF NOT EXISTS j SCHEDULE '*' AS $$\nINSERT 1; INSERT 2\n$$",
+    );
+    check("CREATE JOB j SCHEDULE '*' AS $$ SELECT 1 $$", "CREATE JOB j SCHEDULE '*' AS\nSELECT 1");
+    check(
+        "CREATE JOB j SCHEDULE '*' AS a; b",
+        "1:33 only one statement can stand here (Write several between `$$` and `$$`.)",
+    );
+    check("CREATE JOB j SCHEDULE '*' AS $$ a", "1:30 this `$$` has no end (Close it with `$$`.)");
+    check("CREATE JOB j SCHEDULE '*' AS $$a$$ b", "1:36 nothing can follow what a job runs");
+    check("CREATE JOB j SCHEDULE '*' AS ;", "1:29 a job runs at least one statement");
+    check(
+        "CREATE JOB j SCHEDULE '' AS a",
+        "1:23 a schedule cannot be empty (Write it as in cron: '0 * * * *'.)",
+    );
+    check("CREATE JOB j AS `a`", "1:14 expected SCHEDULE, found `AS`");
+}
+
+#[test]
+fn what_is_not_ours_is_left_to_sql() {
+    for text in [
+        "",
+        ";",
+        "SELECT 1",
+        "CREATE TABLE t (a INT)",
+        "CREATE OR REPLACE VIEW v AS SELECT 1",
+        "DROP TABLE t",
+        "create external table x stored as parquet location `y`",
+        "SHOW ALL",
+        "SHOW COLUMNS FROM t",
+        "SHOW TABLES FROM x",
+        "DESCRIBE TABLE a.b",
+        "DESCRIBE SELECT 1",
+        "DESCRIBE a.b",
+        "EXPLAIN SELECT 1",
+        "{?",
+        "INSERT INTO t VALUES (1)",
+        "ALTER TABLE t ADD COLUMN a INT",
+        "CREATE",
+        "RUN",
+        "STREAM",
+        "CREATE INDEX i ON t (a)",
+        "\"CREATE\" STREAM s",
+    ] {
+        check(text, "none of ours");
+    }
+}
+
+#[test]
+fn faults_have_a_place_and_a_hint() {
+    check("CREATE STREEM s", "1:8 there is no CREATE STREEM (Did you mean CREATE STREAM?)");
+    check("SHOW STREMS", "1:6 nothing is shown by SHOW STREMS (Did you mean SHOW STREAMS?)");
+    check("CREATE STREAM 5", "1:15 expected a stream's name, found `5`");
+    check(
+        "CREATE STREAM a-b",
+        "1:16 expected the end of the name, found `-` (A stream's name with `-` or `.` in it goes into double quotes.)",
+    );
+    check(
+        "CREATE STREAM \"ä\"",
+        "1:15 `ä` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_`",
+    );
+    check("CREATE STREAM s (a INTT)", "1:20 no type `INTT` (Did you mean INT?)");
+    check(
+        "CREATE STREAM s (a STRNG, b DECIMAL(3), c LONG NUL)",
+        "1:20 no type `STRNG` (Did you mean STRING?); 1:29 there is no type DECIMAL (Write DOUBLE, or LONG for whole units.); 1:48 expected NOT NULL, DEFAULT, CHECK, PATH, `,` or `)`, found `NUL`",
+    );
+    check("CREATE STREAM s (a LONG, A STRING)", "1:26 column `A` is declared twice");
+    check(
+        "CREATE STREAM s (_Offset LONG)",
+        "1:18 every stream has a column `_offset` of its own (Give it another name, and say where its value lies with PATH '…'.)",
+    );
+    check("CREATE STREAM s (a LONG CHECK (b > 1))", "1:32 no column `b` (Columns are a.)");
+    check(
+        "CREATE STREAM s (carrier LONG, CHECK (carier > 1))",
+        "1:39 no column `carier` (Did you mean `carrier`?)",
+    );
+    check("CREATE STREAM s (a LONG CHECK (a + 1))", "1:32 CHECK takes a condition, and this is LONG");
+    check(
+        "CREATE STREAM s (a LONG CHECK (a < NOW))",
+        "1:36 NOW cannot stand in a CHECK (Whether an event fits must not depend on when that is asked.)",
+    );
+    check("CREATE STREAM s (a LONG CHECK (SUM(a) > 1))", "1:32 an aggregate cannot stand here");
+    check("CREATE STREAM s (a LONG DEFAULT 'x')", "1:33 the default of `a` cannot be 'x': it is LONG");
+    check(
+        "CREATE STREAM s (a STRING DEFAULT x)",
+        "1:35 a default is a constant, and cannot name a field (Text goes into single quotes: 'text'.)",
+    );
+    check(
+        "CREATE STREAM s (a STRING DEFAULT NOW)",
+        "1:35 the default of `a` cannot be NOW: it is STRING (NOW is a TIMESTAMP, or a LONG of milliseconds since 1970.)",
+    );
+    check(
+        "CREATE STREAM s (a INT DEFAULT 3000000000)",
+        "1:32 the default of `a` cannot be 3000000000L: it is INTEGER",
+    );
+    check(
+        "CREATE STREAM s (a INT NOT NULL DEFAULT NULL)",
+        "1:41 the default of `a` cannot be NULL: it is INTEGER (Leave the default out, or NOT NULL.)",
+    );
+    check("CREATE STREAM s (a INT, WATERMARK FOR b AS b)", "1:39 no column `b` (Columns are a.)");
+    check(
+        "CREATE STREAM s (a INT, WATERMARK FOR a AS a)",
+        "1:39 the time of an event cannot be INTEGER (It is a TIMESTAMP, or a LONG of milliseconds since 1970.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG, WATERMARK FOR a AS b)",
+        "1:45 a watermark follows the column that it is for (Write `WATERMARK FOR a AS a - INTERVAL '5 seconds'`.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG PRIMARY KEY)",
+        "1:25 a stream has no keys (Events are told apart by their position; views are kept by key.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG",
+        "1:24 expected NOT NULL, DEFAULT, CHECK, PATH, `,` or `)`, found the end of the query",
+    );
+    check(
+        "CREATE STREAM s WITH (retension = '1 day')",
+        "1:23 no option `retension` (Did you mean `retention`?)",
+    );
+    check(
+        "CREATE STREAM s (a LONG) WITH (retention = '1 dy', ack = yes)",
+        "1:44 `retention` takes a time like '30 days'; 1:58 `ack` takes none, memory or disk",
+    );
+    check(
+        "CREATE STREAM s WITH (ack = disk)",
+        "1:29 a stream that is not stored has no disk to wait for (Write `store = true` too.)",
+    );
+    check("CREATE STREAM s WITH (store = true, store = false)", "1:37 option `store` is set twice");
+    check(
+        "CREATE STREAM s (a LONG, d DOUBLE) WITH (partition_by = (b))",
+        "1:57 no column `b` to partition by (Name declared columns.)",
+    );
+    check(
+        "CREATE STREAM s (d DOUBLE) WITH (partition_by = (d))",
+        "1:49 a stream cannot be partitioned by `d`, a DOUBLE (Take columns of few values: STRING, BOOLEAN, INTEGER, LONG.)",
+    );
+    check(
+        "CREATE OR REPLACE STREAM s",
+        "1:8 what holds data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER what there is.)",
+    );
+    check("CREATE MATERIALIZED VIEW v AS SELECT 1", "1:1 CREATE MATERIALIZED VIEW is not supported yet");
+    check(
+        "ALTER STREAM s DROP COLUMN a",
+        "1:16 columns of a stream are neither dropped nor renamed (Leave it out of what you select; what was stored stays readable.)",
+    );
+    check(
+        "ALTER STREAM s ADDD a INT",
+        "1:16 expected ADD, ALTER, SET or RESET, found `ADDD` (Did you mean ADD?)",
+    );
+    check("DROP STREAM s x", "1:15 expected the end of the statement, found `x`");
+    check(
+        "CREATE STREAM s (a LONG CHECK (a > 'x)",
+        "1:36 this string has no end (Close it with `'`; a `'` inside it is written twice.)",
+    );
+}
+
+#[test]
+fn altering_keeps_a_declaration_sound() {
+    fn altered(create: &str, alter: &str, expected: &str) {
+        let Ok(Some(Ddl::CreateStream(create))) = read(create) else { panic!("{create}") };
+        let Ok(Some(Ddl::AlterStream(alter))) = read(alter) else { panic!("{alter}: {:?}", read(alter)) };
+        let shown = match create.altered(&alter) {
+            Ok(altered) => altered.to_string().replace("\n", "").replace("  ", " "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, expected, "{alter}");
+    }
+    let s = "CREATE STREAM s (a INT CHECK (a > 1), b FLOAT NOT NULL DEFAULT 1.5) WITH (ack = disk)";
+    altered(
+        s,
+        "ALTER STREAM s ADD c TEXT",
+        "CREATE STREAM s ( a INTEGER CHECK (a > 1), b FLOAT NOT NULL DEFAULT 1.5, c STRING) WITH (ack = disk)",
+    );
+    altered(
+        s,
+        "ALTER STREAM s ALTER A TYPE LONG, ALTER b TYPE DOUBLE, RESET (ack), SET (retention = '1 week')",
+        "CREATE STREAM s ( a LONG CHECK (a > 1), b DOUBLE NOT NULL DEFAULT 1.5) WITH (retention = '7 days')",
+    );
+    altered(s, "ALTER STREAM s ALTER a TYPE STRING", "column `a` cannot become STRING: it is INTEGER");
+    altered(s, "ALTER STREAM s ALTER c TYPE STRING", "no column `c` in stream `s`");
+    altered(s, "ALTER STREAM s ADD B INT", "stream `s` has a column `B` already");
+    altered(
+        s,
+        "ALTER STREAM s ADD IF NOT EXISTS B INT, ALTER b DROP NOT NULL, ALTER b DROP DEFAULT",
+        "CREATE STREAM s ( a INTEGER CHECK (a > 1), b FLOAT) WITH (ack = disk)",
+    );
+    altered(
+        s,
+        "ALTER STREAM s SET (store = false)",
+        "stream `s` cannot be altered so: 4:30: a stream that is not stored has no disk to wait for\n) WITH (store = false, ack = disk)\n                             ^^^^\nWrite `store = true` too.",
+    );
+    altered(
+        "CREATE STREAM u",
+        "ALTER STREAM u ADD a INT",
+        "stream `u` declares no columns, so none can be added or altered",
+    );
+}
+
+#[test]
+fn conditions_are_planned_over_the_columns() {
+    let text =
+        "CREATE STREAM s (a INT PATH 'x.y' CHECK (A > 1), t TEXT, CONSTRAINT c CHECK (t != '' OR a = 2))";
+    let Ok(Some(Ddl::CreateStream(create))) = read(text) else { panic!() };
+    let conditions = create.conditions().unwrap();
+    let shown: Vec<_> = conditions.iter().map(|c| format!("{} {:?} {}", c.label, c.column, c.expr)).collect();
+    assert_eq!(shown, ["A > 1 Some(0) a : INTEGER > 1", "c None t : STRING != '' OR a : INTEGER = 2"]);
+}
+
+#[test]
+fn texts_are_cut_into_statements() {
+    fn cut(text: &str, expected: &[(&str, u32, u32)]) {
+        let pieces = split_statements(text);
+        let shown: Vec<_> = pieces.iter().map(|piece| (piece.text, piece.line, piece.column)).collect();
+        assert_eq!(shown, expected, "{text}");
+        assert!(pieces.iter().all(|piece| text[piece.start..].starts_with(piece.text)));
+    }
+    cut("", &[]);
+    cut(" ; ;-- a;\n/* ; /* ; */ ; */;", &[]);
+    cut("a; b ;\n  c", &[("a", 1, 1), ("b", 1, 4), ("c", 2, 3)]);
+    cut(
+        "a ';' \";\" `;` $$ ; $$ ''';' /* ; */;é;ü",
+        &[("a ';' \";\" `;` $$ ; $$ ''';' /* ; */", 1, 1), ("é", 1, 37), ("ü", 1, 39)],
+    );
+    cut("a 'b;", &[("a 'b;", 1, 1)]);
+    cut("a -- b", &[("a -- b", 1, 1)]);
+    cut("$1; - 1 / 2", &[("$1", 1, 1), ("- 1 / 2", 1, 5)]);
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z_][a-z0-9_]{0,6}",
+        "[A-Za-zäß名 .'\"-]{1,6}",
+        Just("check".to_owned()),
+        Just("Watermark".to_owned()),
+        Just("select".to_owned())
+    ]
+}
+
+fn column_type() -> impl Strategy<Value = Type> {
+    let primitive = prop_oneof![
+        Just(Type::BOOLEAN),
+        Just(Type::INTEGER),
+        Just(Type::LONG),
+        Just(Type::FLOAT),
+        Just(Type::DOUBLE),
+        Just(Type::STRING),
+        Just(Type::parse("TIMESTAMP").unwrap()),
+        Just(Type::parse("TIMESTAMP(NS)").unwrap()),
+    ];
+    prop_oneof![
+        primitive.clone(),
+        Just(Type::Any),
+        primitive.clone().prop_map(|ty| Type::list(ty).unwrap()),
+        primitive.clone().prop_map(|ty| Type::map(ty).unwrap()),
+        primitive.prop_map(|ty| Type::list(Type::map(ty).unwrap()).unwrap()),
+    ]
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    use swiftwater_event::Step;
+    let step =
+        prop_oneof![name().prop_map(|name| Step::Key(name.into())), any::<u32>().prop_map(Step::Index)];
+    (name(), prop::collection::vec(step, 0..3))
+        .prop_map(|(first, rest)| rest.into_iter().fold(Path::field(first), |path, step| path.then(step)))
+}
+
+fn options(columns: bool) -> impl Strategy<Value = StreamOptions> {
+    let partition = prop_oneof![Just(PartitionBy::None), Just(PartitionBy::Day), Just(PartitionBy::Hour)];
+    let ack = prop_oneof![Just(Ack::None), Just(Ack::Memory), Just(Ack::Disk)];
+    let bad = prop_oneof![Just(OnBadEvent::Reject), Just(OnBadEvent::Quarantine)];
+    let most = 1..=i64::MAX as u64;
+    let size = prop_oneof![
+        most.clone(),
+        (1u64..5000).prop_map(|n| n << 10),
+        (1u64..50).prop_map(|n| n * 86_400_000)
+    ];
+    (
+        prop::option::of(size.clone()),
+        prop::option::of(ack),
+        prop::option::of(partition),
+        prop::option::of(bad),
+        prop::option::of(1u32..=65_535),
+        prop::option::of(size),
+    )
+        .prop_map(
+            move |(retention_ms, ack, partition_by, on_bad_event, columns_max, event_bytes_max)| {
+                StreamOptions {
+                    store: Some(true),
+                    retention_ms,
+                    ack,
+                    partition_by,
+                    on_bad_event,
+                    columns_max: columns_max.filter(|_| !columns),
+                    event_bytes_max,
+                }
+            },
+        )
+}
+
+fn column() -> impl Strategy<Value = ColumnDef> {
+    (
+        name(),
+        column_type(),
+        prop::option::of(path()),
+        any::<bool>(),
+        prop::collection::vec(prop::option::of(name()), 0..3),
+    )
+        .prop_map(|(name, ty, path, not_null, checks)| {
+            let text: Box<str> = format!("{} IS NULL OR 'x' != '''' ", print::name_text(&name)).trim().into();
+            let checks =
+                checks.into_iter().map(|name| Check { name: name.map(Into::into), text: text.clone() });
+            ColumnDef { checks: checks.collect(), path, not_null, ..ColumnDef::new(name, ty) }
+        })
+}
+
+proptest! {
+    #[test]
+    fn normal_form_reads_back_as_the_same(
+        columns in prop::collection::vec(column(), 0..6),
+        if_not_exists: bool,
+        undeclared in options(false),
+        declared in options(true),
+        lateness in prop::option::of(0u64..10_000_000),
+    ) {
+        let mut columns = columns;
+        let mut seen = std::collections::HashSet::new();
+        columns.retain(|column| seen.insert(column.name.to_lowercase()));
+        let time = columns.iter().find(|column| matches!(&column.ty, Type::Primitive(swiftwater_event::Primitive::Long)));
+        let watermark = time.zip(lateness).map(|(column, lateness_ms)| Watermark { column: column.name.clone(), lateness_ms });
+        let options = if columns.is_empty() { undeclared } else { declared };
+        let name = StreamName::new("a-b").unwrap();
+        let ddl = Ddl::CreateStream(CreateStream { name, if_not_exists, columns, checks: Vec::new(), watermark, options });
+        let text = ddl.to_string();
+        prop_assert_eq!(read(&text), Ok(Some(ddl)), "{}", text);
+    }
+
+    #[test]
+    fn durations_and_sizes_read_back(number in 1..=i64::MAX as u64) {
+        prop_assert_eq!(parse_duration_ms(&options::DurationText(number).to_string()), Some(number));
+    }
+
+    #[test]
+    fn no_text_panics(words in prop::collection::vec(prop_oneof![
+        Just("CREATE"), Just("STREAM"), Just("s"), Just("("), Just(")"), Just(","), Just("a"), Just("INT"), Just("CHECK"),
+        Just("WITH"), Just("="), Just("store"), Just("true"), Just("ALTER"), Just("JOB"), Just("AS"), Just("$$"), Just(";"),
+        Just("WATERMARK"), Just("FOR"), Just("'x'"), Just("SCHEDULE"), Just("IF"), Just("NOT"), Just("EXISTS"), Just("DEFAULT"),
+        Just("-"), Just("INTERVAL"), Just("\""), Just("é"), Just("NULL"), Just("SHOW"), Just("DESCRIBE"), Just("DROP"), Just("1"),
+    ], 0..14), start in 0usize..4) {
+        let head = ["", "CREATE STREAM s (a LONG", "ALTER STREAM s ", "CREATE JOB j SCHEDULE 'x' AS"][start];
+        let text = format!("{head} {}", words.join(" "));
+        if let Ok(Some(ddl)) = read(&text) {
+            prop_assert_eq!(read(&ddl.to_string()), Ok(Some(ddl)), "{}", text);
+        }
+        split_statements(&text);
+    }
+}

@@ -1,0 +1,387 @@
+//! Statements that declare: which one it is, and those without columns. Streams are in [`stream`], their columns in
+//! [`column`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
+//!
+//! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
+
+mod check;
+mod column;
+mod stream;
+
+use swiftwater_event::StreamName;
+
+use super::{Parsed, Parser};
+use crate::{
+    Dialect,
+    ast::Name,
+    ddl::{CreateJob, Ddl, JobChange, Show, Thing, split_statements},
+    keyword::did_you_mean,
+    lexer::{Symbol, TokenKind, Tokens, short, tokenize},
+    source::{Fault, Span},
+};
+
+/// What follows CREATE, ALTER and DROP in statements that are ours.
+const THINGS: [&str; 2] = ["STREAM", "JOB"];
+
+/// The same of statements that are not there yet.
+const NOT_YET: [&str; 3] = ["MATERIALIZED", "SINK", "ENDPOINT"];
+
+/// What SQL proper has there, so that none of it is taken for a word misspelt.
+const OF_SQL: [&str; 16] = [
+    "TABLE",
+    "VIEW",
+    "EXTERNAL",
+    "UNBOUNDED",
+    "SCHEMA",
+    "DATABASE",
+    "FUNCTION",
+    "INDEX",
+    "TEMPORARY",
+    "TEMP",
+    "ROLE",
+    "USER",
+    "TRIGGER",
+    "CATALOG",
+    "AGGREGATE",
+    "STAGE",
+];
+
+/// Parses one statement; `None`: it is none of ours.
+pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
+    let Tokens { tokens, mut faults, .. } = tokenize(text, Dialect::Native, &[]);
+    let mut parser = Parser::new(text, Dialect::Native, tokens);
+    let creates_job = parser.at_word(0, "CREATE") && parser.at_word(1, "JOB");
+    let parsed = if parser.at_any_word(&["CREATE", "ALTER", "DROP"]) {
+        match parser.thing()? {
+            None => return Ok(None),
+            Some(thing) => parser.declaration(thing),
+        }
+    } else if parser.at_word(0, "RUN") && parser.at_word(1, "JOB") {
+        parser.run_job()
+    } else if parser.at_word(0, "SHOW") {
+        match parser.show() {
+            Some(parsed) => parsed,
+            None => return Ok(None),
+        }
+    } else if parser.at_any_word(&["DESCRIBE", "DESC"]) {
+        match parser.describe() {
+            Some(parsed) => parsed,
+            None => return Ok(None),
+        }
+    } else {
+        return Ok(None);
+    };
+    // What a job runs is not ours to read: nothing in it is misspelt.
+    if creates_job {
+        let read_up_to = parser.last_span().end;
+        faults.retain(|fault| fault.span.is_some_and(|span| span.start < read_up_to));
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let parsed = parsed.and_then(|ddl| if creates_job { Ok(ddl) } else { parser.end().map(|()| ddl) });
+    match parsed {
+        Ok(ddl) if parser.faults.is_empty() => Ok(Some(ddl)),
+        Ok(_) => Err(parser.faults),
+        Err(fault) => {
+            parser.faults.push(fault);
+            Err(parser.faults)
+        }
+    }
+}
+
+/// CREATE, ALTER or DROP, of what.
+#[derive(Clone, Copy, PartialEq)]
+struct Declared {
+    verb: &'static str,
+    is_stream: bool,
+}
+
+impl Parser<'_> {
+    // ---- words
+
+    /// Whether the token `ahead` is this word, in any letter case and without quotes.
+    fn at_word(&self, ahead: usize, word: &str) -> bool {
+        let at = (self.at + ahead).min(self.tokens.len() - 1);
+        let token = &self.tokens[at];
+        matches!(token.kind, TokenKind::Word(_)) && self.word(token.span).eq_ignore_ascii_case(word)
+    }
+
+    /// Whether the token here is one of these words.
+    fn at_any_word(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.at_word(0, word))
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = self.at_word(0, word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// Takes all of these words, or none.
+    fn take_words(&mut self, words: &[&str]) -> bool {
+        let found = words.iter().enumerate().all(|(ahead, word)| self.at_word(ahead, word));
+        if found {
+            words.iter().for_each(|_| self.advance());
+        }
+        found
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.expected_one_of(&[word])) }
+    }
+
+    /// One of these words was expected.
+    fn expected_one_of(&self, words: &[&str]) -> Fault {
+        let what = match words {
+            [one] => (*one).to_owned(),
+            [most @ .., last] => format!("{} or {last}", most.join(", ")),
+            [] => "nothing more".to_owned(),
+        };
+        let fault = self.expected(&what);
+        let near = match self.kind() {
+            TokenKind::Word(_) => did_you_mean(self.word(self.span()), words.iter().copied()),
+            _ => None,
+        };
+        match near {
+            Some(near) => fault.hint(format!("Did you mean {near}?")),
+            None => fault,
+        }
+    }
+
+    fn if_exists(&mut self) -> Parsed<bool> {
+        if !self.at_word(0, "IF") {
+            return Ok(false);
+        }
+        self.advance();
+        self.expect_word("EXISTS")?;
+        Ok(true)
+    }
+
+    fn if_not_exists(&mut self) -> Parsed<bool> {
+        if !(self.at_word(0, "IF") && (self.at_word(1, "NOT") || self.at_word(1, "EXISTS"))) {
+            return Ok(false);
+        }
+        self.advance();
+        self.expect_word("NOT")?;
+        self.expect_word("EXISTS")?;
+        Ok(true)
+    }
+
+    fn end(&mut self) -> Parsed<()> {
+        self.take_symbol(Symbol::Semicolon);
+        match self.kind() {
+            TokenKind::End => Ok(()),
+            _ if !self.faults.is_empty() => Ok(()),
+            _ => Err(self.expected("the end of the statement")),
+        }
+    }
+
+    fn stream_named(&mut self, what: &str) -> Parsed<StreamName> {
+        let name = self.name(what)?;
+        self.no_dot("stream")?;
+        StreamName::new(&name.text).map_err(|error| Fault::at(name.span, error.to_string()))
+    }
+
+    /// The name of a job, by the rules of streams' names.
+    fn job_name(&mut self) -> Parsed<Box<str>> {
+        let name = self.name("a job's name")?;
+        self.no_dot("job")?;
+        match StreamName::new(&name.text) {
+            Ok(_) => Ok(name.text),
+            Err(error) => {
+                Err(Fault::at(name.span, format!("`{}` cannot be a job's name: {}", error.name, error.why)))
+            }
+        }
+    }
+
+    fn no_dot(&self, what: &str) -> Parsed<()> {
+        if !matches!(self.symbol_at(0), Some(Symbol::Dot | Symbol::Minus)) {
+            return Ok(());
+        }
+        let hint = format!("A {what}'s name with `-` or `.` in it goes into double quotes.");
+        Err(self.expected("the end of the name").hint(hint))
+    }
+
+    fn text(&mut self, what: &str) -> Parsed<(Box<str>, Span)> {
+        let span = self.span();
+        match self.kind() {
+            TokenKind::String(text) => {
+                let text = text.clone();
+                self.advance();
+                Ok((text, span))
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    // ---- statements
+
+    /// What is created, altered or dropped, if that is ours; stands behind both words then.
+    fn thing(&mut self) -> Result<Option<Declared>, Vec<Fault>> {
+        let verb =
+            ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");
+        if self.at_word(1, "OR")
+            && self.at_word(2, "REPLACE")
+            && THINGS.iter().any(|thing| self.at_word(3, thing))
+        {
+            let span = self.tokens[self.at + 1].span.to(self.tokens[self.at + 2].span);
+            return Err(vec![
+                Fault::at(span, "what holds data cannot be replaced")
+                    .hint("Write CREATE … IF NOT EXISTS, or ALTER what there is."),
+            ]);
+        }
+        let TokenKind::Word(_) = self.kind_at(1) else { return Ok(None) };
+        let span = self.tokens[self.at + 1].span;
+        let word = self.word(span);
+        let is = |words: &[&str]| words.iter().any(|thing| thing.eq_ignore_ascii_case(word));
+        if is(&NOT_YET) && (!is(&["MATERIALIZED"]) || self.at_word(2, "VIEW")) {
+            let what =
+                if is(&["MATERIALIZED"]) { "MATERIALIZED VIEW".to_owned() } else { word.to_uppercase() };
+            return Err(vec![Fault::not_yet(self.tokens[self.at].span.to(span), &format!("{verb} {what}"))]);
+        }
+        if !is(&THINGS) {
+            // A word that SQL has not either, but is nearly one of ours, is one of ours misspelt.
+            let near = did_you_mean(word, THINGS).filter(|_| !is(&OF_SQL));
+            let Some(near) = near else { return Ok(None) };
+            let message = format!("there is no {verb} {}", short(&word.to_uppercase()));
+            return Err(vec![Fault::at(span, message).hint(format!("Did you mean {verb} {near}?"))]);
+        }
+        let is_stream = is(&["STREAM"]);
+        self.advance();
+        self.advance();
+        Ok(Some(Declared { verb, is_stream }))
+    }
+
+    fn declaration(&mut self, declared: Declared) -> Parsed<Ddl> {
+        match (declared.verb, declared.is_stream) {
+            ("CREATE", true) => self.create_stream().map(Ddl::CreateStream),
+            ("ALTER", true) => self.alter_stream().map(Ddl::AlterStream),
+            (_, true) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })
+            }
+            ("CREATE", false) => self.create_job().map(Ddl::CreateJob),
+            ("ALTER", false) => {
+                let name = self.job_name()?;
+                let change = if self.take_word("ENABLE") {
+                    JobChange::Enable
+                } else if self.take_word("DISABLE") {
+                    JobChange::Disable
+                } else if self.take_word("SET") {
+                    self.expect_word("SCHEDULE")?;
+                    JobChange::Schedule(self.schedule()?)
+                } else {
+                    return Err(self.expected_one_of(&["ENABLE", "DISABLE", "SET"]));
+                };
+                Ok(Ddl::AlterJob { name, change })
+            }
+            (_, false) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropJob { name: self.job_name()?, if_exists })
+            }
+        }
+    }
+
+    fn run_job(&mut self) -> Parsed<Ddl> {
+        self.advance();
+        self.advance();
+        Ok(Ddl::RunJob { name: self.job_name()? })
+    }
+
+    fn create_job(&mut self) -> Parsed<CreateJob> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.job_name()?;
+        self.expect_word("SCHEDULE")?;
+        let schedule = self.schedule()?;
+        if !self.take_word("AS") {
+            return Err(self.expected_one_of(&["AS"]).hint("Behind AS stands the SQL that the job runs."));
+        }
+        let sql = self.job_sql()?;
+        Ok(CreateJob { name, if_not_exists, schedule, sql })
+    }
+
+    fn schedule(&mut self) -> Parsed<Box<str>> {
+        let (schedule, span) = self.text("a schedule in single quotes, like '0 * * * *'")?;
+        if schedule.trim().is_empty() {
+            return Err(
+                Fault::at(span, "a schedule cannot be empty").hint("Write it as in cron: '0 * * * *'.")
+            );
+        }
+        Ok(schedule)
+    }
+
+    /// Everything behind AS, as it is written.
+    fn job_sql(&self) -> Parsed<Box<str>> {
+        let start = self.last_span().end as usize;
+        let body = &self.text[start..];
+        let place = |at: usize| Span::new(start + at, self.text.len());
+        let trimmed = body.trim_start();
+        let indent = body.len() - trimmed.len();
+        if let Some(quoted) = trimmed.strip_prefix("$$") {
+            let Some(end) = quoted.find("$$") else {
+                return Err(Fault::at(Span::new(start + indent, start + indent + 2), "this `$$` has no end")
+                    .hint("Close it with `$$`."));
+            };
+            let behind = indent + 2 + end + 2;
+            if let Some(more) = split_statements(&body[behind..]).first() {
+                let message = "nothing can follow what a job runs";
+                return Err(Fault::at(place(behind + more.start), message));
+            }
+            let sql = quoted[..end].trim();
+            return match split_statements(sql).is_empty() {
+                true => Err(Fault::at(place(indent), "a job runs at least one statement")),
+                false => Ok(sql.trim_end_matches([';', ' ', '\t', '\r', '\n']).into()),
+            };
+        }
+        match &split_statements(body)[..] {
+            [] => Err(Fault::at(place(0), "a job runs at least one statement")),
+            [one] => Ok(one.text.into()),
+            [_, second, ..] => Err(Fault::at(place(second.start), "only one statement can stand here")
+                .hint("Write several between `$$` and `$$`.")),
+        }
+    }
+
+    /// `None`: it is SQL's.
+    fn show(&mut self) -> Option<Parsed<Ddl>> {
+        let all = [("STREAMS", Show::Streams), ("TABLES", Show::Tables), ("JOBS", Show::Jobs)];
+        if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
+            (0..3).for_each(|_| self.advance());
+            return Some(
+                self.stream_named("a stream's name").map(|name| Ddl::Show(Show::CreateStream(name))),
+            );
+        }
+        for (word, show) in &all {
+            if self.at_word(1, word)
+                && matches!(self.kind_at(2), TokenKind::End | TokenKind::Symbol(Symbol::Semicolon))
+            {
+                self.advance();
+                self.advance();
+                return Some(Ok(Ddl::Show(show.clone())));
+            }
+        }
+        let TokenKind::Word(_) = self.kind_at(1) else { return None };
+        let span = self.tokens[self.at + 1].span;
+        let near = did_you_mean(self.word(span), all.iter().map(|(word, _)| *word))?;
+        let is_right = near.eq_ignore_ascii_case(self.word(span));
+        let message = format!("nothing is shown by SHOW {}", short(&self.word(span).to_uppercase()));
+        (!is_right).then(|| Err(Fault::at(span, message).hint(format!("Did you mean SHOW {near}?"))))
+    }
+
+    /// `None`: it is SQL's.
+    fn describe(&mut self) -> Option<Parsed<Ddl>> {
+        let kinds = [("STREAM", Thing::Stream), ("TABLE", Thing::Table), ("JOB", Thing::Job)];
+        let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
+        let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
+        let name_at = 1 + usize::from(kind.is_some());
+        if !is_end(self.kind_at(name_at + 1)) && kind.is_none_or(|(_, kind)| kind == Thing::Table) {
+            return None;
+        }
+        (0..name_at).for_each(|_| self.advance());
+        let described = self.name("what to describe");
+        Some(
+            described.map(|Name { text, .. }| Ddl::Describe { kind: kind.map(|(_, kind)| kind), name: text }),
+        )
+    }
+}

@@ -1,0 +1,245 @@
+//! `CREATE STREAM` and `ALTER STREAM`.
+
+use super::{
+    super::{ITEMS_MAX, Parsed, Parser, parens},
+    check::{Declaration, DeclaredColumn, DeclaredWatermark},
+};
+use crate::{
+    ddl::{AlterStream, CreateStream, StreamChange, StreamOption, StreamOptions, Value},
+    keyword::Keyword,
+    lexer::{Symbol, TokenKind, short},
+    source::{Fault, Span},
+};
+
+impl Parser<'_> {
+    pub(super) fn create_stream(&mut self) -> Parsed<CreateStream> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.stream_named("a stream's name")?;
+        let mut declaration = Declaration::default();
+        if self.take_symbol(Symbol::LeftParen) {
+            loop {
+                self.clause_start = self.at;
+                if let Err(fault) = self.stream_item(&mut declaration) {
+                    self.faults.push(fault);
+                    self.skip_item();
+                }
+                if declaration.columns.len() + declaration.checks.len() > ITEMS_MAX {
+                    return Err(Fault::at(self.span(), format!("a list has at most {ITEMS_MAX} items here")));
+                }
+                if !self.take_symbol(Symbol::Comma) {
+                    break;
+                }
+            }
+            if !self.take_symbol(Symbol::RightParen) {
+                // An item that ends with the text has said so already.
+                let said = self.faults.pop();
+                return Err(said.unwrap_or_else(|| self.expected("`,` or `)`")));
+            }
+        }
+        let mut option_spans = Vec::new();
+        let mut options = StreamOptions::default();
+        if self.take_word("WITH") {
+            options = self.stream_options(&mut option_spans)?;
+        }
+        if self.faults.is_empty() {
+            declaration.check(&options, &option_spans, &mut self.faults);
+        }
+        let DeclaredParts { columns, checks, watermark } = declaration.into();
+        Ok(CreateStream { name, if_not_exists, columns, checks, watermark, options })
+    }
+
+    /// Goes to the end of an item that has a fault.
+    fn skip_item(&mut self) {
+        self.nesting = 0;
+        let mut open: i64 =
+            self.tokens[self.clause_start..self.at].iter().map(|token| parens(&token.kind)).sum();
+        loop {
+            match self.kind() {
+                TokenKind::End => return,
+                TokenKind::Symbol(Symbol::Comma | Symbol::RightParen) if open <= 0 => return,
+                kind => open += parens(kind),
+            }
+            self.advance();
+        }
+    }
+
+    fn stream_item(&mut self, declaration: &mut Declaration) -> Parsed<()> {
+        if self.at_word(0, "WATERMARK") && self.at_word(1, "FOR") {
+            let span = self.span();
+            if declaration.watermark.is_some() {
+                return Err(Fault::at(span, "a stream has one watermark"));
+            }
+            declaration.watermark = Some(self.watermark()?);
+            return Ok(());
+        }
+        if self.at_check() {
+            declaration.checks.push(self.check()?);
+            return Ok(());
+        }
+        let is_key = ["PRIMARY", "UNIQUE", "FOREIGN"].iter().any(|word| self.at_word(0, word))
+            && (self.at_word(1, "KEY") || self.symbol_at(1) == Some(Symbol::LeftParen));
+        if is_key {
+            return Err(Fault::at(self.span(), "a stream has no keys")
+                .hint("Events are told apart by their position; views are kept by key."));
+        }
+        let column = self.column()?;
+        declaration.columns.push(column);
+        if !matches!(self.symbol_at(0), Some(Symbol::Comma | Symbol::RightParen)) {
+            return Err(self.expected_one_of(&["NOT NULL", "DEFAULT", "CHECK", "PATH", "`,`", "`)`"]));
+        }
+        Ok(())
+    }
+
+    /// `WATERMARK FOR column AS column [- INTERVAL …]`.
+    fn watermark(&mut self) -> Parsed<DeclaredWatermark> {
+        self.advance();
+        self.advance();
+        let column = self.name("a column")?;
+        self.expect_word("AS")?;
+        let hint = format!("Write `WATERMARK FOR {0} AS {0} - INTERVAL '5 seconds'`.", short(&column.text));
+        let again = self.name("the same column").map_err(|fault| fault.hint(hint.clone()))?;
+        if again.text != column.text {
+            return Err(Fault::at(again.span, "a watermark follows the column that it is for").hint(hint));
+        }
+        let mut lateness_ms = 0;
+        if self.take_symbol(Symbol::Minus) {
+            if !self.is_keyword(Keyword::Interval) {
+                return Err(self.expected("INTERVAL").hint(hint));
+            }
+            lateness_ms = self.duration("the lateness")?;
+        }
+        Ok(DeclaredWatermark { column, lateness_ms })
+    }
+
+    // ---- options
+
+    /// `(name = value, …)`.
+    fn stream_options(&mut self, spans: &mut Vec<(StreamOption, Span)>) -> Parsed<StreamOptions> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        let mut options = StreamOptions::default();
+        loop {
+            let span = self.span();
+            let option = self.option_name()?;
+            if spans.iter().any(|(other, _)| *other == option) {
+                return Err(Fault::at(span, format!("option `{}` is set twice", option.text())));
+            }
+            if !self.take_symbol(Symbol::Eq) {
+                return Err(self.expected("`=`").hint(format!("Write `{} = …`.", option.text())));
+            }
+            let value_span = self.span();
+            let value = self.option_value()?;
+            let value_span = value_span.to(self.last_span());
+            if let Err(message) = options.set(option, &value) {
+                self.faults.push(Fault::at(value_span, message));
+            }
+            spans.push((option, value_span));
+            if !self.take_symbol(Symbol::Comma) {
+                break;
+            }
+        }
+        if !self.take_symbol(Symbol::RightParen) {
+            return Err(self.expected("`,` or `)`"));
+        }
+        Ok(options)
+    }
+
+    fn option_name(&mut self) -> Parsed<StreamOption> {
+        let span = self.span();
+        let name = match self.kind() {
+            TokenKind::Word(_) => self.word(span).to_owned(),
+            TokenKind::Quoted(name) => name.to_string(),
+            _ => return Err(self.expected("the name of an option")),
+        };
+        let option = StreamOption::of(&name)
+            .map_err(|hint| Fault::at(span, format!("no option `{}`", short(&name))).hint(hint))?;
+        self.advance();
+        Ok(option)
+    }
+
+    fn option_value(&mut self) -> Parsed<Value> {
+        let span = self.span();
+        let value = match self.kind() {
+            TokenKind::String(text) => Value::Text(text.clone()),
+            TokenKind::Word(_) => Value::Text(self.word(span).into()),
+            TokenKind::Whole { value, .. } => Value::Number(u64::try_from(*value).unwrap_or(u64::MAX)),
+            TokenKind::Symbol(Symbol::LeftParen) => {
+                self.advance();
+                let names = self.list(|parser| parser.name("a column").map(|name| name.text))?;
+                self.expect_symbol(Symbol::RightParen)?;
+                return Ok(Value::Names(names));
+            }
+            _ => return Err(self.expected("a value")),
+        };
+        self.advance();
+        Ok(value)
+    }
+
+    // ---- ALTER
+
+    pub(super) fn alter_stream(&mut self) -> Parsed<AlterStream> {
+        let if_exists = self.if_exists()?;
+        let name = self.stream_named("a stream's name")?;
+        let changes = self.list(Self::stream_change)?;
+        Ok(AlterStream { name, if_exists, changes })
+    }
+
+    fn stream_change(&mut self) -> Parsed<StreamChange> {
+        if self.take_word("ADD") {
+            self.take_word("COLUMN");
+            let if_not_exists = self.if_not_exists()?;
+            let column: DeclaredColumn = self.column()?;
+            let mut declaration = Declaration::default();
+            declaration.columns.push(column);
+            declaration.check(&StreamOptions::default(), &[], &mut self.faults);
+            let mut parts: DeclaredParts = declaration.into();
+            return match parts.columns.pop() {
+                Some(column) => Ok(StreamChange::AddColumn { column, if_not_exists }),
+                None => Err(self.expected("a column")),
+            };
+        }
+        if self.take_word("ALTER") {
+            self.take_word("COLUMN");
+            let column = self.name("a column")?.text;
+            let drops = self.take_word("DROP");
+            if drops && self.take_words(&["NOT", "NULL"]) {
+                return Ok(StreamChange::DropNotNull { column });
+            }
+            if drops {
+                return match self.take_word("DEFAULT") {
+                    true => Ok(StreamChange::ColumnDefault { column, default: None }),
+                    false => Err(self.expected_one_of(&["DEFAULT", "NOT NULL"])),
+                };
+            }
+            if self.take_words(&["SET", "DEFAULT"]) {
+                let default = self.default_value()?;
+                return Ok(StreamChange::ColumnDefault { column, default: Some(default.value) });
+            }
+            let _ = self.take_words(&["SET", "DATA"]);
+            if self.take_word("TYPE") {
+                return Ok(StreamChange::ColumnType { column, ty: self.column_type()? });
+            }
+            return Err(self.expected_one_of(&["TYPE", "SET DEFAULT", "DROP DEFAULT", "DROP NOT NULL"]));
+        }
+        if self.take_word("SET") {
+            return Ok(StreamChange::Set(self.stream_options(&mut Vec::new())?));
+        }
+        if self.take_word("RESET") {
+            self.expect_symbol(Symbol::LeftParen)?;
+            let options = self.list(Self::option_name)?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok(StreamChange::Reset(options));
+        }
+        if self.at_word(0, "DROP") || self.at_word(0, "RENAME") {
+            return Err(Fault::at(self.span(), "columns of a stream are neither dropped nor renamed")
+                .hint("Leave it out of what you select; what was stored stays readable."));
+        }
+        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET"]))
+    }
+}
+
+/// What is left of a declaration when it has been checked.
+pub(super) struct DeclaredParts {
+    pub(super) columns: Vec<crate::ddl::ColumnDef>,
+    pub(super) checks: Vec<crate::ddl::Check>,
+    pub(super) watermark: Option<crate::ddl::Watermark>,
+}
