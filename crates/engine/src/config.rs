@@ -49,7 +49,7 @@ pub struct EngineConfig {
     pub query_emits_max: u64,
     /// What happens to a query that gives more; one by Bullet's rules is always ended.
     pub fast_query: FastQuery,
-    /// The same for queries by Bullet's rules.
+    /// The same for queries by Bullet's rules, where each event that a window by record takes in counts too.
     pub bullet_emits_max: u64,
     /// The time over which a query's emits are counted.
     pub emits_interval_ms: u64,

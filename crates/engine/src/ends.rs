@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use swiftwater_event::Millis;
+use swiftwater_lang::Dialect;
 use swiftwater_live::ResultSet;
 use tracing::debug;
 
@@ -132,6 +133,9 @@ impl Shared {
             };
             let mut reason = reason.clone();
             if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
+                if matches!(reason, EndReason::RateLimited(_)) {
+                    running.cut_off();
+                }
                 let finished = guarded("a last result could not be made", || {
                     let operator = shared.and_then(|(shared, _)| merge.operators.get_mut(&shared));
                     running.finish(operator, at, context.now_micros, &mut results);
@@ -145,9 +149,11 @@ impl Shared {
                 }
                 EndReason::RateLimited(_) => {
                     self.totals.failed.fetch_add(1, Ordering::Relaxed);
-                    // Only the window that it was ended in is told.
-                    let last =
-                        results.pop().map(|last| ResultSet { window: last.window, ..ResultSet::default() });
+                    // Only the window that it was ended in is told; in Bullet with what is in it.
+                    let last = results.pop().map(|last| match running.handle.dialect {
+                        Dialect::Bullet => last,
+                        Dialect::Native => ResultSet { window: last.window, ..ResultSet::default() },
+                    });
                     results.clear();
                     results.extend(last);
                 }

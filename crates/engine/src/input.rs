@@ -498,6 +498,7 @@ impl<'m> Merger<'m> {
                 sample: None,
             },
             stream_exists: true,
+            looks: None,
             now: now_micros.div_euclid(1000),
             now_micros,
         }

@@ -3,11 +3,27 @@
 //! Emits are counted over intervals at least as long as the setting says: an interval ends with the first look after
 //! that time. More in it than its length allows ends the query, or is dropped. A burst is told at the interval's end though nothing
 //! comes after it: until then the query is on the agenda.
+//!
+//! In Bullet what matching hands on is counted in the same way, apart: each matched event where windows go by record, what
+//! each window gathered where they go by time. Its intervals end with looks at the clock that are not made here for
+//! queries with nothing to tell, so the last ones are remembered, and gone through when something is counted.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
 
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
 use crate::{EngineConfig, FastQuery};
+
+/// So many looks at the clock are remembered.
+const LOOKS_MAX: usize = 64;
+
+/// The last looks at the clock, earliest first.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(Mutex<VecDeque<Millis>>);
 
 /// The emits of one query since its last interval ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,11 +31,44 @@ pub(crate) struct EmitRate {
     /// 0: no limit.
     max: u64,
     interval_ms: u64,
-    since: Millis,
-    count: u64,
+    emits: Interval,
+    /// In Bullet: what matching hands on.
+    parts: Interval,
     setting: &'static str,
     /// What is too much is dropped.
     drops: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Interval {
+    since: Millis,
+    count: u64,
+}
+
+impl Looks {
+    /// The clock is looked at.
+    pub(crate) fn add(&self, now: Millis) {
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if looks.back().is_none_or(|last| *last < now) {
+            if looks.len() == LOOKS_MAX {
+                looks.pop_front();
+            }
+            looks.push_back(now);
+        }
+    }
+}
+
+impl Interval {
+    /// Ends if it is long enough; tells the rate in it, by the second.
+    fn end(&mut self, now: Millis, interval_ms: u64) -> Option<f64> {
+        let passed_ms = u64::try_from(now.saturating_sub(self.since)).unwrap_or(0);
+        if passed_ms < interval_ms {
+            return None;
+        }
+        let rate = self.count as f64 / passed_ms as f64 * 1000.0;
+        *self = Interval { since: now, count: 0 };
+        Some(rate)
+    }
 }
 
 impl EmitRate {
@@ -30,7 +79,9 @@ impl EmitRate {
             Dialect::Bullet => (config.bullet_emits_max, "engine.bullet_emits_max"),
         };
         let drops = dialect == Dialect::Native && config.fast_query == FastQuery::Drop;
-        EmitRate { max, interval_ms: config.emits_interval_ms.max(1), since: now, count: 0, setting, drops }
+        let interval_ms = config.emits_interval_ms.max(1);
+        let begins = Interval { since: now, count: 0 };
+        EmitRate { max, interval_ms, emits: begins, parts: begins, setting, drops }
     }
 
     /// Whether one emit more may be given; it is counted. Always so where too many end the query.
@@ -38,11 +89,9 @@ impl EmitRate {
         if !self.drops || self.max == 0 {
             return true;
         }
-        if now.saturating_sub(self.since) >= i64::try_from(self.interval_ms).unwrap_or(i64::MAX) {
-            (self.since, self.count) = (now, 0);
-        }
-        self.count += 1;
-        self.count <= self.max
+        self.emits.end(now, self.interval_ms);
+        self.emits.count += 1;
+        self.emits.count <= self.max
     }
 
     /// Counts emits that were given.
@@ -50,27 +99,47 @@ impl EmitRate {
         if self.drops {
             return;
         }
-        self.count = self.count.saturating_add(emits);
+        self.emits.count = self.emits.count.saturating_add(emits);
     }
 
-    /// Ends the interval if it is long enough; says what is wrong if more was emitted than may be.
+    /// Counts what matching handed on.
+    pub(crate) fn add_parts(&mut self, parts: u64) {
+        self.parts.count = self.parts.count.saturating_add(parts);
+    }
+
+    /// Ends the intervals that were long enough at a look before `until`. In none of them was too much: then the query
+    /// would have been due.
+    pub(crate) fn catch_up(&mut self, looks: &Looks, until: Millis) {
+        if self.max == 0 {
+            return;
+        }
+        let looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for &look in looks.iter().filter(|look| **look < until) {
+            for interval in [&mut self.emits, &mut self.parts].into_iter().filter(|one| one.count <= self.max)
+            {
+                interval.end(look, self.interval_ms);
+            }
+        }
+    }
+
+    /// Ends the intervals that are long enough; says what is wrong if more was emitted than may be.
     pub(crate) fn check(&mut self, now: Millis) -> Option<String> {
-        let passed_ms = u64::try_from(now.saturating_sub(self.since)).unwrap_or(0);
-        if self.drops || self.max == 0 || passed_ms < self.interval_ms {
+        if self.drops || self.max == 0 {
             return None;
         }
-        let rate = self.count as f64 / passed_ms as f64 * 1000.0;
         let limit = self.max as f64 / self.interval_ms as f64 * 1000.0;
-        (self.since, self.count) = (now, 0);
-        (rate > limit).then(|| {
-            format!("the query answers {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting)
-        })
+        let rates = [self.parts.end(now, self.interval_ms), self.emits.end(now, self.interval_ms)];
+        let rate = rates.into_iter().flatten().find(|rate| *rate > limit)?;
+        Some(format!("the query answers {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting))
     }
 
     /// When it must be looked at though nothing more is emitted.
     pub(crate) fn due(&self) -> Option<Millis> {
-        (!self.drops && self.max > 0 && self.count > self.max)
-            .then(|| self.since.saturating_add_unsigned(self.interval_ms))
+        if self.drops || self.max == 0 {
+            return None;
+        }
+        let intervals = [self.emits, self.parts].into_iter().filter(|interval| interval.count > self.max);
+        intervals.map(|interval| interval.since.saturating_add_unsigned(self.interval_ms)).min()
     }
 }
 
@@ -106,6 +175,20 @@ mod tests {
         assert_eq!(rate.check(2200), None);
         rate.add(3);
         assert!(rate.check(2300).is_some());
+    }
+
+    #[test]
+    fn intervals_end_with_looks_though_nothing_was_told_then() {
+        let looks = Looks::default();
+        [1100, 1150, 1200, 1200, 1199].into_iter().for_each(|look| looks.add(look));
+        let mut rate = rate(2);
+        rate.catch_up(&looks, 1150);
+        assert_eq!(rate.emits.since, 1100);
+        rate.add_parts(3);
+        rate.catch_up(&looks, 1300);
+        assert_eq!(rate.due(), Some(1200), "what is too much is left for the look that tells it");
+        assert_eq!(rate.emits.since, 1200);
+        assert!(rate.check(1200).is_some());
     }
 
     #[test]

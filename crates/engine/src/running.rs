@@ -20,7 +20,7 @@ use crate::{
     WindowMeta,
     mailbox::{Delivery, Mailbox},
     operator::{Operator, Tally},
-    rate::EmitRate,
+    rate::{EmitRate, Looks},
 };
 
 /// What everybody may know of a query without a lock.
@@ -102,6 +102,8 @@ pub(crate) struct EmitContext<'e> {
     pub(crate) totals: &'e Totals,
     pub(crate) stream: StreamMeta,
     pub(crate) stream_exists: bool,
+    /// The stream's looks at the clock, where there are such.
+    pub(crate) looks: Option<&'e Looks>,
     pub(crate) now: Millis,
     pub(crate) now_micros: i64,
 }
@@ -265,10 +267,20 @@ impl Running {
         let operator = operator.filter(|operator| !operator.passes_on);
         work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
         let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
+        let parts = work.collector.parts();
         match now {
             Some(now) => work.collector.close_by_arrival(now, slices, now_micros, out),
             None => work.collector.close_by_event(slices, now_micros, out),
         }
+        let parts = work.collector.parts() - parts;
+        if let Some(rate) = &mut work.rate {
+            rate.add_parts(parts);
+        }
+    }
+
+    /// Its last result is to hold only what matching had handed on by the last look at the clock.
+    pub(crate) fn cut_off(&mut self) {
+        self.work().collector.cut_off();
     }
 
     /// Makes the last results.
@@ -297,6 +309,7 @@ impl Running {
         let mut results = results;
         if finished.is_none()
             && !self.is_ending
+            && self.handle.dialect == Dialect::Native
             && let Some(too_often) = self.rate(context.config).check(context.now)
         {
             self.is_ending = true;
@@ -305,7 +318,7 @@ impl Running {
         if finished.is_some() && results.is_empty() {
             results.push(self.nothing(context.now));
         }
-        self.rate(context.config).add(results.len() as u64);
+        self.rate_until(context.now + 1, context).add(results.len() as u64);
         self.is_finished |= finished.is_some();
         let count = results.len();
         let mut must_end = None;
@@ -341,6 +354,36 @@ impl Running {
             }
         }
         must_end.filter(|_| !std::mem::replace(&mut self.is_ending, true))
+    }
+
+    /// Counts what matching handed on in one batch to windows by record, in Bullet.
+    pub(crate) fn count_parts(&mut self, step: &QueryStep, context: &EmitContext<'_>) {
+        let Some(rows) = &step.rows else { return };
+        if self.handle.dialect == Dialect::Bullet && matches!(self.query.plan.window, Window::Records { .. })
+        {
+            let events = rows.rows.chunk_by(|one, next| one == next).count();
+            self.rate_until(context.now + 1, context).add_parts(events as u64);
+        }
+    }
+
+    /// Why it must be ended, if it answers more often than Bullet lets it: that is found out before a window closes.
+    pub(crate) fn exceeds_rate(&mut self, context: &EmitContext<'_>) -> Option<EndReason> {
+        if self.handle.dialect == Dialect::Native || self.is_ending {
+            return None;
+        }
+        let too_often = self.rate_until(context.now, context).check(context.now)?;
+        self.is_ending = true;
+        Some(EndReason::RateLimited(too_often))
+    }
+
+    /// As [`Running::rate`], with the intervals ended in Bullet that ended before `until` while nothing was told.
+    fn rate_until(&mut self, until: Millis, context: &EmitContext<'_>) -> &mut EmitRate {
+        let is_bullet = self.handle.dialect == Dialect::Bullet;
+        let rate = self.rate(context.config);
+        if let Some(looks) = context.looks.filter(|_| is_bullet) {
+            rate.catch_up(looks, until);
+        }
+        rate
     }
 
     /// How often it may answer, and does.

@@ -159,6 +159,7 @@ impl Shared {
         context: &EmitContext<'_>,
     ) -> Option<EndReason> {
         let mut results = Vec::new();
+        running.count_parts(&step, context);
         running.take_step(step, first, &mut results, context.now_micros);
         if running.work().collector.is_done() {
             running.is_ending = true;

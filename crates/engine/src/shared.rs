@@ -124,13 +124,14 @@ impl Shared {
         self.line.push(stream);
     }
 
-    pub(crate) fn context(&self, stream: &Stream, position: u64) -> EmitContext<'_> {
+    pub(crate) fn context<'e>(&'e self, stream: &'e Stream, position: u64) -> EmitContext<'e> {
         let now_micros = self.clock.now_micros();
         let now = now_micros.div_euclid(1000);
         EmitContext {
             config: &self.config,
             totals: &self.totals,
             stream: stream.meta(position, now),
+            looks: Some(&stream.looks),
             stream_exists: stream.has_events(),
             now,
             now_micros,

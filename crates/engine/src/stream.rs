@@ -23,6 +23,7 @@ use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, 
 use crate::{
     EndReason, StreamMeta, StreamStatus,
     operator::Operator,
+    rate::Looks,
     running::{Running, Totals},
 };
 
@@ -44,6 +45,8 @@ pub(crate) struct Stream {
     next_due: AtomicI64,
     rejected: AtomicU64,
     rates: Mutex<Rates>,
+    /// When the ticker looked at the clock.
+    pub(crate) looks: Looks,
 }
 
 /// A shard's state for one stream.
@@ -201,6 +204,7 @@ impl Stream {
             next_due: AtomicI64::new(i64::MAX),
             rejected: AtomicU64::new(0),
             rates: Mutex::default(),
+            looks: Looks::default(),
         }
     }
 

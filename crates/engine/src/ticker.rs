@@ -63,6 +63,7 @@ impl Shared {
 
     /// Closes the windows that are over, and ends the queries whose duration is.
     pub(crate) fn tick_stream(&self, stream: &Stream, now: Millis) {
+        stream.looks.add(now);
         if now < stream.next_due() {
             return;
         }
@@ -160,6 +161,9 @@ impl Shared {
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 let ends = running.handle.ends.filter(|ends| *ends <= now);
                 let closed = guarded("a window could not be closed", || {
+                    if let Some(reason) = running.exceeds_rate(&context) {
+                        return Some(reason);
+                    }
                     let mut results = Vec::new();
                     let operator = running.operator().and_then(|number| merge.operators.get_mut(&number));
                     // In Bullet the window that is open when a query's time is over is its last result, whatever others

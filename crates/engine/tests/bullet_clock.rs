@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    AppendOptions, EndReason, Engine, EngineConfig, Principal, SubmitOptions, Subscription,
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, Principal, SubmitOptions, Subscription,
 };
 use swiftwater_event::{CheckLimits, StreamName, check_block};
 use swiftwater_lang::Dialect;
@@ -25,12 +25,18 @@ struct Bench {
 
 impl Bench {
     fn new(shards: usize) -> Bench {
+        Bench::limited(shards, (0, 100))
+    }
+
+    /// One where a query may answer so many times in so many milliseconds.
+    fn limited(shards: usize, (emits_max, interval_ms): (u64, u64)) -> Bench {
         let stream = StreamName::new("s").unwrap();
         let config = EngineConfig {
             shards,
             tick_ms: 1,
             default_stream: Some(stream.clone()),
-            bullet_emits_max: 0,
+            bullet_emits_max: emits_max,
+            emits_interval_ms: interval_ms,
             ..EngineConfig::default()
         };
         let clock = Arc::new(TestClock::at(START));
@@ -59,18 +65,20 @@ impl Bench {
     }
 
     /// Ends a query; its emits, one a line: `number (due at the millisecond after START): records`.
-    fn emits(&self, mut query: Subscription) -> Vec<String> {
+    fn emits(&self, query: Subscription) -> Vec<String> {
+        let emits = self.whole_emits(query);
+        let show = |emit: &Emit| {
+            let window = emit.meta.window.unwrap();
+            format!("{} ({}): {}", window.number, window.end - START, values(emit))
+        };
+        emits.iter().map(show).collect()
+    }
+
+    fn whole_emits(&self, mut query: Subscription) -> Vec<Emit> {
         let _ = self.engine.end_query(&Principal::local(), &query.query().id, EndReason::Duration);
         let mut emits = Vec::new();
         while let Some(emit) = query.next_blocking() {
-            let window = emit.meta.window.unwrap();
-            let text = String::from_utf8(emit.records.text.to_vec()).unwrap();
-            let values = text.lines().map(|line| {
-                let record: serde_json::Value = serde_json::from_str(line).unwrap();
-                record["n"].to_string()
-            });
-            let values = values.collect::<Vec<_>>().join(" ");
-            emits.push(format!("{} ({}): {values}", window.number, window.end - START));
+            emits.push(emit);
         }
         emits
     }
@@ -80,6 +88,16 @@ impl Drop for Bench {
     fn drop(&mut self) {
         self.runtime.block_on(self.engine.shutdown(Duration::from_secs(10)));
     }
+}
+
+/// The values of an emit's records.
+fn values(emit: &Emit) -> String {
+    let text = String::from_utf8(emit.records.text.to_vec()).unwrap();
+    let value = |line: &str| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["n"].to_string()
+    };
+    text.lines().map(value).collect::<Vec<_>>().join(" ")
 }
 
 /// What a window makes of the events in it.
@@ -171,9 +189,7 @@ impl Model {
 }
 
 /// Steps are so many events at once, or `+` and so many milliseconds.
-fn check(bql: &str, steps: &str, expected: &[&str]) {
-    let bench = Bench::new(2);
-    let query = bench.submit(bql, Dialect::Bullet);
+fn run(bench: &Bench, steps: &str) {
     let mut sent = 0;
     for step in steps.split(' ') {
         match step.strip_prefix('+') {
@@ -185,7 +201,58 @@ fn check(bql: &str, steps: &str, expected: &[&str]) {
             }
         }
     }
+}
+
+fn check(bql: &str, steps: &str, expected: &[&str]) {
+    let bench = Bench::new(2);
+    let query = bench.submit(bql, Dialect::Bullet);
+    run(&bench, steps);
     assert_eq!(bench.emits(query), expected, "{bql} after {steps}");
+}
+
+/// Where a query may answer so often; what ends it is marked.
+fn check_limited(limit: (u64, u64), bql: &str, steps: &str, expected: &[&str]) {
+    let bench = Bench::limited(1, limit);
+    let query = bench.submit(bql, Dialect::Bullet);
+    run(&bench, steps);
+    let show = |emit: &Emit| match emit.meta.finished.as_ref().map(|finished| &finished.reason) {
+        None => values(emit),
+        Some(EndReason::RateLimited(_)) => format!("limited: {}", values(emit)),
+        Some(_) => format!("ended: {}", values(emit)),
+    };
+    let emits: Vec<String> = bench.whole_emits(query).iter().map(show).collect();
+    assert_eq!(emits, expected, "{bql} after {steps}, of {limit:?}");
+}
+
+#[test]
+fn what_matching_hands_on_is_limited_as_results_are() {
+    let pairs = "SELECT n FROM STREAM() WINDOWING TUMBLING(2, RECORD)";
+    // Five events were handed on, though only two windows were full; the last result has what came of the third.
+    check_limited((4, 1000), pairs, "5 +1000 9", &["0 1", "2 3", "limited: 4"]);
+    check_limited((4, 1000), pairs, "4 +1000 1", &["0 1", "2 3", "ended: 4"]);
+    check_limited((4, 1000), pairs, "5 +999 1", &["0 1", "2 3", "4 5", "ended: "]);
+    // By time a window is handed on as a whole, also one without rows.
+    let timed = "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)";
+    check_limited((1, 1000), timed, "9 +1000 9 +1000", &["9", "9", "ended: 0"]);
+    let none = "SELECT n FROM STREAM() WHERE n < 0 WINDOWING TUMBLING(1000, TIME)";
+    check_limited((2, 2000), none, "+4000 3 1 +2000", &["", "limited: "]);
+}
+
+#[test]
+fn an_interval_of_the_limit_ends_with_a_look_though_nothing_was_told() {
+    let each = "SELECT n FROM STREAM() WINDOWING TUMBLING(1, RECORD)";
+    check_limited((2, 1000), each, "+1000 +500 3 +500", &["0", "1", "2", "limited: "]);
+    check_limited((2, 1000), each, "+1500 3 +500", &["0", "1", "2", "ended: "]);
+    check_limited((2, 1000), each, "3 +3000", &["0", "1", "2", "ended: "]);
+}
+
+#[test]
+fn what_was_not_handed_on_when_the_limit_was_passed_is_not_told() {
+    let count = "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)";
+    // The clock runs ahead, so that events close windows faster than there may be.
+    check_limited((2, 1000), count, "1 +5000 6 +1000", &["1", "1", "1", "1", "1", "limited: 0"]);
+    let all = "SELECT COUNT(*) AS n FROM STREAM() WINDOWING EVERY(1000, TIME, ALL)";
+    check_limited((2, 1000), all, "1 +5000 6 +1000", &["1", "2", "3", "4", "5", "limited: 5"]);
 }
 
 #[test]

@@ -434,7 +434,7 @@ pub(crate) static KEYS: &[Key] = &[
         "engine.bullet_emits_max",
         Kind::Count(0, 1_000_000_000),
         engine.bullet_emits_max,
-        "The same for queries by Bullet's rules."
+        "The same for queries by Bullet's rules, where each event that a window by record takes in counts too."
     ),
     number!(
         "engine.emits_interval_ms",

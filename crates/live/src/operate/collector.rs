@@ -107,6 +107,10 @@ pub struct Collector {
     open: i64,
     /// The same where events are matched: where windows close singly that may be ahead.
     open_for_matches: i64,
+    /// And how many windows were closed there.
+    parts: u64,
+    /// What waits there is lost.
+    is_cut_off: bool,
     /// Windows were closed up to here: what says that it is earlier is here.
     closed: i64,
     /// Of an additive window: all before the open ones.
@@ -168,6 +172,8 @@ impl Collector {
             },
             open: if matches!(axis, Axis::Event { .. }) { i64::MIN } else { 0 },
             open_for_matches: 0,
+            parts: 0,
+            is_cut_off: false,
             closed: i64::MIN,
             total: None,
             peak: NO_TIME,

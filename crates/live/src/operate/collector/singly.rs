@@ -46,11 +46,22 @@ impl Collector {
         self.closes_singly() && self.shape.is_some_and(|shape| shape.end(number) <= self.closed)
     }
 
+    /// How many windows were closed where events are matched, since it began.
+    pub fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    /// The last result is to hold nothing of a window that is open where events are matched.
+    pub fn cut_off(&mut self) {
+        self.is_cut_off = true;
+    }
+
     /// Where the slices begin of what a window holds.
     pub(super) fn starts(&self, shape: &Shape, number: i64) -> Range<i64> {
         match &self.query.body {
             _ if !self.closes_singly() => shape.from(number)..shape.end(number),
             CompiledBody::Raw { .. } => SENT..MATCHES,
+            CompiledBody::Group(_) if self.is_cut_off => i64::MAX..i64::MAX,
             // One that is closed late holds what came until then.
             CompiledBody::Group(_) => shape.from(number)..i64::MAX,
         }
@@ -82,6 +93,7 @@ impl Collector {
     /// Closes the window that is open where events are matched; answers whether anything is sent.
     fn send(&mut self) -> bool {
         self.open_for_matches += 1;
+        self.parts += 1;
         if matches!(self.query.body, CompiledBody::Group(_)) {
             return true;
         }
@@ -110,7 +122,9 @@ impl Collector {
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        self.send();
+        if !self.is_cut_off {
+            self.send();
+        }
         let result = self.window(shape, self.open, shape.end(self.open), slices, now_micros);
         self.give_out(result, now_micros, out);
     }
