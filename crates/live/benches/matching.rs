@@ -1,7 +1,8 @@
 //! The matcher alone, on one core, from decoded columns: events a second of CPU time by the number of standing queries, each row with
 //! what is matched of an event, counted against a loop over all queries on a sample.
 //!
-//! `cargo bench -p swiftwater-live --bench matching [-- MOST_QUERIES [NAME]]`; NAME is the start of a workload's.
+//! `cargo bench -p swiftwater-live --bench matching [-- MOST_QUERIES [LEAST_QUERIES [MILLISECONDS]] [NAME]]`; NAME is the
+//! start of a workload's, MILLISECONDS is how long each is measured.
 //!
 //! Events have 50 fields: every third holds numbers, the others texts of 3 to 12 letters out of 10,600 each. Paths of
 //! queries are drawn by Zipf's law with exponent 1. The mixed set: 40 % one equality, 25 % an equality and a range that
@@ -26,7 +27,7 @@ const BATCHES: usize = 12;
 /// Queries and events that are counted by a loop.
 const TRUTH_QUERIES: usize = 400;
 const TRUTH_EVENTS: usize = 300;
-const TIME: Duration = Duration::from_millis(1200);
+const MILLISECONDS: usize = 1200;
 
 fn is_number(path: usize) -> bool {
     path % 3 == 2
@@ -182,7 +183,13 @@ fn ran() -> Duration {
     Duration::from_nanos(nanos)
 }
 
-fn measure(name: &str, queries: &[Arc<StandingQuery>], texts: &[Vec<String>], batches: &[EventBatch]) {
+fn measure(
+    name: &str,
+    queries: &[Arc<StandingQuery>],
+    texts: &[Vec<String>],
+    batches: &[EventBatch],
+    least: Duration,
+) {
     let (index, adding) = index_of(queries, &batches[0]);
     check(queries, &index, &texts[0], &batches[0]);
     let decoded: Vec<Decoded> =
@@ -198,7 +205,7 @@ fn measure(name: &str, queries: &[Arc<StandingQuery>], texts: &[Vec<String>], ba
     };
     round(&decoded);
     let (mut rounds, mut time) = (0, Duration::ZERO);
-    while time < TIME || rounds < 3 {
+    while time < least || rounds < 3 {
         time += round(&decoded);
         rounds += 1;
     }
@@ -214,14 +221,17 @@ fn measure(name: &str, queries: &[Arc<StandingQuery>], texts: &[Vec<String>], ba
 }
 
 fn main() {
-    let mut most = 1_000_000;
+    let mut numbers = Vec::new();
     let mut only = String::new();
     for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with("--")) {
-        match argument.parse() {
-            Ok(number) => most = number,
+        match argument.parse::<usize>() {
+            Ok(number) => numbers.push(number),
             Err(_) => only = argument,
         }
     }
+    let number = |place: usize, default: usize| numbers.get(place).copied().unwrap_or(default);
+    let (most, least) = (number(0, 1_000_000), number(1, 0));
+    let time = Duration::from_millis(number(2, MILLISECONDS) as u64);
     let mut rng = Rng::new(1);
     let mut texts = Vec::new();
     let mut batches = Vec::new();
@@ -258,10 +268,12 @@ fn main() {
         ),
     ];
     for (name, condition, counts) in &workloads {
-        for &count in counts.iter().filter(|&&count| count <= most && name.starts_with(&only)) {
+        for &count in
+            counts.iter().filter(|&&count| (least..=most).contains(&count) && name.starts_with(&only))
+        {
             let mut rng = Rng::new(2);
             let queries: Vec<_> = (0..count).map(|place| compiled(&condition(place, &mut rng))).collect();
-            measure(name, &queries, &texts, &batches);
+            measure(name, &queries, &texts, &batches, time);
         }
     }
 }

@@ -134,7 +134,11 @@ impl Shard {
             nanos: input.nanos,
         };
         let mut finder = std::mem::take(&mut self.finder);
-        let matched = index.find(&match_input, &mut finder, &mut self.scratch);
+        let matched: Vec<Matched<'_>> = index
+            .find(&match_input, &mut finder, &mut self.scratch)
+            .iter()
+            .filter(|found| index.has_begun(found))
+            .collect();
         let matched_at = (input.nanos)();
         let late = self.decode_late(index, input.batch, &matched);
         let late_at = (input.nanos)();

@@ -9,8 +9,10 @@ use super::{
     ended::Ended,
     entry::Entry,
     filter::{Filter, Node},
-    part::{Group, Part},
+    part::Part,
+    points::prefetch,
     table::Hits,
+    way::{Columns, Way},
 };
 use crate::expr::{EvalCounts, Rows, Scratch};
 
@@ -27,15 +29,26 @@ pub(crate) struct Matched<'p> {
     pub(crate) nanos: u64,
 }
 
-/// What a batch matched, its rows still in the buffers of a [`Finder`].
+/// A group that a batch found, its rows still in the buffers of a [`Finder`].
 #[derive(Debug)]
-pub(super) struct Found<'p> {
+struct Found {
+    /// Of the member that this is of.
     number: QueryNumber,
-    entry: &'p Entry,
+    /// The member's place in its part.
+    place: u32,
+    part: u32,
     start: u32,
     count: u32,
     candidates: u32,
-    residual_tests: u32,
+    /// The candidates were tested on what is left.
+    is_tested: bool,
+    /// Where what the rest of the filter cost is told; 0: it has none.
+    cost: u32,
+}
+
+/// What evaluating the rest of a filter cost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
     expression_errors: u64,
     mistyped: u64,
     nanos: u64,
@@ -50,6 +63,39 @@ pub(crate) struct Finder {
     rows: Vec<u32>,
     candidates: Vec<u32>,
     kept: Vec<u32>,
+    found: Vec<Found>,
+    /// The first is of those without a rest.
+    costs: Vec<Cost>,
+}
+
+/// What a batch matched.
+pub(crate) struct Matches<'p> {
+    parts: smallvec::SmallVec<[&'p Part; 5]>,
+    found: &'p [Found],
+    rows: &'p [u32],
+    costs: &'p [Cost],
+    /// Candidates that the tables told of.
+    pub(crate) hits: u64,
+}
+
+impl<'p> Matches<'p> {
+    /// One query after another.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Matched<'p>> {
+        let (rows, costs) = (self.rows, self.costs);
+        self.found.iter().map(move |found| {
+            let cost = &costs[found.cost as usize];
+            Matched {
+                number: found.number,
+                entry: &self.parts[found.part as usize].entries[found.place as usize],
+                rows: &rows[found.start as usize..(found.start + found.count) as usize],
+                candidates: u64::from(found.candidates),
+                residual_tests: if found.is_tested { u64::from(found.candidates) } else { 0 },
+                expression_errors: cost.expression_errors,
+                mistyped: cost.mistyped,
+                nanos: cost.nanos,
+            }
+        })
+    }
 }
 
 /// A batch as the matcher sees it.
@@ -87,185 +133,32 @@ impl Finder {
         parts: impl IntoIterator<Item = (&'p Part, &'p Ended)>,
         input: &MatchInput<'_>,
         scratch: &mut Scratch,
-    ) -> (Vec<Matched<'p>>, u64) {
-        let mut found = Vec::new();
+    ) -> Matches<'p> {
         let mut hits = 0;
         self.rows.clear();
-        for (part, ended) in parts {
-            hits += self.find_in(part, ended, input, scratch, &mut found);
+        self.found.clear();
+        self.costs.clear();
+        self.costs.push(Cost::default());
+        let columns = Columns::of(input.decoded);
+        let mut all = smallvec::SmallVec::<[&Part; 5]>::new();
+        for (number, (part, ended)) in parts.into_iter().enumerate() {
+            all.push(part);
+            hits += Search { finder: self, part, number: number as u32, ended, input, columns: &columns }
+                .run(scratch);
         }
-        let rows = &self.rows;
-        let matched = found.into_iter().map(|found| Matched {
-            number: found.number,
-            entry: found.entry,
-            rows: &rows[found.start as usize..(found.start + found.count) as usize],
-            candidates: u64::from(found.candidates),
-            residual_tests: u64::from(found.residual_tests),
-            expression_errors: found.expression_errors,
-            mistyped: found.mistyped,
-            nanos: found.nanos,
-        });
-        (matched.collect(), hits)
+        Matches { parts: all, found: &self.found, rows: &self.rows, costs: &self.costs, hits }
     }
 
-    /// Answers how many candidates the tables told of.
-    fn find_in<'p>(
-        &mut self,
-        part: &'p Part,
-        ended: &Ended,
-        input: &MatchInput<'_>,
-        scratch: &mut Scratch,
-        found: &mut Vec<Found<'p>>,
-    ) -> u64 {
-        self.hits.clear();
-        for table in &part.tables {
-            table.look_up(input.decoded.column(table.column), input.decoded.rows, &mut self.hits);
-        }
-        self.sort_hits(part.groups.len());
-        let before = found.len();
-        let hits = std::mem::take(&mut self.hits);
-        let mut at = 0;
-        while at < hits.len() {
-            let group = (hits[at] >> 32) as u32;
-            self.candidates.clear();
-            let mut is_ascending = true;
-            while let Some(&hit) = hits.get(at)
-                && (hit >> 32) as u32 == group
-            {
-                let row = hit as u32;
-                is_ascending &= self.candidates.last().is_none_or(|&last| last < row);
-                self.candidates.push(row);
-                at += 1;
-            }
-            // Several conditions may have found one row.
-            if !is_ascending {
-                self.candidates.sort_unstable();
-                self.candidates.dedup();
-            }
-            self.test(part, ended, &part.groups[group as usize], input, scratch, found);
-        }
-        self.hits = hits;
-        if !part.timed.is_empty() {
-            self.tell_timed(part, ended, before, found);
-        }
-        for &group in &part.scans {
-            self.candidates.clear();
-            self.candidates.extend(0..input.decoded.rows as u32);
-            self.test(part, ended, &part.groups[group as usize], input, scratch, found);
-        }
-        self.hits.len() as u64
-    }
-
-    /// Those that no event found, and that go by the events' own time.
-    fn tell_timed<'p>(&self, part: &'p Part, ended: &Ended, before: usize, found: &mut Vec<Found<'p>>) {
-        let met: std::collections::HashSet<u64> = found[before..]
-            .iter()
-            .filter(|found| found.entry.query.event_time.is_some())
-            .map(|found| found.entry.number)
-            .collect();
-        for &place in &part.timed {
-            let entry = &part.entries[place as usize];
-            if !ended.has(place) && !met.contains(&entry.number) {
-                found.push(Found {
-                    number: entry.number,
-                    entry,
-                    start: 0,
-                    count: 0,
-                    candidates: 0,
-                    residual_tests: 0,
-                    expression_errors: 0,
-                    mistyped: 0,
-                    nanos: 0,
-                });
-            }
-        }
-    }
-
-    /// Tests the candidate rows on what must hold besides, and tells all members of the group.
-    fn test<'p>(
-        &mut self,
-        part: &'p Part,
-        ended: &Ended,
-        group: &Group,
-        input: &MatchInput<'_>,
-        scratch: &mut Scratch,
-        found: &mut Vec<Found<'p>>,
-    ) {
-        let members = part.members_of(group);
-        let Some(&first) = members.iter().find(|&&place| !ended.has(place)) else { return };
-        let entry = &*part.entries[first as usize];
-        if group.is_sampled {
-            self.candidates.retain(|&row| input.samples(entry, row));
-            if self.candidates.is_empty() && entry.query.event_time.is_none() {
-                return;
-            }
-        }
-        let candidates = self.candidates.len() as u32;
-        let mut told = Found {
-            number: part.numbers[first as usize],
-            entry,
-            start: self.rows.len() as u32,
-            count: 0,
-            candidates,
-            residual_tests: 0,
-            expression_errors: 0,
-            mistyped: 0,
-            nanos: 0,
-        };
-        let checks = part.checks_of(group);
-        if !checks.is_empty() || group.is_tree {
-            told.residual_tests = candidates;
-            for check in checks {
-                self.candidates.retain(|&row| check.holds(entry, input.decoded, row));
-            }
-            if group.is_tree {
-                let filter = &entry.query.filter;
-                let tree = Tree { filter, columns: &entry.conditions, decoded: input.decoded };
-                self.candidates.retain(|&row| tree.any_nodes_hold(&filter.all, row));
-            }
-        }
-        if group.has_residual
-            && let Some(residual) = &entry.query.residual
-        {
-            told.residual_tests = candidates;
-            if !self.candidates.is_empty() {
-                let start = (input.nanos)();
-                let arena = Bump::new();
-                let mut counts = EvalCounts::default();
-                let rows = Rows::Events {
-                    decoded: input.decoded,
-                    bindings: &entry.residual,
-                    rows: &self.candidates,
-                    now: input.now,
-                };
-                residual.program.keep(&rows, scratch, &arena, &mut counts, &mut self.kept);
-                told.expression_errors = counts.expression_errors;
-                told.mistyped = mistyped_rows(input.decoded, &self.candidates, &entry.residual);
-                told.nanos = (input.nanos)() - start;
-                std::mem::swap(&mut self.candidates, &mut self.kept);
-            }
-        }
-        self.rows.extend_from_slice(&self.candidates);
-        told.count = self.candidates.len() as u32;
-        let others = members.iter().filter(|&&place| place > first && !ended.has(place));
-        let again = Found { nanos: 0, ..told };
-        found.push(told);
-        found.extend(others.map(|&place| {
-            let place = place as usize;
-            Found { number: part.numbers[place], entry: &part.entries[place], ..again }
-        }));
-    }
-
-    /// Puts hits in order by group, those of a group as they came: by counting where there are many (least significant
-    /// digit first, Knuth vol. 3, 5.2.5).
-    fn sort_hits(&mut self, groups: usize) {
+    /// Puts hits in order by way, those of a way as they came: by counting where there are many (least significant digit
+    /// first, Knuth vol. 3, 5.2.5).
+    fn sort_hits(&mut self, ways: usize) {
         const DIGIT: u32 = 9;
         const FEW: usize = 256;
         if self.hits.len() <= FEW {
             self.hits.sort_unstable();
             return;
         }
-        let bits = usize::BITS - groups.leading_zeros();
+        let bits = usize::BITS - ways.leading_zeros();
         let mut shift = 32;
         while shift < 32 + bits {
             let digit = |hit: u64| (hit >> shift) as usize & ((1 << DIGIT) - 1);
@@ -291,12 +184,278 @@ impl Finder {
     }
 }
 
-impl<'p> Copy for Found<'p> {}
+/// A search in one part.
+struct Search<'s> {
+    finder: &'s mut Finder,
+    part: &'s Part,
+    /// The part's.
+    number: u32,
+    ended: &'s Ended,
+    input: &'s MatchInput<'s>,
+    columns: &'s Columns<'s>,
+}
 
-impl<'p> Clone for Found<'p> {
-    fn clone(&self) -> Found<'p> {
-        *self
+/// So many hits before a way is needed, its memory is asked for.
+const AHEAD: usize = 12;
+
+impl<'s> Search<'s> {
+    /// Answers how many candidates the tables told of.
+    fn run(&mut self, scratch: &mut Scratch) -> u64 {
+        let part = self.part;
+        self.finder.hits.clear();
+        for table in &part.tables {
+            let column = self.columns.decoded.column(table.column);
+            let view = self.columns.views[table.column.0 as usize];
+            let Finder { hits, kept, .. } = &mut *self.finder;
+            table.look_up(column, view, self.columns.decoded.rows, hits, kept);
+        }
+        self.finder.sort_hits(part.ways.len());
+        let before = self.finder.found.len();
+        let hits = std::mem::take(&mut self.finder.hits);
+        let mut at = 0;
+        while at < hits.len() {
+            if let Some(ahead) = hits.get(at + AHEAD) {
+                prefetch(&part.ways, (ahead >> 32) as usize);
+            }
+            let way = &part.ways[(hits[at] >> 32) as usize];
+            at = match (way.is_simple, way.is_plain) {
+                (true, _) => self.simple(way, &hits, at),
+                (false, true) => self.plain(way, &hits, at),
+                (false, false) => self.group(way.group, &hits, at, scratch),
+            };
+        }
+        if !part.timed.is_empty() {
+            self.tell_timed(before);
+        }
+        for &way in &part.scans {
+            let all = u64::from(way) << 32;
+            let rows: Hits = (0..self.columns.decoded.rows as u64).map(|row| all | row).collect();
+            self.group(part.ways[way as usize].group, &rows, 0, scratch);
+        }
+        let count = hits.len() as u64;
+        self.finder.hits = hits;
+        count
     }
+
+    /// Takes a query's hits from `at` on, where there is not more to test than one number; answers where they end.
+    fn simple(&mut self, way: &Way, hits: &[u64], mut at: usize) -> usize {
+        let first_hit = at;
+        let finder = &mut *self.finder;
+        let start = finder.rows.len();
+        let number = hits[at] >> 32;
+        let mut is_ascending = true;
+        let mut last = None;
+        while let Some(&hit) = hits.get(at)
+            && hit >> 32 == number
+        {
+            let row = hit as u32;
+            is_ascending &= last < Some(row);
+            last = Some(row);
+            if way.bounds.hold(&self.columns.views, row) {
+                finder.rows.push(row);
+            }
+            at += 1;
+        }
+        if self.ended.has(way.place) {
+            finder.rows.truncate(start);
+            return at;
+        }
+        let mut candidates = at - first_hit;
+        // Several values of one query may have found one row.
+        if !is_ascending {
+            candidates = in_order(&mut finder.rows, start).max(1);
+        }
+        finder.found.push(Found {
+            number: way.number,
+            place: way.place,
+            part: self.number,
+            start: start as u32,
+            count: (finder.rows.len() - start) as u32,
+            candidates: candidates as u32,
+            is_tested: !way.bounds.are_absent(),
+            cost: 0,
+        });
+        at
+    }
+
+    /// Takes the hits of all ways to a group of one member from `at` on, of which conditions say all; answers where they
+    /// end. Nothing but the ways is read, as a rule.
+    fn plain(&mut self, of: &Way, hits: &[u64], mut at: usize) -> usize {
+        let start = self.finder.rows.len();
+        let (mut ways, mut candidates, mut is_tested) = (0, 0, false);
+        while let Some((way, end)) = self.next_way(of.group, hits, at) {
+            at = end;
+            candidates += self.finder.candidates.len();
+            ways += 1;
+            is_tested |= self.test(way, of.place);
+            self.finder.rows.extend_from_slice(&self.finder.candidates);
+        }
+        let rows = &mut self.finder.rows;
+        if self.ended.has(of.place) {
+            rows.truncate(start);
+            return at;
+        }
+        if ways > 1 && rows.len() > start + 1 {
+            in_order(rows, start);
+        }
+        self.finder.found.push(Found {
+            number: of.number,
+            place: of.place,
+            part: self.number,
+            start: start as u32,
+            count: (self.finder.rows.len() - start) as u32,
+            candidates: candidates as u32,
+            is_tested,
+            cost: 0,
+        });
+        at
+    }
+
+    /// Puts the rows of the way whose hits begin at a place among the candidates, in order, each once, if it is one to
+    /// this group; answers where its hits end, too.
+    fn next_way(&mut self, group: u32, hits: &[u64], at: usize) -> Option<(&'s Way, usize)> {
+        let number = hits.get(at)? >> 32;
+        let way = &self.part.ways[number as usize];
+        if way.group != group {
+            return None;
+        }
+        let rows = &mut self.finder.candidates;
+        rows.clear();
+        rows.extend(hits[at..].iter().take_while(|hit| **hit >> 32 == number).map(|&hit| hit as u32));
+        let end = at + rows.len();
+        if !rows.is_sorted_by(|a, b| a < b) {
+            in_order(rows, 0);
+        }
+        Some((way, end))
+    }
+
+    /// Takes the hits of all ways to a group from `at` on, tests them on what must hold besides, and tells all members;
+    /// answers where the group's hits end.
+    fn group(&mut self, number: u32, hits: &[u64], mut at: usize, scratch: &mut Scratch) -> usize {
+        let part = self.part;
+        let group = &part.groups[number as usize];
+        let members = part.members_of(group);
+        let first = members.iter().copied().find(|&place| !self.ended.has(place));
+        let start = self.finder.rows.len();
+        let (mut ways, mut candidates, mut is_tested) = (0, 0, group.has_residual);
+        while let Some((way, end)) = self.next_way(number, hits, at) {
+            at = end;
+            let Some(first) = first else { continue };
+            if group.is_sampled {
+                let entry = &part.entries[first as usize];
+                self.finder.candidates.retain(|&row| self.input.samples(entry, row));
+            }
+            candidates += self.finder.candidates.len();
+            ways += 1;
+            is_tested |= self.test(way, first);
+            self.finder.rows.extend_from_slice(&self.finder.candidates);
+        }
+        let Some(first) = first else { return at };
+        let entry = &*part.entries[first as usize];
+        if group.is_sampled && candidates == 0 && entry.query.event_time.is_none() {
+            return at;
+        }
+        if ways > 1 {
+            in_order(&mut self.finder.rows, start);
+        }
+        let cost = if group.has_residual { self.test_rest(entry, start, scratch) } else { 0 };
+        let finder = &mut *self.finder;
+        let mut others = members.iter().filter(|&&place| place > first && !self.ended.has(place)).peekable();
+        let told = |place: u32, cost: u32| Found {
+            number: part.numbers[place as usize],
+            place,
+            part: self.number,
+            start: start as u32,
+            count: (finder.rows.len() - start) as u32,
+            candidates: candidates as u32,
+            is_tested,
+            cost,
+        };
+        finder.found.push(told(first, cost));
+        // What was found out is all members'; the time that it took is the first one's.
+        let mut of_others = cost;
+        if cost > 0 && others.peek().is_some() {
+            of_others = finder.costs.len() as u32;
+            finder.costs.push(Cost { nanos: 0, ..finder.costs[cost as usize] });
+        }
+        finder.found.extend(others.map(|&place| told(place, of_others)));
+        at
+    }
+
+    /// Keeps of the candidates those of which all holds that a way's condition does not say, of the query at a place;
+    /// answers whether there was any such thing.
+    fn test(&mut self, way: &Way, place: u32) -> bool {
+        let rows = &mut self.finder.candidates;
+        if !way.bounds.are_absent() {
+            rows.retain(|&row| way.bounds.hold(&self.columns.views, row));
+        }
+        if way.check_count == 0 && !way.is_tree {
+            return !way.bounds.are_absent();
+        }
+        let entry = &*self.part.entries[place as usize];
+        for check in self.part.checks_of(way) {
+            rows.retain(|&row| check.holds(entry, self.columns, row));
+        }
+        if way.is_tree {
+            let filter = &entry.query.filter;
+            let tree = Tree { filter, columns: &entry.conditions, decoded: self.columns.decoded };
+            rows.retain(|&row| tree.any_nodes_hold(&filter.all, row));
+        }
+        true
+    }
+
+    /// Keeps of the rows from a place on those where the rest of a filter holds; answers where it is told what that took.
+    fn test_rest(&mut self, entry: &Entry, from: usize, scratch: &mut Scratch) -> u32 {
+        let finder = &mut *self.finder;
+        let rows = &finder.rows[from..];
+        let Some(residual) = entry.query.residual.as_ref().filter(|_| !rows.is_empty()) else { return 0 };
+        let start = (self.input.nanos)();
+        let arena = Bump::new();
+        let mut counts = EvalCounts::default();
+        let decoded = self.columns.decoded;
+        let input = Rows::Events { decoded, bindings: &entry.residual, rows, now: self.input.now };
+        residual.program.keep(&input, scratch, &arena, &mut counts, &mut finder.kept);
+        finder.costs.push(Cost {
+            expression_errors: counts.expression_errors,
+            mistyped: mistyped_rows(decoded, rows, &entry.residual),
+            nanos: (self.input.nanos)() - start,
+        });
+        finder.rows.truncate(from);
+        finder.rows.extend_from_slice(&finder.kept);
+        finder.costs.len() as u32 - 1
+    }
+
+    /// Those that no event found, and that go by the events' own time.
+    fn tell_timed(&mut self, before: usize) {
+        let part = self.part;
+        let met: std::collections::HashSet<u32> =
+            self.finder.found[before..].iter().map(|found| found.place).collect();
+        let others = part.timed.iter().filter(|&place| !self.ended.has(*place) && !met.contains(place));
+        self.finder.found.extend(others.map(|&place| Found {
+            number: part.numbers[place as usize],
+            place,
+            part: self.number,
+            start: 0,
+            count: 0,
+            candidates: 0,
+            is_tested: false,
+            cost: 0,
+        }));
+    }
+}
+
+/// Puts rows from a place on in order, each once; answers how many there are.
+fn in_order(rows: &mut Vec<u32>, from: usize) -> usize {
+    rows[from..].sort_unstable();
+    let mut kept = from;
+    for at in from..rows.len() {
+        if at == from || rows[at] != rows[kept - 1] {
+            rows[kept] = rows[at];
+            kept += 1;
+        }
+    }
+    rows.truncate(kept);
+    kept - from
 }
 
 /// A filter's conditions as they are joined, over a batch.

@@ -13,7 +13,7 @@ use swiftwater_event::{DecodePlan, Decoded, Want};
 use super::{
     ended::Ended,
     entry::{Entry, wants_of_all, wants_when_late},
-    find::{Finder, MatchInput, Matched},
+    find::{Finder, MatchInput, Matched, Matches},
     part::Part,
     statistics::Statistics,
 };
@@ -299,14 +299,16 @@ impl Index {
         input: &MatchInput<'_>,
         finder: &'p mut Finder,
         scratch: &mut Scratch,
-    ) -> Vec<Matched<'p>> {
+    ) -> Matches<'p> {
         let parts = self.levels.iter().map(|level| (&*level.part, &level.ended));
-        let (mut matched, candidates) = finder.find(parts, input, scratch);
-        if let Some(begun) = self.begun_before {
-            matched.retain(|found| found.entry.number < begun);
-        }
-        self.statistics.count(input.decoded.rows as u64, candidates);
-        matched
+        let matches = finder.find(parts, input, scratch);
+        self.statistics.count(input.decoded.rows as u64, matches.hits);
+        matches
+    }
+
+    /// Whether a query that was found has begun for the events that found it.
+    pub(crate) fn has_begun(&self, found: &Matched<'_>) -> bool {
+        self.begun_before.is_none_or(|begun| found.number < begun)
     }
 
     /// Queries that stand.
@@ -359,8 +361,8 @@ impl Matching {
     /// index's own [`plan`](Index::plan). Queries of samples see the rows as the first events of their source.
     pub fn matches(&mut self, index: &Index, decoded: &Decoded, mut each: impl FnMut(QueryNumber, &[u32])) {
         let input = MatchInput { decoded, now: 0, place: &u64::from, nanos: &|| 0 };
-        for found in index.find(&input, &mut self.finder, &mut self.scratch) {
-            if !found.rows.is_empty() {
+        for found in index.find(&input, &mut self.finder, &mut self.scratch).iter() {
+            if !found.rows.is_empty() && index.has_begun(&found) {
                 each(found.number, found.rows);
             }
         }

@@ -11,9 +11,11 @@ mod literals;
 mod number;
 mod part;
 mod points;
+mod sieve;
 mod stabbing;
 mod statistics;
 mod table;
+mod way;
 
 use std::cmp::Ordering;
 

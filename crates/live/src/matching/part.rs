@@ -8,15 +8,15 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use swiftwater_event::{Decoded, WantId};
+use swiftwater_event::WantId;
 
 use super::{
     QueryNumber,
     entry::Entry,
     filter::{Filter, Node},
-    number::Span,
     statistics::{Sample, estimate},
     table::{PathTable, TableBuilder},
+    way::{Bounds, Check, Way},
 };
 
 /// Part of the index.
@@ -27,11 +27,14 @@ pub(crate) struct Part {
     /// The entries' numbers.
     pub(super) numbers: Vec<QueryNumber>,
     pub(super) groups: Vec<Group>,
+    /// Ways to groups, in the order of these: what tables tell of. A group that is tested on every event has one, which no
+    /// table has.
+    pub(super) ways: Vec<Way>,
     /// Places of entries, by group.
     pub(super) members: Vec<u32>,
     pub(super) checks: Vec<Check>,
     pub(super) tables: Vec<PathTable>,
-    /// Groups that are tested on every event.
+    /// The ways of groups that are tested on every event.
     pub(super) scans: Vec<u32>,
     /// Queries found by an index that go by the events' own time: they hear of batches without matches too.
     pub(super) timed: Vec<u32>,
@@ -46,21 +49,8 @@ pub(crate) struct Part {
 pub(super) struct Group {
     pub(super) first_member: u32,
     pub(super) member_count: u32,
-    pub(super) first_check: u32,
-    pub(super) check_count: u16,
-    /// The checks do not say all: the filter's conditions are gone through as they are joined.
-    pub(super) is_tree: bool,
     pub(super) has_residual: bool,
     pub(super) is_sampled: bool,
-}
-
-/// Something that must hold of a candidate besides what found it.
-#[derive(Debug)]
-pub(super) enum Check {
-    /// A number within these.
-    Number { column: WantId, longs: Span, doubles: Span },
-    /// Another condition, by its number.
-    Other { column: WantId, condition: u16 },
 }
 
 /// A condition that lets through more than this share of the events finds nobody: to test a whole batch at once is
@@ -74,17 +64,37 @@ impl Part {
         let groups = grouped(&entries);
         let mut tables: HashMap<WantId, TableBuilder<'_>> = HashMap::new();
         for (number, places) in groups.iter().enumerate() {
-            let entry = &entries[places[0] as usize];
+            let entry = &*entries[places[0] as usize];
             let filter = &entry.query.filter;
-            let (checks_before, members_before) = (part.checks.len(), part.members.len());
             let access = Access::choose(filter, sample);
+            let group = Group {
+                first_member: part.members.len() as u32,
+                member_count: places.len() as u32,
+                has_residual: entry.query.residual.is_some(),
+                is_sampled: entry.query.plan.sample.is_some(),
+            };
+            let way = |part: &mut Part, found: Option<Found<'_>>| {
+                let is_only = access.as_ref().is_none_or(|access| access.conditions.len() == 1);
+                let is_plain = group.member_count == 1 && !group.has_residual && !group.is_sampled;
+                let way = part.way(entry, found);
+                part.ways.push(Way {
+                    number: entry.number,
+                    place: places[0],
+                    group: number as u32,
+                    is_plain,
+                    is_simple: is_plain && is_only && way.check_count == 0 && !way.is_tree,
+                    ..way
+                });
+                part.ways.len() as u32 - 1
+            };
             match &access {
                 Some(access) => {
                     part.expected += access.share;
-                    for &condition in &access.conditions {
+                    for &(condition, branch) in &access.conditions {
+                        let way = way(&mut part, Some(access.found(filter, condition, branch)));
                         let condition = condition as usize;
                         let table = tables.entry(entry.conditions[condition]).or_default();
-                        let is_filed = table.add(&filter.conditions[condition].test, number as u32);
+                        let is_filed = table.add(&filter.conditions[condition].test, way);
                         debug_assert!(is_filed, "only what can be filed is chosen");
                     }
                     if entry.query.event_time.is_some() {
@@ -92,34 +102,13 @@ impl Part {
                     }
                 }
                 None => {
-                    part.scans.push(number as u32);
+                    let way = way(&mut part, None);
+                    part.scans.push(way);
                     part.scanned += places.len();
                 }
             }
-            let mut is_tree = false;
-            for (at, node) in filter.all.iter().enumerate() {
-                if access.as_ref().is_some_and(|access| access.node == at && access.proves) {
-                    continue;
-                }
-                match node {
-                    Node::Test(condition) => {
-                        let column = entry.conditions[*condition as usize];
-                        part.checks.push(Check::of(filter, *condition, column));
-                    }
-                    Node::Any(_) => is_tree = true,
-                }
-            }
             part.members.extend(places);
-            part.groups.push(Group {
-                first_member: members_before as u32,
-                member_count: places.len() as u32,
-                first_check: checks_before as u32,
-                // A filter has at most 1,024 conditions.
-                check_count: (part.checks.len() - checks_before) as u16,
-                is_tree,
-                has_residual: entry.query.residual.is_some(),
-                is_sampled: entry.query.plan.sample.is_some(),
-            });
+            part.groups.push(group);
         }
         part.tables = tables.into_iter().map(|(column, table)| table.finish(column)).collect();
         part.tables.sort_unstable_by_key(|table| table.column);
@@ -127,6 +116,51 @@ impl Part {
         part.numbers = entries.iter().map(|entry| entry.number).collect();
         part.entries = entries;
         part
+    }
+
+    /// What must hold besides where a condition does that finds somebody; `None`: where nothing is known to hold.
+    fn way(&mut self, entry: &Entry, found: Option<Found<'_>>) -> Way {
+        let filter = &entry.query.filter;
+        let first_check = self.checks.len();
+        let mut way = Way {
+            number: 0,
+            place: 0,
+            group: 0,
+            first_check: first_check as u32,
+            check_count: 0,
+            is_plain: false,
+            is_simple: false,
+            is_tree: false,
+            bounds: Bounds::ABSENT,
+        };
+        let branch = found.iter().flat_map(|found| found.branch).map(|node| (None, node));
+        let nodes = filter.all.iter().enumerate().map(|(at, node)| (Some(at), node)).chain(branch);
+        for (at, node) in nodes {
+            if let Some(found) = &found {
+                let is_known = match node {
+                    // Where the one condition holds that all of its node is, and where one of the ORs is tested by branch.
+                    _ if at == Some(found.node) => found.is_enough,
+                    Node::Test(condition) => *condition == found.condition,
+                    Node::Any(_) => false,
+                };
+                if is_known {
+                    continue;
+                }
+            }
+            match node {
+                Node::Test(condition) => {
+                    let column = entry.conditions[*condition as usize];
+                    match Check::of(filter, *condition, column) {
+                        Check::Number(bounds) if way.bounds.are_absent() => way.bounds = bounds,
+                        check => self.checks.push(check),
+                    }
+                }
+                Node::Any(_) => way.is_tree = true,
+            }
+        }
+        // A filter has at most 1,024 conditions.
+        way.check_count = (self.checks.len() - first_check) as u16;
+        way
     }
 
     fn count_bytes(&self, entries: &[Arc<Entry>]) -> usize {
@@ -140,6 +174,7 @@ impl Part {
         let entries = entries.iter().map(|entry| size_of::<Entry>() + 16 + 8 + 8 + bindings(entry));
         entries.sum::<usize>()
             + self.groups.len() * size_of::<Group>()
+            + self.ways.len() * size_of::<Way>()
             + self.members.len() * 4
             + self.checks.len() * size_of::<Check>()
             + self.tables.iter().map(PathTable::bytes).sum::<usize>()
@@ -169,8 +204,8 @@ impl Part {
         &self.members[group.first_member as usize..(group.first_member + group.member_count) as usize]
     }
 
-    pub(super) fn checks_of(&self, group: &Group) -> &[Check] {
-        &self.checks[group.first_check as usize..group.first_check as usize + usize::from(group.check_count)]
+    pub(super) fn checks_of(&self, way: &Way) -> &[Check] {
+        &self.checks[way.first_check as usize..way.first_check as usize + usize::from(way.check_count)]
     }
 }
 
@@ -193,43 +228,6 @@ fn grouped(entries: &[Arc<Entry>]) -> Vec<smallvec::SmallVec<[u32; 2]>> {
     groups
 }
 
-impl Check {
-    fn of(filter: &Filter, condition: u16, column: WantId) -> Check {
-        const NONE: Span = (1, 0);
-        if let super::condition::Test::Set(set) = &filter.conditions[condition as usize].test
-            && set.texts.is_empty()
-            && set.booleans == 0
-        {
-            let one = |spans: &[Span]| match spans {
-                [] => Some(NONE),
-                [span] => Some(*span),
-                _ => None,
-            };
-            if let (Some(longs), Some(doubles)) = (one(&set.spans.longs), one(&set.spans.doubles)) {
-                return Check::Number { column, longs, doubles };
-            }
-        }
-        Check::Other { column, condition }
-    }
-
-    /// Whether it holds of a row.
-    #[inline]
-    pub(super) fn holds(&self, entry: &Entry, decoded: &Decoded, row: u32) -> bool {
-        use super::condition::{Cell, cell};
-        match self {
-            Check::Number { column, longs, doubles } => match cell(decoded.column(*column), row as usize) {
-                Cell::Long(key) => longs.0 <= key && key <= longs.1,
-                Cell::Double(key) => doubles.0 <= key && key <= doubles.1,
-                _ => false,
-            },
-            Check::Other { column, condition } => {
-                let condition = &entry.query.filter.conditions[*condition as usize];
-                condition.test.holds_at(decoded.column(*column), row)
-            }
-        }
-    }
-}
-
 /// How a group is found.
 pub(crate) struct Access {
     /// Of which of the things that must all hold.
@@ -238,8 +236,19 @@ pub(crate) struct Access {
     pub(crate) proves: bool,
     /// The share of events that it finds.
     pub(crate) share: f64,
-    /// Conditions to file the group by.
-    conditions: smallvec::SmallVec<[u16; 4]>,
+    /// Conditions to file the group by, each with the branch of the OR that it is of, if that is one.
+    conditions: Filed,
+}
+
+/// What is known where a condition holds that a group is filed by.
+struct Found<'f> {
+    condition: u16,
+    /// Of which of the things that must all hold it is.
+    node: usize,
+    /// That is all that the node says, but for `branch`.
+    is_enough: bool,
+    /// What must hold too, if this is one branch of an OR.
+    branch: &'f [Node],
 }
 
 impl Access {
@@ -248,7 +257,11 @@ impl Access {
         let mut best: Option<Access> = None;
         for (at, node) in filter.all.iter().enumerate() {
             let mut conditions = smallvec::SmallVec::new();
-            let Some(share) = rarest(filter, node, sample, &mut conditions) else { continue };
+            let share = match node {
+                Node::Test(_) => rarest(filter, node, sample, 0, &mut conditions),
+                Node::Any(branches) => rarest_of_each(filter, branches, sample, None, &mut conditions),
+            };
+            let Some(share) = share else { continue };
             if share < ACCESS_SHARE_MAX && best.as_ref().is_none_or(|best| share < best.share) {
                 let proves = match node {
                     Node::Test(_) => true,
@@ -260,10 +273,26 @@ impl Access {
         best
     }
 
+    /// What is known where one of the conditions holds.
+    fn found<'f>(&self, filter: &'f Filter, condition: u16, branch: u16) -> Found<'f> {
+        let (is_enough, branch): (bool, &[Node]) = match &filter.all[self.node] {
+            Node::Test(_) => (true, &[]),
+            Node::Any(branches) => {
+                let branch = &branches[branch as usize];
+                // An OR within a branch has its own conditions filed: all is gone through then.
+                match branch.iter().all(|node| matches!(node, Node::Test(_))) {
+                    true => (true, branch),
+                    false => (false, &[]),
+                }
+            }
+        };
+        Found { condition, node: self.node, is_enough, branch }
+    }
+
     /// How that is done, for people.
     pub(crate) fn how(&self, filter: &Filter) -> &'static str {
         use super::condition::Test;
-        let [condition] = *self.conditions else { return "a table for each" };
+        let [(condition, _)] = *self.conditions else { return "a table for each" };
         match &filter.conditions[condition as usize].test {
             Test::Text(_) => "hash table",
             Test::Set(set) if set.has_points_only() => "hash table",
@@ -276,13 +305,17 @@ impl Access {
     }
 }
 
+/// Conditions to file a group by, each with the outermost branch that it is of.
+type Filed = smallvec::SmallVec<[(u16, u16); 4]>;
+
 /// The conditions by which whatever makes the node hold is found, and the share of events that they find; none where
 /// there are no such.
 fn rarest(
     filter: &Filter,
     node: &Node,
     sample: Option<&Sample>,
-    conditions: &mut smallvec::SmallVec<[u16; 4]>,
+    branch: u16,
+    conditions: &mut Filed,
 ) -> Option<f64> {
     match node {
         Node::Test(number) => {
@@ -290,25 +323,36 @@ fn rarest(
             if matches!(condition.test, super::condition::Test::NotText(_)) {
                 return None;
             }
-            conditions.push(*number);
+            conditions.push((*number, branch));
             Some(estimate(sample, condition))
         }
-        Node::Any(branches) => {
-            let mut share = 0.0;
-            for branch in branches {
-                let mut best: Option<(f64, smallvec::SmallVec<[u16; 4]>)> = None;
-                for node in branch {
-                    let mut these = smallvec::SmallVec::new();
-                    let Some(of_node) = rarest(filter, node, sample, &mut these) else { continue };
-                    if best.as_ref().is_none_or(|(least, _)| of_node < *least) {
-                        best = Some((of_node, these));
-                    }
-                }
-                let (of_branch, these) = best?;
-                share += of_branch;
-                conditions.extend(these);
-            }
-            Some(share)
-        }
+        Node::Any(branches) => rarest_of_each(filter, branches, sample, Some(branch), conditions),
     }
+}
+
+/// As [`rarest`], of each operand of an OR; `outer`: the branch that all of it is of, if it is within one.
+fn rarest_of_each(
+    filter: &Filter,
+    branches: &[Box<[Node]>],
+    sample: Option<&Sample>,
+    outer: Option<u16>,
+    conditions: &mut Filed,
+) -> Option<f64> {
+    let mut share = 0.0;
+    for (at, branch) in branches.iter().enumerate() {
+        // A filter has at most 1,024 conditions, and no branch has none.
+        let number = outer.unwrap_or(at as u16);
+        let mut best: Option<(f64, Filed)> = None;
+        for node in branch {
+            let mut these = Filed::new();
+            let Some(of_node) = rarest(filter, node, sample, number, &mut these) else { continue };
+            if best.as_ref().is_none_or(|(least, _)| of_node < *least) {
+                best = Some((of_node, these));
+            }
+        }
+        let (of_branch, these) = best?;
+        share += of_branch;
+        conditions.extend(these);
+    }
+    Some(share)
 }

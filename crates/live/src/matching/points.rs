@@ -1,47 +1,52 @@
-//! From a value to the postings of those who ask for just this value: hash tables with a bit set in front, which tells
-//! most values that nobody asks for.
+//! From a value to the postings of those who ask for just this value: hash tables with a sieve in front, which tells most
+//! values that nobody asks for.
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Postings of one value: from where, and how many.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
+use super::sieve::{Mask, Sieve};
+
+/// Asks for the memory of an element that will be needed soon.
+#[inline(always)]
+pub(super) fn prefetch<T>(of: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: asking for memory reads nothing and cannot fail, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(of.as_ptr().wrapping_add(at).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (of, at);
+}
+
+/// Postings of one value: how many, and from where; a single one stands here itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Run {
     start: u32,
     count: u32,
 }
 
 impl Run {
-    #[inline]
-    fn of<'p>(&self, postings: &'p [u32]) -> &'p [u32] {
-        &postings[self.start as usize..(self.start + self.count) as usize]
-    }
-}
-
-/// Bits by hash: a clear one means that no value of this hash was put in.
-#[derive(Debug, Default)]
-struct Bits {
-    words: Box<[u64]>,
-    shift: u32,
-}
-
-impl Bits {
-    /// 16 to 32 bits a value.
-    fn of(hashes: impl ExactSizeIterator<Item = u64>) -> Bits {
-        let bits = (hashes.len() * 16).next_power_of_two().max(64);
-        let mut made = Bits { words: vec![0; bits / 64].into(), shift: 64 - bits.trailing_zeros() };
-        for hash in hashes {
-            let bit = (hash >> made.shift) as usize;
-            made.words[bit / 64] |= 1 << (bit % 64);
+    /// What stands at `start`, so many, of what will be the postings.
+    pub(super) fn new(start: usize, postings: &[u32]) -> Run {
+        match postings {
+            [one] => Run { start: *one, count: 1 },
+            _ => Run { start: start as u32, count: postings.len() as u32 },
         }
-        made
     }
 
     #[inline]
-    fn has(&self, hash: u64) -> bool {
-        let bit = (hash >> self.shift) as usize;
-        self.words[bit / 64] >> (bit % 64) & 1 == 1
+    pub(super) fn of<'p>(&'p self, postings: &'p [u32]) -> &'p [u32] {
+        match self.count {
+            1 => std::slice::from_ref(&self.start),
+            count => &postings[self.start as usize..(self.start + count) as usize],
+        }
+    }
+
+    /// Whether it has none.
+    pub(super) fn is_empty(self) -> bool {
+        self.count == 0
     }
 }
 
@@ -52,11 +57,80 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+/// The hash by which a sieve knows a number: not as good, and quicker.
+#[inline]
+fn sieve_hash(key: u64) -> u32 {
+    ((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+/// A hash table of keys and runs, each in the first free slot from the one that its hash tells: a look-up reads one cache
+/// line, as a rule, which can be asked for beforehand.
+#[derive(Debug)]
+struct Slots<K> {
+    slots: Box<[(K, Run)]>,
+    shift: u32,
+}
+
+impl<K> Default for Slots<K> {
+    fn default() -> Slots<K> {
+        Slots { slots: Box::default(), shift: 63 }
+    }
+}
+
+impl<K: Copy + PartialEq + Default> Slots<K> {
+    /// Each key once; none of the runs may be empty.
+    fn new(pairs: impl ExactSizeIterator<Item = (u64, K, Run)>) -> Slots<K> {
+        // A third of them is free at least.
+        let count = (pairs.len() + pairs.len() / 2 + 1).next_power_of_two().max(2);
+        let mut made = Slots {
+            slots: vec![(K::default(), Run::default()); count].into(),
+            shift: 64 - count.trailing_zeros(),
+        };
+        for (hash, key, run) in pairs {
+            let mut slot = made.slot(hash);
+            while !made.slots[slot].1.is_empty() {
+                slot = (slot + 1) & (count - 1);
+            }
+            made.slots[slot] = (key, run);
+        }
+        made
+    }
+
+    #[inline]
+    fn slot(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        prefetch(&self.slots, self.slot(hash));
+    }
+
+    #[inline]
+    fn get(&self, hash: u64, key: K) -> Option<&Run> {
+        let mut slot = self.slot(hash);
+        loop {
+            let (other, run) = self.slots.get(slot)?;
+            if run.is_empty() {
+                return None;
+            }
+            if *other == key {
+                return Some(run);
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.slots.len() * size_of::<(K, Run)>()
+    }
+}
+
 /// Keys and their postings.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
-    bits: Bits,
-    table: HashTable<(u64, Run)>,
+    sieve: Sieve,
+    slots: Slots<u64>,
     postings: Box<[u32]>,
 }
 
@@ -64,14 +138,14 @@ impl Points {
     pub(crate) fn new(mut pairs: Vec<(u64, u32)>) -> Points {
         pairs.sort_unstable();
         pairs.dedup();
-        let runs = runs(&pairs, |a, b| a.0 == b.0);
-        let mut table = HashTable::with_capacity(runs.len());
-        for &run in &runs {
-            let key = pairs[run.start as usize].0;
-            table.insert_unique(fold(key, 0), (key, run), |(key, _)| fold(*key, 0));
+        let postings: Box<[u32]> = pairs.iter().map(|(_, posting)| *posting).collect();
+        let runs = runs(&pairs, &postings, |a, b| a.0 == b.0);
+        let keys = runs.iter().map(|(at, run)| (fold(pairs[*at].0, 0), pairs[*at].0, *run));
+        Points {
+            sieve: Sieve::of(keys.clone().map(|(_, key, _)| sieve_hash(key))),
+            slots: Slots::new(keys),
+            postings,
         }
-        let bits = Bits::of(runs.iter().map(|run| fold(pairs[run.start as usize].0, 0)));
-        Points { bits, table, postings: pairs.into_iter().map(|(_, posting)| posting).collect() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -81,33 +155,35 @@ impl Points {
     /// Whether somebody may ask for a key.
     #[inline]
     pub(crate) fn may_have(&self, key: u64) -> bool {
-        self.bits.has(fold(key, 0))
+        self.sieve.has(sieve_hash(key))
+    }
+
+    /// Asks for the memory that a look-up of the key will read.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: u64) {
+        self.slots.prefetch(fold(key, 0));
     }
 
     /// The postings of a key.
     #[inline]
     pub(crate) fn get(&self, key: u64) -> &[u32] {
-        let hash = fold(key, 0);
-        if !self.bits.has(hash) {
-            return &[];
-        }
-        self.table.find(hash, |(other, _)| *other == key).map_or(&[], |(_, run)| run.of(&self.postings))
+        self.slots.get(fold(key, 0), key).map_or(&[], |run| run.of(&self.postings))
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bits.words.len() * 8 + self.table.capacity() * 17 + self.postings.len() * 4
+        self.sieve.bytes() + self.slots.bytes() + self.postings.len() * 4
     }
 }
 
 /// Texts of up to so many bytes are keys by themselves: they stand in their Arrow view.
-const SHORT_MAX: usize = 12;
+pub(super) const SHORT_MAX: usize = 12;
 
 /// Texts and their postings.
 #[derive(Debug, Default)]
 pub(crate) struct TextPoints {
-    bits: Bits,
+    sieve: Sieve,
     hasher: DefaultHashBuilder,
-    short: HashTable<(TextKey, Run)>,
+    short: Slots<TextKey>,
     long: HashTable<LongText>,
     bytes: Box<[u8]>,
     postings: Box<[u32]>,
@@ -121,36 +197,35 @@ struct LongText {
 }
 
 impl TextPoints {
-    /// `None` where the texts are too long for one table (4 GiB together).
     pub(crate) fn new(mut pairs: Vec<(&str, u32)>) -> TextPoints {
         pairs.sort_unstable();
         pairs.dedup();
-        let runs = runs(&pairs, |a, b| a.0 == b.0);
-        let text = |run: &Run| pairs[run.start as usize].0.as_bytes();
-        let shorts = runs.iter().filter(|run| text(run).len() <= SHORT_MAX).count();
+        let postings: Box<[u32]> = pairs.iter().map(|(_, posting)| *posting).collect();
+        let runs = runs(&pairs, &postings, |a, b| a.0 == b.0);
+        let all = runs.iter().map(|(at, run)| (pairs[*at].0.as_bytes(), *run));
+        let keys = all.clone().map(|(text, _)| TextKey::of(text));
+        let short: Vec<(u64, TextKey, Run)> = all
+            .clone()
+            .filter(|(text, _)| text.len() <= SHORT_MAX)
+            .map(|(text, run)| (TextKey::of(text).hash(), TextKey::of(text), run))
+            .collect();
         let mut made = TextPoints {
-            bits: Bits::of(runs.iter().map(|run| TextKey::of(text(run)).hash())),
-            short: HashTable::with_capacity(shorts),
-            long: HashTable::with_capacity(runs.len() - shorts),
+            sieve: Sieve::of(keys.map(|key| Mask::ALL.hash(key.as_view()))),
+            long: HashTable::with_capacity(runs.len() - short.len()),
+            short: Slots::new(short.into_iter()),
             ..TextPoints::default()
         };
         let mut bytes = Vec::new();
-        for &run in &runs {
-            let text = text(&run);
-            if text.len() <= SHORT_MAX {
-                let key = TextKey::of(text);
-                made.short.insert_unique(key.hash(), (key, run), |(key, _)| key.hash());
-            } else {
-                let row = LongText { at: bytes.len() as u32, len: text.len() as u32, run };
-                bytes.extend_from_slice(text);
-                let (hasher, bytes) = (&made.hasher, &bytes);
-                let again =
-                    |row: &LongText| hasher.hash_one(&bytes[row.at as usize..(row.at + row.len) as usize]);
-                made.long.insert_unique(hasher.hash_one(text), row, again);
-            }
+        for (text, run) in all.filter(|(text, _)| text.len() > SHORT_MAX) {
+            let row = LongText { at: bytes.len() as u32, len: text.len() as u32, run };
+            bytes.extend_from_slice(text);
+            let (hasher, bytes) = (&made.hasher, &bytes);
+            let again =
+                |row: &LongText| hasher.hash_one(&bytes[row.at as usize..(row.at + row.len) as usize]);
+            made.long.insert_unique(hasher.hash_one(text), row, again);
         }
         made.bytes = bytes.into();
-        made.postings = pairs.into_iter().map(|(_, posting)| posting).collect();
+        made.postings = postings;
         made
     }
 
@@ -158,39 +233,44 @@ impl TextPoints {
         self.postings.is_empty()
     }
 
-    /// Whether somebody may ask for a text with this key.
+    /// What tells texts that nobody asks for.
+    pub(super) fn sieve(&self) -> &Sieve {
+        &self.sieve
+    }
+
+    /// Asks for the memory that a look-up of the key will read.
     #[inline]
-    pub(crate) fn may_have(&self, key: TextKey) -> bool {
-        self.bits.has(key.hash())
+    pub(crate) fn prefetch(&self, key: TextKey) {
+        self.short.prefetch(key.hash());
     }
 
     /// The postings of a text, whose key this is.
     #[inline]
     pub(crate) fn get(&self, key: TextKey, text: &[u8]) -> &[u32] {
         if text.len() <= SHORT_MAX {
-            return self
-                .short
-                .find(key.hash(), |row| row.0 == key)
-                .map_or(&[], |row| row.1.of(&self.postings));
+            return self.short.get(key.hash(), key).map_or(&[], |run| run.of(&self.postings));
+        }
+        if self.long.is_empty() {
+            return &[];
         }
         let same = |row: &LongText| self.bytes[row.at as usize..(row.at + row.len) as usize] == *text;
         self.long.find(self.hasher.hash_one(text), same).map_or(&[], |row| row.run.of(&self.postings))
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bits.words.len() * 8
-            + self.short.capacity() * 25
-            + self.long.capacity() * 17
+        self.sieve.bytes()
+            + self.short.bytes()
+            + self.long.capacity() * (size_of::<LongText>() + 1)
             + self.bytes.len()
             + self.postings.len() * 4
     }
 }
 
 /// All of a short text, or the ends and the length of a longer one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TextKey {
     /// The first eight bytes, the first in the lowest place; zeros after a short text's end.
-    pub(crate) first: u64,
+    first: u64,
     /// The next four and the length, or the last eight and the length mixed in.
     rest: u64,
 }
@@ -214,6 +294,12 @@ impl TextKey {
     #[inline]
     pub(crate) fn of_view(view: u128) -> TextKey {
         TextKey { first: (view >> 32) as u64, rest: (view >> 96) as u64 | u64::from(view as u32) << 32 }
+    }
+
+    /// The view of a text of at most [`SHORT_MAX`] bytes; of a longer one, something like it.
+    #[inline]
+    pub(crate) fn as_view(self) -> u128 {
+        u128::from(self.first) << 32 | u128::from(self.rest) << 96 | u128::from(self.rest >> 32) & 0xffff_ffff
     }
 
     /// Whether the text of a view stands in it.
@@ -244,31 +330,23 @@ pub(crate) struct Prefixes {
 #[derive(Debug)]
 pub(crate) struct PrefixClass {
     length: usize,
-    bits: Bits,
+    sieve: Sieve,
+    mask: Mask,
     table: HashTable<PrefixRow>,
 }
 
 impl PrefixClass {
-    /// Bytes that a text must have.
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Whether some prefix may be that of a text; `first`: its first eight bytes.
-    #[inline]
-    pub(crate) fn may_have<'t>(&self, first: u64, text: impl Fn() -> &'t [u8]) -> bool {
-        let hash = if self.length <= 8 {
-            short_prefix_hash(first, self.length)
-        } else {
-            prefix_hash(first, text(), self.length)
-        };
-        self.bits.has(hash)
+    /// What tells texts that begin with none of them, and what of them it is asked about.
+    pub(super) fn sieve(&self) -> (&Sieve, Mask) {
+        (&self.sieve, self.mask)
     }
 }
 
 #[derive(Debug)]
 struct PrefixRow {
     hash: u64,
+    /// The beginning, as a view.
+    first: u128,
     at: u32,
     len: u32,
     run: Run,
@@ -279,27 +357,33 @@ impl Prefixes {
     pub(crate) fn new(mut pairs: Vec<(&[u8], u32)>) -> Prefixes {
         pairs.sort_unstable();
         pairs.dedup();
-        let runs = runs(&pairs, |a, b| a.0 == b.0);
+        let postings: Box<[u32]> = pairs.iter().map(|(_, posting)| *posting).collect();
         let mut bytes: Vec<u8> = Vec::new();
         let mut rows: Vec<Vec<PrefixRow>> = CLASSES.iter().map(|_| Vec::new()).collect();
-        for run in runs {
-            let prefix = pairs[run.start as usize].0;
+        for (at, run) in runs(&pairs, &postings, |a, b| a.0 == b.0) {
+            let prefix = pairs[at].0;
             let class = CLASSES.partition_point(|&length| length <= prefix.len()).saturating_sub(1);
-            let length = CLASSES[class];
-            let hash = prefix_hash(TextKey::of(prefix).first, prefix, length);
-            rows[class].push(PrefixRow { hash, at: bytes.len() as u32, len: prefix.len() as u32, run });
+            let hash = prefix_hash(prefix, CLASSES[class]);
+            let first = TextKey::of(prefix).as_view();
+            rows[class].push(PrefixRow {
+                hash,
+                first,
+                at: bytes.len() as u32,
+                len: prefix.len() as u32,
+                run,
+            });
             bytes.extend_from_slice(prefix);
         }
-        let class = |(length, rows): (&usize, Vec<PrefixRow>)| {
-            let bits = Bits::of(rows.iter().map(|row| row.hash));
+        let class = |(&length, rows): (&usize, Vec<PrefixRow>)| {
+            let mask = Mask::prefix(length.min(8));
+            let sieve = Sieve::of(rows.iter().map(|row| mask.hash(row.first)));
             let mut table = HashTable::with_capacity(rows.len());
             for row in rows {
                 table.insert_unique(row.hash, row, |row| row.hash);
             }
-            PrefixClass { length: *length, bits, table }
+            PrefixClass { length, sieve, mask, table }
         };
         let classes = CLASSES.iter().zip(rows).filter(|(_, rows)| !rows.is_empty()).map(class).collect();
-        let postings = pairs.into_iter().map(|(_, posting)| posting).collect();
         Prefixes { classes, postings, bytes: bytes.into() }
     }
 
@@ -307,14 +391,13 @@ impl Prefixes {
         self.postings.is_empty()
     }
 
-    /// Tells the postings of all that a text begins with; `first`: its first eight bytes.
+    /// Tells the postings of all that a text begins with, whose key this is.
     #[inline]
-    pub(crate) fn find(&self, first: u64, text: &[u8], mut found: impl FnMut(&[u32])) {
+    pub(crate) fn find(&self, key: TextKey, text: &[u8], mut found: impl FnMut(&[u32])) {
         for class in &self.classes {
-            if text.len() < class.length {
-                return;
+            if class.sieve.has(class.mask.hash(key.as_view())) {
+                self.find_in(class, text, &mut found);
             }
-            self.find_in(class, first, text, &mut found);
         }
     }
 
@@ -323,20 +406,13 @@ impl Prefixes {
         &self.classes
     }
 
-    /// As [`find`](Prefixes::find), of one class; the text must be as long as that has it.
+    /// As [`find`](Prefixes::find), of one class.
     #[inline]
-    pub(crate) fn find_in(
-        &self,
-        class: &PrefixClass,
-        first: u64,
-        text: &[u8],
-        mut found: impl FnMut(&[u32]),
-    ) {
-        let hash = prefix_hash(first, text, class.length);
-        if !class.bits.has(hash) {
+    pub(crate) fn find_in(&self, class: &PrefixClass, text: &[u8], mut found: impl FnMut(&[u32])) {
+        if text.len() < class.length {
             return;
         }
-        for row in class.table.iter_hash(hash) {
+        for row in class.table.iter_hash(prefix_hash(text, class.length)) {
             if text.starts_with(&self.bytes[row.at as usize..(row.at + row.len) as usize]) {
                 found(row.run.of(&self.postings));
             }
@@ -344,34 +420,25 @@ impl Prefixes {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let tables =
-            self.classes.iter().map(|class| class.table.capacity() * 25 + class.bits.words.len() * 8);
+        let table = |class: &PrefixClass| class.table.capacity() * (size_of::<PrefixRow>() + 1);
+        let tables = self.classes.iter().map(|class| table(class) + class.sieve.bytes());
         tables.sum::<usize>() + self.bytes.len() + self.postings.len() * 4
     }
 }
 
-/// Of a text's first bytes, so many; `first`: the first eight.
+/// Of a text's first bytes, so many: it has them.
 #[inline]
-fn prefix_hash(first: u64, text: &[u8], length: usize) -> u64 {
-    if length <= 8 {
-        return short_prefix_hash(first, length);
-    }
+fn prefix_hash(text: &[u8], length: usize) -> u64 {
     TextKey::of(&text[..length]).hash()
 }
 
-/// Of up to eight bytes, and at least one.
-#[inline]
-fn short_prefix_hash(first: u64, length: usize) -> u64 {
-    fold(first & (u64::MAX >> (64 - 8 * length as u32)), length as u64)
-}
-
-/// Runs of equal neighbours.
-fn runs<T>(sorted: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Run> {
+/// Runs of equal neighbours, each with the place of its first.
+fn runs<T>(sorted: &[T], postings: &[u32], same: impl Fn(&T, &T) -> bool) -> Vec<(usize, Run)> {
     let mut start = 0;
     let run = |chunk: &[T]| {
-        let run = Run { start, count: chunk.len() as u32 };
-        start += run.count;
-        run
+        let from = start;
+        start += chunk.len();
+        (from, Run::new(from, &postings[from..start]))
     };
     sorted.chunk_by(same).map(run).collect()
 }
@@ -398,9 +465,9 @@ mod tests {
                     texts.iter().zip(0..).filter(|(other, _)| *other == text).map(|(_, at)| at).collect();
                 let key = TextKey::of(text.as_bytes());
                 prop_assert_eq!(points.get(key, text.as_bytes()), &expected);
-                prop_assert!(expected.is_empty() || points.may_have(key));
+                prop_assert!(expected.is_empty() || points.sieve().has(Mask::ALL.hash(key.as_view())));
                 let mut found = Vec::new();
-                prefixes.find(key.first, text.as_bytes(), |postings| found.extend_from_slice(postings));
+                prefixes.find(key, text.as_bytes(), |postings| found.extend_from_slice(postings));
                 found.sort_unstable();
                 let expected: Vec<u32> =
                     nonempty().filter(|(other, _)| text.starts_with(*other)).map(|(_, at)| at).collect();

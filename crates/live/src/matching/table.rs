@@ -10,10 +10,12 @@ use super::{
     condition::{Test, TextSpan},
     number::{Span, double_key, long_key},
     points::{Points, Prefixes, TextKey, TextPoints},
+    sieve::Mask,
     stabbing::{Domain, Stabbing},
+    way::View,
 };
 
-/// Who asks for which values at one path. Postings are numbers of groups.
+/// Who asks for which values at one path. Postings are numbers of ways.
 #[derive(Debug)]
 pub(crate) struct PathTable {
     pub(crate) column: WantId,
@@ -48,7 +50,7 @@ pub(crate) struct TableBuilder<'t> {
     not_null: Vec<u32>,
 }
 
-/// Pairs of a group and a row, the group in the upper half.
+/// Pairs of a way and a row, the way in the upper half.
 pub(crate) type Hits = Vec<u64>;
 
 #[inline]
@@ -125,9 +127,22 @@ fn spread(from: &[Span], group: u32, points: &mut Vec<(u64, u32)>, spans: &mut V
 }
 
 impl PathTable {
-    /// Appends who is found by the rows of a column; somebody may be found by a row more than once.
-    pub(crate) fn look_up(&self, column: &Column, rows: usize, hits: &mut Hits) {
-        self.look_up_values(column, rows, hits);
+    /// Appends who is found by the rows of a column; somebody may be found by a row more than once. What `passed` holds is
+    /// of no use to anybody before or after.
+    pub(super) fn look_up(
+        &self,
+        column: &Column,
+        view: View<'_>,
+        rows: usize,
+        hits: &mut Hits,
+        passed: &mut Vec<u32>,
+    ) {
+        match view {
+            View::Texts(texts) => self.all_texts(texts, hits, passed),
+            View::Longs(longs) => self.all_longs(longs, hits, passed),
+            View::Doubles(doubles) => self.all_doubles(doubles, hits, passed),
+            View::Mixed(column) => self.look_up_values(column, rows, hits),
+        }
         if !self.has_nulls() {
             return;
         }
@@ -167,20 +182,6 @@ impl PathTable {
         match &column.values {
             Values::Tagged(tagged) => {
                 let (kinds, offsets) = (&tagged.kinds[..rows], &tagged.offsets[..rows]);
-                let is_all = |kind: Kind, children: usize| {
-                    children == rows && kinds.iter().all(|&other| other == kind as i8)
-                };
-                // A child has its values in the order of rows: where all rows are of one kind and the child has as many,
-                // row and place are the same.
-                if is_all(Kind::String, tagged.strings.len()) {
-                    return self.all_texts(&tagged.strings, hits);
-                }
-                if is_all(Kind::Long, tagged.longs.len()) {
-                    return self.all_longs(tagged.longs.values(), hits);
-                }
-                if is_all(Kind::Double, tagged.doubles.len()) {
-                    return self.all_doubles(tagged.doubles.values(), hits);
-                }
                 for (row, (&kind, &at)) in kinds.iter().zip(offsets).enumerate() {
                     let at = at as usize;
                     match kind {
@@ -198,9 +199,6 @@ impl PathTable {
                     }
                 }
             }
-            Values::String(array) if array.null_count() == 0 => self.all_texts(array, hits),
-            Values::Long(array) if array.null_count() == 0 => self.all_longs(array.values(), hits),
-            Values::Double(array) if array.null_count() == 0 => self.all_doubles(array.values(), hits),
             Values::String(array) if self.has_texts() => valid(array, rows, |row| {
                 self.text(array.value(row), row, hits);
             }),
@@ -225,28 +223,30 @@ impl PathTable {
     }
 
     /// One table after another over all rows, so that each loop is short and its table stays in the cache.
-    fn all_texts(&self, texts: &StringViewArray, hits: &mut Hits) {
+    fn all_texts(&self, texts: &StringViewArray, hits: &mut Hits, passed: &mut Vec<u32>) {
         let views = texts.views();
+        let text = |row: usize| texts.value(row).as_bytes();
         let key_of = |row: usize| match TextKey::is_short(views[row]) {
             true => TextKey::of_view(views[row]),
-            false => TextKey::of(texts.value(row).as_bytes()),
+            false => TextKey::of(text(row)),
         };
         if !self.texts.is_empty() {
-            let may_have = |row: usize| self.texts.may_have(key_of(row));
-            filtered(views.len(), may_have, |row| {
-                add(hits, self.texts.get(key_of(row), texts.value(row).as_bytes()), row);
-            });
+            passed.clear();
+            self.texts.sieve().sift(views, Mask::ALL, text, passed);
+            ahead(
+                passed,
+                |row| self.texts.prefetch(key_of(row)),
+                |row| add(hits, self.texts.get(key_of(row), text(row)), row),
+            );
         }
         for class in self.prefixes.classes() {
-            let may_have = |row: usize| {
-                let view = views[row];
-                view as u32 as usize >= class.length()
-                    && class.may_have(key_of(row).first, || texts.value(row).as_bytes())
-            };
-            filtered(views.len(), may_have, |row| {
-                let text = texts.value(row).as_bytes();
-                self.prefixes.find_in(class, key_of(row).first, text, |groups| add(hits, groups, row));
-            });
+            let (sieve, mask) = class.sieve();
+            passed.clear();
+            sieve.sift(views, mask, text, passed);
+            for &row in &*passed {
+                let row = row as usize;
+                self.prefixes.find_in(class, text(row), |ways| add(hits, ways, row));
+            }
         }
         if !self.text_spans.is_empty() || self.contains.is_some() {
             for row in 0..texts.len() {
@@ -255,48 +255,28 @@ impl PathTable {
         }
     }
 
-    fn all_longs(&self, longs: &[i64], hits: &mut Hits) {
-        if !self.longs.is_empty() {
-            let may_have = |row: usize| self.longs.may_have(long_key(longs[row]));
-            filtered(longs.len(), may_have, |row| add(hits, self.longs.get(long_key(longs[row])), row));
-        }
+    fn all_longs(&self, longs: &[i64], hits: &mut Hits, passed: &mut Vec<u32>) {
+        let key = |row: usize| long_key(longs[row]);
+        all_points(&self.longs, longs.len(), key, hits, passed);
         if let Some(spans) = &self.long_spans {
-            filtered(
-                longs.len(),
-                |row| spans.may_hold(longs[row] as f64),
-                |row| {
-                    spans.stab(long_key(longs[row]), |groups| add(hits, groups, row));
-                },
-            );
+            all_spans(spans, longs.len(), |row| longs[row] as f64, key, hits, passed);
         }
     }
 
-    fn all_doubles(&self, doubles: &[f64], hits: &mut Hits) {
-        if !self.doubles.is_empty() {
-            let may_have = |row: usize| self.doubles.may_have(double_key(doubles[row]));
-            filtered(doubles.len(), may_have, |row| {
-                add(hits, self.doubles.get(double_key(doubles[row])), row)
-            });
-        }
+    fn all_doubles(&self, doubles: &[f64], hits: &mut Hits, passed: &mut Vec<u32>) {
+        let key = |row: usize| double_key(doubles[row]);
+        all_points(&self.doubles, doubles.len(), key, hits, passed);
         if let Some(spans) = &self.double_spans {
-            filtered(
-                doubles.len(),
-                |row| spans.may_hold(doubles[row]),
-                |row| {
-                    spans.stab(double_key(doubles[row]), |groups| add(hits, groups, row));
-                },
-            );
+            all_spans(spans, doubles.len(), |row| doubles[row], key, hits, passed);
         }
     }
 
     fn text(&self, text: &str, row: usize, hits: &mut Hits) {
         let key = TextKey::of(text.as_bytes());
-        if !self.texts.is_empty() && self.texts.may_have(key) {
+        if !self.texts.is_empty() && self.texts.sieve().has(Mask::ALL.hash(key.as_view())) {
             add(hits, self.texts.get(key, text.as_bytes()), row);
         }
-        if !self.prefixes.is_empty() {
-            self.prefixes.find(key.first, text.as_bytes(), |groups| add(hits, groups, row));
-        }
+        self.prefixes.find(key, text.as_bytes(), |ways| add(hits, ways, row));
         self.within_text(text, row, hits);
     }
 
@@ -311,7 +291,7 @@ impl PathTable {
 
     #[inline]
     fn long(&self, key: u64, row: usize, hits: &mut Hits) {
-        if !self.longs.is_empty() {
+        if !self.longs.is_empty() && self.longs.may_have(key) {
             add(hits, self.longs.get(key), row);
         }
         if let Some(spans) = &self.long_spans {
@@ -321,7 +301,7 @@ impl PathTable {
 
     #[inline]
     fn double(&self, key: u64, row: usize, hits: &mut Hits) {
-        if !self.doubles.is_empty() {
+        if !self.doubles.is_empty() && self.doubles.may_have(key) {
             add(hits, self.doubles.get(key), row);
         }
         if let Some(spans) = &self.double_spans {
@@ -345,21 +325,63 @@ impl PathTable {
     }
 }
 
-/// Calls for each row that passes a filter. Filters are run 64 rows at a time, without a branch: most rows do not pass.
+/// Looks up all rows' keys.
+fn all_points(
+    points: &Points,
+    rows: usize,
+    key: impl Fn(usize) -> u64,
+    hits: &mut Hits,
+    passed: &mut Vec<u32>,
+) {
+    if points.is_empty() {
+        return;
+    }
+    sift(rows, |row| points.may_have(key(row)), passed);
+    ahead(passed, |row| points.prefetch(key(row)), |row| add(hits, points.get(key(row)), row));
+}
+
+/// Looks up which intervals hold each row's value.
+fn all_spans(
+    spans: &Stabbing,
+    rows: usize,
+    value: impl Fn(usize) -> f64,
+    key: impl Fn(usize) -> u64,
+    hits: &mut Hits,
+    passed: &mut Vec<u32>,
+) {
+    passed.clear();
+    spans.sift(rows, &value, passed);
+    ahead(passed, |row| spans.prefetch(value(row)), |row| spans.stab(key(row), |ways| add(hits, ways, row)));
+}
+
+/// Rows that pass, 64 at a time, without a branch: most do not.
 #[inline(always)]
-fn filtered(rows: usize, passes: impl Fn(usize) -> bool, mut each: impl FnMut(usize)) {
+fn sift(rows: usize, passes: impl Fn(usize) -> bool, passed: &mut Vec<u32>) {
+    passed.clear();
     let mut from = 0;
     while from < rows {
         let count = (rows - from).min(64);
-        let mut passed = 0_u64;
+        let mut bits = 0_u64;
         for at in 0..count {
-            passed |= u64::from(passes(from + at)) << at;
+            bits |= u64::from(passes(from + at)) << at;
         }
-        while passed != 0 {
-            each(from + passed.trailing_zeros() as usize);
-            passed &= passed - 1;
+        while bits != 0 {
+            passed.push(from as u32 + bits.trailing_zeros());
+            bits &= bits - 1;
         }
         from += count;
+    }
+}
+
+/// Rows whose memory is asked for before the first of them is looked up.
+const AHEAD: usize = 64;
+
+/// Calls for each row, after memory for it and its neighbours was asked for.
+#[inline(always)]
+fn ahead(rows: &[u32], ask: impl Fn(usize), mut each: impl FnMut(usize)) {
+    for rows in rows.chunks(AHEAD) {
+        rows.iter().for_each(|&row| ask(row as usize));
+        rows.iter().for_each(|&row| each(row as usize));
     }
 }
 
