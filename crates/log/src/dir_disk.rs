@@ -1,0 +1,168 @@
+//! A directory of the machine's file system.
+
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use crate::{Disk, DiskFile};
+
+/// Held locked while the directory is in use; it is no file of the log.
+const LOCK: &str = "lock";
+/// The most parts of one system call; Linux allows 1,024.
+const PARTS_MAX: usize = 1024;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A directory of the machine's file system, locked against other processes while this value lives.
+#[derive(Debug)]
+pub struct DirDisk {
+    path: PathBuf,
+    directory: File,
+    /// Unlocked when it is closed.
+    _lock: File,
+}
+
+impl DirDisk {
+    /// Opens a directory, making it and those above it where they are missing.
+    ///
+    /// Fails with [`io::ErrorKind::ResourceBusy`] where another process, or another value of this one, has it open.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<DirDisk> {
+        let path = path.as_ref().to_owned();
+        create_directories(&path)?;
+        let lock = File::options().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            if error == rustix::io::Errno::WOULDBLOCK {
+                io::Error::from(io::ErrorKind::ResourceBusy)
+            } else {
+                error.into()
+            }
+        })?;
+        Ok(DirDisk { directory: File::open(&path)?, path, _lock: lock })
+    }
+}
+
+/// Makes a directory and what is missing above it, each durable in the one that holds it.
+fn create_directories(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(above) = above {
+        create_directories(above)?;
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(above.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+impl Disk for DirDisk {
+    fn names(&self) -> io::Result<Vec<Box<str>>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry?.file_name().into_string()
+                && name != LOCK
+            {
+                names.push(name.into());
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.path.join(name);
+        let file = File::options().create_new(true).read(true).write(true).open(&path)?;
+        let taken = match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Err(error) if error == rustix::io::Errno::OPNOTSUPP => write_zeros(&file, bytes),
+            taken => taken.map_err(io::Error::from),
+        };
+        if let Err(error) = taken {
+            // What the error says is what counts; a file that cannot be removed either is met again as no segment.
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Box::new(DirFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = File::options().read(true).write(true).open(self.path.join(name))?;
+        Ok(Box::new(DirFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let file_system = rustix::fs::fstatvfs(&self.directory)?;
+        Ok(file_system.f_bavail.saturating_mul(file_system.f_frsize))
+    }
+}
+
+fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..length as usize], at)?;
+        at += length;
+    }
+    Ok(())
+}
+
+struct DirFile(File);
+
+impl DiskFile for DirFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(into, at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn write_all_at(&self, mut parts: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
+        // Empty parts would look like a write that gets nowhere.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            let count = parts.len().min(PARTS_MAX);
+            match rustix::io::pwritev(&self.0, &parts[..count], at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    at += written as u64;
+                    IoSlice::advance_slices(&mut parts, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // fdatasync: the length is written with it where it changed, times are not.
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+}

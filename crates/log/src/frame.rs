@@ -1,0 +1,296 @@
+//! Frames: how records stand in a segment.
+//!
+//! Numbers are little-endian. A frame takes a multiple of 8 bytes, so that one can be looked for behind damage.
+//!
+//! ```text
+//! frame   = crc:u32           CRC-32C of what follows up to the payload, begun with the segment's seed
+//!           meta_bytes:u16
+//!           kind:u8           1 events, 2 catalog, 3 tick
+//!           packing:u8        0 none, 1 lz4 block, 2 zstd
+//!           payload_bytes:u32
+//!           unpacked_bytes:u32
+//!           payload_crc:u32   CRC-32C of the payload as it stands here
+//!           unsynced:u32      bytes of log before this frame that were not yet known to be synced when it was written
+//!           position:u64      of this frame in the log
+//!           meta              `meta_bytes` of it, by kind
+//!           payload           `payload_bytes` of it
+//!           zeros             to the next multiple of 8
+//!
+//! meta of events  = stream:u32 events:u32 first:u64 arrival:i64 sent_micros:i64 flags:u16 has:u16
+//!                   [sample:f64]                          where bit 0 of `has` is set
+//!                   [sequence:u64 id_bytes:u16 id:UTF-8]  where bit 1 is set
+//! meta of catalog = nothing
+//! meta of tick    = now:i64
+//! ```
+//!
+//! A frame is good only in its segment and at its place: the seed is that of the segment's number, and the position is
+//! summed. So what an earlier use of the file left behind never passes for what was written now.
+//! `unsynced` tells damage from a torn tail: a frame written after all before it was synced is the proof that what is
+//! missing before it was once there (`recovery.rs`).
+
+use swiftwater_event::Offset;
+
+use crate::{
+    packed::{Compression, PAYLOAD_BYTES_MAX, Packed},
+    record::{EventsHead, Head, PRODUCER_ID_BYTES_MAX, Producer, StreamId},
+};
+
+/// Bytes of a frame before its meta.
+pub(crate) const FIXED_BYTES: usize = 32;
+/// The most bytes of meta: events with all that they may have.
+pub(crate) const META_BYTES_MAX: usize = 36 + 8 + 10 + PRODUCER_ID_BYTES_MAX;
+/// The most bytes that a frame takes beyond its payload.
+pub(crate) const OVERHEAD_BYTES_MAX: u64 = (FIXED_BYTES + META_BYTES_MAX + ALIGNMENT) as u64;
+/// Frames begin at multiples of this.
+pub(crate) const ALIGNMENT: usize = 8;
+
+const HAS_SAMPLE: u16 = 1;
+const HAS_PRODUCER: u16 = 2;
+
+/// What is wrong with bytes that should be a frame.
+pub(crate) type Flaw = &'static str;
+
+/// The front of a frame, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Front {
+    kind: u8,
+    meta_bytes: usize,
+    pub(crate) packing: Compression,
+    pub(crate) payload_bytes: usize,
+    pub(crate) unpacked_bytes: usize,
+    payload_crc: u32,
+    /// Everything before this was synced when the frame was written.
+    pub(crate) synced_before: u64,
+}
+
+impl Front {
+    /// Bytes before the payload.
+    pub(crate) fn head_bytes(&self) -> usize {
+        FIXED_BYTES + self.meta_bytes
+    }
+
+    /// Bytes of the whole frame.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        padded(self.head_bytes() + self.payload_bytes)
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes that a record takes on disk.
+pub(crate) fn frame_bytes(head: &Head, packed: &Packed) -> u64 {
+    padded(FIXED_BYTES + meta_bytes(head) + packed.payload.len()) as u64
+}
+
+fn meta_bytes(head: &Head) -> usize {
+    match head {
+        Head::Events(events) => {
+            let sample = if events.sample.is_some() { 8 } else { 0 };
+            36 + sample + events.producer.as_ref().map_or(0, |producer| 10 + producer.id.len())
+        }
+        Head::Catalog => 0,
+        Head::Tick { .. } => 8,
+    }
+}
+
+/// Writes all of a frame that stands before its payload; zeros are to follow the payload.
+///
+/// The producer's id was checked to be short enough, and `synced` to be at most `position`.
+pub(crate) fn write_front(
+    head: &Head,
+    packed: &Packed,
+    seed: u32,
+    position: u64,
+    synced: u64,
+    into: &mut Vec<u8>,
+) {
+    let start = into.len();
+    into.extend_from_slice(&[0; 4]);
+    into.extend_from_slice(&(meta_bytes(head) as u16).to_le_bytes());
+    into.push(match head {
+        Head::Events(_) => 1,
+        Head::Catalog => 2,
+        Head::Tick { .. } => 3,
+    });
+    into.push(match packed.packing {
+        Compression::None => 0,
+        Compression::Lz4 => 1,
+        Compression::Zstd => 2,
+    });
+    into.extend_from_slice(&(packed.payload.len() as u32).to_le_bytes());
+    into.extend_from_slice(&packed.unpacked_bytes.to_le_bytes());
+    into.extend_from_slice(&packed.crc.to_le_bytes());
+    let unsynced = u32::try_from(position.saturating_sub(synced)).unwrap_or(u32::MAX);
+    into.extend_from_slice(&unsynced.to_le_bytes());
+    into.extend_from_slice(&position.to_le_bytes());
+    write_meta(head, into);
+    let crc = crc32c::crc32c_append(seed, &into[start + 4..]);
+    into[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn write_meta(head: &Head, into: &mut Vec<u8>) {
+    match head {
+        Head::Catalog => {}
+        Head::Tick { now } => into.extend_from_slice(&now.to_le_bytes()),
+        Head::Events(events) => {
+            into.extend_from_slice(&events.stream.0.to_le_bytes());
+            into.extend_from_slice(&events.events.to_le_bytes());
+            into.extend_from_slice(&events.first.0.to_le_bytes());
+            into.extend_from_slice(&events.arrival.to_le_bytes());
+            into.extend_from_slice(&events.sent_micros.to_le_bytes());
+            into.extend_from_slice(&events.flags.to_le_bytes());
+            let sample = if events.sample.is_some() { HAS_SAMPLE } else { 0 };
+            let producer = if events.producer.is_some() { HAS_PRODUCER } else { 0 };
+            into.extend_from_slice(&(sample | producer).to_le_bytes());
+            if let Some(sample) = events.sample {
+                into.extend_from_slice(&sample.to_le_bytes());
+            }
+            if let Some(producer) = &events.producer {
+                into.extend_from_slice(&producer.sequence.to_le_bytes());
+                into.extend_from_slice(&(producer.id.len() as u16).to_le_bytes());
+                into.extend_from_slice(producer.id.as_bytes());
+            }
+        }
+    }
+}
+
+/// Takes bytes off the front of a slice.
+struct Taker<'a>(&'a [u8]);
+
+impl Taker<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+}
+
+/// The position that a frame at the front of `bytes` would have; the cheapest test of whether there is one.
+pub(crate) fn position_in(bytes: &[u8]) -> Option<u64> {
+    bytes.get(24..32)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Reads the front of a frame; `bytes` begins with it and holds its meta.
+pub(crate) fn read_front(bytes: &[u8], seed: u32, position: u64) -> Result<Front, Flaw> {
+    let mut taker = Taker(bytes);
+    let mut fixed = || {
+        let crc = taker.u32()?;
+        let meta_bytes = usize::from(taker.u16()?);
+        let [kind, packing] = taker.array()?;
+        Some((crc, meta_bytes, kind, packing, [taker.u32()?, taker.u32()?, taker.u32()?, taker.u32()?]))
+    };
+    let (crc, meta_bytes, kind, packing, [payload_bytes, unpacked_bytes, payload_crc, unsynced]) =
+        fixed().ok_or("it is cut off")?;
+    if taker.u64() != Some(position) {
+        return Err("no frame begins there");
+    }
+    if meta_bytes > META_BYTES_MAX {
+        return Err("its head is too long");
+    }
+    let summed = bytes.get(4..FIXED_BYTES + meta_bytes).ok_or("its head is cut off")?;
+    if crc32c::crc32c_append(seed, summed) != crc {
+        return Err("the checksum of its head is wrong");
+    }
+    let packing = match packing {
+        0 => Compression::None,
+        1 => Compression::Lz4,
+        2 => Compression::Zstd,
+        _ => return Err("its packing is unknown"),
+    };
+    let (payload_bytes, unpacked_bytes) = (payload_bytes as usize, unpacked_bytes as usize);
+    if payload_bytes > PAYLOAD_BYTES_MAX || unpacked_bytes > PAYLOAD_BYTES_MAX {
+        return Err("its payload is too long");
+    }
+    let synced_before = position.saturating_sub(u64::from(unsynced));
+    Ok(Front { kind, meta_bytes, packing, payload_bytes, unpacked_bytes, payload_crc, synced_before })
+}
+
+/// The payload of a frame; `frame` holds at least all of it.
+pub(crate) fn payload<'a>(front: &Front, frame: &'a [u8]) -> Result<&'a [u8], Flaw> {
+    let start = front.head_bytes();
+    let payload = frame.get(start..start + front.payload_bytes).ok_or("its payload is cut off")?;
+    if crc32c::crc32c(payload) != front.payload_crc {
+        return Err("the checksum of its payload is wrong");
+    }
+    Ok(payload)
+}
+
+/// The head of the record in a frame whose front was read.
+pub(crate) fn read_head(front: &Front, frame: &[u8]) -> Result<Head, Flaw> {
+    let meta = frame.get(FIXED_BYTES..front.head_bytes()).ok_or("its head is cut off")?;
+    let mut taker = Taker(meta);
+    let head = match front.kind {
+        1 => events_head(&mut taker).map(Head::Events),
+        2 => Some(Head::Catalog),
+        3 => taker.i64().map(|now| Head::Tick { now }),
+        _ => return Err("its kind is unknown"),
+    };
+    head.filter(|_| taker.0.is_empty()).ok_or("its head is not as long as it should be")
+}
+
+fn events_head(taker: &mut Taker) -> Option<EventsHead> {
+    let stream = StreamId(taker.u32()?);
+    let events = taker.u32()?;
+    let first = Offset(taker.u64()?);
+    let arrival = taker.i64()?;
+    let sent_micros = taker.i64()?;
+    let flags = taker.u16()?;
+    let has = taker.u16()?;
+    if has & !(HAS_SAMPLE | HAS_PRODUCER) != 0 {
+        return None;
+    }
+    let sample = if has & HAS_SAMPLE == 0 { None } else { Some(f64::from_le_bytes(taker.array()?)) };
+    let producer = if has & HAS_PRODUCER == 0 {
+        None
+    } else {
+        let sequence = taker.u64()?;
+        let id_bytes = usize::from(taker.u16()?);
+        let (id, rest) = taker.0.split_at_checked(id_bytes)?;
+        taker.0 = rest;
+        Some(Producer { id: str::from_utf8(id).ok()?.into(), sequence })
+    };
+    Some(EventsHead { stream, first, events, arrival, sent_micros, sample, producer, flags })
+}
+
+/// Reads bytes as a frame of the segment with this seed, as recovery and readers do, and writes it anew: for fuzzing.
+///
+/// `None` where it is no good frame; else its bytes, which are those it was read from.
+#[doc(hidden)]
+pub fn check_frame(bytes: &[u8], seed: u32, position: u64) -> Option<Vec<u8>> {
+    let front = read_front(bytes, seed, position).ok()?;
+    let payload = payload(&front, bytes).ok()?;
+    let head = read_head(&front, bytes).ok()?;
+    let packed = Packed {
+        payload: bytes::Bytes::copy_from_slice(payload),
+        packing: front.packing,
+        unpacked_bytes: front.unpacked_bytes as u32,
+        crc: front.payload_crc,
+    };
+    let mut again = Vec::new();
+    write_front(&head, &packed, seed, position, front.synced_before, &mut again);
+    again.extend_from_slice(payload);
+    let mut unpacked = Vec::new();
+    // Whatever the payload is, unpacking it must not go wrong in another way than by saying so.
+    if front.unpacked_bytes <= 1 << 20 {
+        let _ = crate::packed::unpack(payload, front.packing, front.unpacked_bytes, &mut unpacked);
+    }
+    Some(again)
+}

@@ -1,0 +1,192 @@
+//! The log as its users see it.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread::JoinHandle,
+};
+
+use swiftwater_event::Clock;
+
+use crate::{
+    Disk, Head, Horizons, LogError, LogOptions, LogPosition, LogReader, LogUsage, PRODUCER_ID_BYTES_MAX,
+    Packed, Reservation, Reserve, Synced, frame,
+    queue::{Queue, Queued, Shared},
+    recovery,
+    waits::{block_on, try_reserve},
+    writer::Writer,
+};
+
+/// One log, open. Closed, with all that was appended synced, when it is dropped.
+pub struct Log {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    /// Opens the log of a directory, which is a new one where there is nothing.
+    ///
+    /// Reads all of it: what a crash left half written at the end is cut off, and damage to what was once synced is an
+    /// error that names the place, unless the options say to skip it. `on_progress` is called by the log's own thread,
+    /// under no lock, whenever more is synced, trouble begins or ends; it should be quick, as the log waits for it.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: LogOptions,
+        on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
+    ) -> Result<Log, LogError> {
+        options.check()?;
+        let recovered = recovery::recover(disk, &options)?;
+        let end = recovered.end;
+        let queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
+        let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
+        shared.file_bytes.store(recovered.files.file_bytes, Ordering::Relaxed);
+        let writer = Writer::new(Arc::clone(&shared), recovered.files, end);
+        let writer = std::thread::Builder::new()
+            .name("swiftwater-log".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|source| LogError::io("start the thread that writes", ".", source))?;
+        Ok(Log { shared, writer: Some(writer) })
+    }
+
+    /// Room in the queue for a record whose payload has so many bytes packed; `None` where it is full and others wait.
+    pub fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>, LogError> {
+        try_reserve(&self.shared, bytes)
+    }
+
+    /// As [`try_reserve`](Self::try_reserve), but waits while the queue is full: here is where producers wait. Fails
+    /// at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
+    pub fn reserve(&self, bytes: u64) -> Reserve {
+        Reserve::new(&self.shared, bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), for threads that may stand still.
+    pub fn reserve_blocking(&self, bytes: u64) -> Result<Reservation, LogError> {
+        block_on(self.reserve(bytes))
+    }
+
+    /// Appends a record and gives the position behind it, which is synced sooner or later. Never waits: records stand
+    /// in the log in the order of these calls.
+    ///
+    /// Room that was reserved too small is made good, so the queue may exceed its bytes by what was lacking.
+    pub fn append(&self, head: Head, packed: Packed, room: Reservation) -> Result<LogPosition, LogError> {
+        check(&head, &packed, &self.shared.options)?;
+        let frame_bytes = frame::frame_bytes(&head, &packed);
+        let mut queue = self.shared.queue();
+        if queue.closing {
+            drop(queue);
+            return Err(LogError::Closed);
+        }
+        queue.reserved_bytes -= room.bytes();
+        let has_left_over = room.bytes() > frame_bytes;
+        room.spend();
+        let position = queue.appended;
+        queue.appended += frame_bytes;
+        queue.held_bytes += frame_bytes;
+        queue.waiting_bytes += frame_bytes;
+        queue.frames.push_back(Queued { position, head, packed });
+        let end = LogPosition(queue.appended);
+        self.shared.notify_writer(&mut queue);
+        let next = if has_left_over { queue.next_room_waiter() } else { None };
+        drop(queue);
+        if let Some(next) = next {
+            next.wake();
+        }
+        Ok(end)
+    }
+
+    /// Waits until all before a position is synced.
+    pub fn synced(&self, position: LogPosition) -> Synced {
+        Synced::new(&self.shared, position)
+    }
+
+    /// As [`synced`](Self::synced), for threads that may stand still.
+    pub fn wait_synced(&self, position: LogPosition) -> Result<(), LogError> {
+        block_on(self.synced(position))
+    }
+
+    /// How far the log has come.
+    pub fn horizons(&self) -> Horizons {
+        self.shared.queue().horizons()
+    }
+
+    /// Reads from a position on, which stands between two records: one that [`append`](Self::append) gave, or the
+    /// `position` or `end` of a [`Record`](crate::Record), or the oldest.
+    pub fn read(&self, from: LogPosition) -> LogReader {
+        LogReader::new(Arc::clone(&self.shared), from)
+    }
+
+    /// Gives up what stands before a position, by whole segments, sooner or later. Whoever reads there can go on to
+    /// the end of the segment that they read.
+    pub fn trim(&self, before: LogPosition) {
+        let mut queue = self.shared.queue();
+        if before.0 > queue.trim_before {
+            queue.trim_before = before.0.min(queue.synced);
+        }
+        queue.chores.trim = true;
+        self.shared.notify_writer(&mut queue);
+    }
+
+    /// What the log takes.
+    pub fn usage(&self) -> LogUsage {
+        let (queued_bytes, synced) = {
+            let queue = self.shared.queue();
+            (queue.held_bytes, queue.synced)
+        };
+        let (segments, oldest) = {
+            let live = self.shared.live();
+            (live.segments.len(), live.oldest().unwrap_or(synced))
+        };
+        LogUsage {
+            file_bytes: self.shared.file_bytes.load(Ordering::Relaxed),
+            segments,
+            spares: self.shared.spares.load(Ordering::Relaxed) as usize,
+            oldest: LogPosition(oldest),
+            queued_bytes,
+            groups: self.shared.groups.load(Ordering::Relaxed),
+            sync_nanos: self.shared.sync_nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes no more, syncs what was appended and ends. Where the disk fails, it is tried once more and given up:
+    /// [`LogError::Failing`] says that not all that was appended is synced.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.end();
+        let queue = self.shared.queue();
+        if queue.synced == queue.appended { Ok(()) } else { Err(LogError::Failing) }
+    }
+
+    fn end(&mut self) {
+        {
+            let mut queue = self.shared.queue();
+            queue.closing = true;
+            queue.writer_waits = false;
+            self.shared.work.notify_one();
+        }
+        if let Some(writer) = self.writer.take()
+            // The callback may hold the last of what holds the log: a thread cannot wait for itself.
+            && writer.thread().id() != std::thread::current().id()
+            && writer.join().is_err()
+        {
+            tracing::error!("the log's thread ended by a panic");
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn check(head: &Head, packed: &Packed, options: &LogOptions) -> Result<(), LogError> {
+    if packed.bytes() > options.record_bytes_max {
+        return Err(LogError::TooLarge { bytes: packed.bytes(), bytes_max: options.record_bytes_max });
+    }
+    if let Head::Events(events) = head
+        && let Some(producer) = &events.producer
+        && producer.id.len() > PRODUCER_ID_BYTES_MAX
+    {
+        return Err(LogError::ProducerId { bytes: producer.id.len(), bytes_max: PRODUCER_ID_BYTES_MAX });
+    }
+    Ok(())
+}

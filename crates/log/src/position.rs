@@ -1,0 +1,46 @@
+//! Places in the log, and how far it has come.
+
+/// A place in the one log of a node: bytes of frames before it, counted over all segments, trimmed ones included.
+///
+/// Positions grow and are never used again. Those that [`Log`](crate::Log) and its readers give out stand between records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LogPosition(pub u64);
+
+/// How far the log has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizons {
+    /// The end of what was appended; all of it is synced sooner or later, unless process or machine stop before.
+    pub appended: LogPosition,
+    /// The end of what is synced: it is there after any crash.
+    pub synced: LogPosition,
+    /// Why nothing is synced at present.
+    pub trouble: Option<Trouble>,
+}
+
+/// Why the log does not get on; it tries again by itself, and nothing that was appended is lost meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The disk is full, or the log has reached the bytes it may take.
+    Full,
+    /// The disk failed a write or a sync.
+    Failing,
+}
+
+/// What the log takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogUsage {
+    /// Bytes of all files of the log, those kept for reuse included.
+    pub file_bytes: u64,
+    /// Files with records.
+    pub segments: usize,
+    /// Files kept for reuse.
+    pub spares: usize,
+    /// The earliest record that can still be read begins here.
+    pub oldest: LogPosition,
+    /// Bytes in memory: appended, not synced.
+    pub queued_bytes: u64,
+    /// Groups that were written and synced since the log was opened.
+    pub groups: u64,
+    /// Nanoseconds that their syncs took.
+    pub sync_nanos: u64,
+}

@@ -1,0 +1,195 @@
+//! What is appended and not yet synced, and who waits for what.
+//!
+//! One lock guards it. The log's thread takes groups out of it, and holds the lock for that alone; callers hold it to
+//! put a record in, which gives the record its position. Nobody calls out or does I/O under it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    task::Waker,
+};
+
+use swiftwater_event::Clock;
+
+use crate::{
+    Horizons, LogError, LogOptions, LogPosition, Packed, Trouble, frame, record::Head, segments::Live,
+};
+
+/// A record with its place.
+pub(crate) struct Queued {
+    pub(crate) position: u64,
+    pub(crate) head: Head,
+    pub(crate) packed: Packed,
+}
+
+impl Queued {
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        frame::frame_bytes(&self.head, &self.packed)
+    }
+}
+
+/// What the log's thread is asked to do beside writing.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Chores {
+    /// Segments may have become free.
+    pub(crate) trim: bool,
+    /// Somebody was refused for want of room: is there still none?
+    pub(crate) room: bool,
+}
+
+impl Chores {
+    pub(crate) fn any(self) -> bool {
+        self.trim || self.room
+    }
+}
+
+pub(crate) struct Queue {
+    /// What the log's thread has not taken.
+    pub(crate) frames: VecDeque<Queued>,
+    /// Bytes of `frames`.
+    pub(crate) waiting_bytes: u64,
+    /// Bytes of what is appended and not synced.
+    pub(crate) held_bytes: u64,
+    /// Bytes of what may still be appended.
+    pub(crate) reserved_bytes: u64,
+    pub(crate) appended: u64,
+    pub(crate) synced: u64,
+    /// What is appended should not go beyond this, or the disk, or what the log may take of it, would be full.
+    pub(crate) position_max: u64,
+    pub(crate) trouble: Option<Trouble>,
+    /// No more is taken.
+    pub(crate) closing: bool,
+    /// The log's thread has ended.
+    pub(crate) closed: bool,
+    pub(crate) chores: Chores,
+    pub(crate) trim_before: u64,
+    /// The log's thread waits for something to do.
+    pub(crate) writer_waits: bool,
+    pub(crate) room_waiters: BTreeMap<u64, Waker>,
+    /// By position and ticket.
+    pub(crate) sync_waiters: BTreeMap<(u64, u64), Waker>,
+    next_ticket: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(oldest: u64, end: u64) -> Queue {
+        Queue {
+            frames: VecDeque::new(),
+            waiting_bytes: 0,
+            held_bytes: 0,
+            reserved_bytes: 0,
+            appended: end,
+            synced: end,
+            position_max: u64::MAX,
+            trouble: None,
+            closing: false,
+            closed: false,
+            chores: Chores { trim: false, room: true },
+            trim_before: oldest,
+            writer_waits: false,
+            room_waiters: BTreeMap::new(),
+            sync_waiters: BTreeMap::new(),
+            next_ticket: 0,
+        }
+    }
+
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    pub(crate) fn horizons(&self) -> Horizons {
+        Horizons {
+            appended: LogPosition(self.appended),
+            synced: LogPosition(self.synced),
+            trouble: self.trouble,
+        }
+    }
+
+    /// Takes so many bytes of the queue for somebody; `false`: they must wait.
+    pub(crate) fn reserve(&mut self, bytes: u64, options: &LogOptions) -> Result<bool, LogError> {
+        if self.closing {
+            return Err(LogError::Closed);
+        }
+        match self.trouble {
+            Some(Trouble::Full) => return Err(LogError::Full),
+            Some(Trouble::Failing) => return Err(LogError::Failing),
+            None => {}
+        }
+        let wanted = self.reserved_bytes + bytes;
+        if self.appended + wanted > self.position_max {
+            return Err(LogError::Full);
+        }
+        if self.held_bytes + wanted > options.queue_bytes_max {
+            return Ok(false);
+        }
+        self.reserved_bytes = wanted;
+        Ok(true)
+    }
+
+    /// Whoever waits longest for room, to be woken when there may be some.
+    pub(crate) fn next_room_waiter(&self) -> Option<Waker> {
+        self.room_waiters.first_key_value().map(|(_, waker)| waker.clone())
+    }
+
+    /// Takes all out who wait for no more than what is synced.
+    pub(crate) fn take_synced_waiters(&mut self) -> BTreeMap<(u64, u64), Waker> {
+        let rest = self.sync_waiters.split_off(&(self.synced + 1, 0));
+        std::mem::replace(&mut self.sync_waiters, rest)
+    }
+}
+
+/// What callers, readers and the log's thread share.
+pub(crate) struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to do for the log's thread.
+    pub(crate) work: Condvar,
+    live: Mutex<Live>,
+    pub(crate) options: LogOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
+    pub(crate) file_bytes: AtomicU64,
+    pub(crate) spares: AtomicU64,
+    pub(crate) groups: AtomicU64,
+    pub(crate) sync_nanos: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        queue: Queue,
+        live: Live,
+        options: LogOptions,
+        clock: Arc<dyn Clock>,
+        on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
+    ) -> Shared {
+        Shared {
+            queue: Mutex::new(queue),
+            work: Condvar::new(),
+            live: Mutex::new(live),
+            options,
+            clock,
+            on_progress,
+            file_bytes: AtomicU64::new(0),
+            spares: AtomicU64::new(0),
+            groups: AtomicU64::new(0),
+            sync_nanos: AtomicU64::new(0),
+        }
+    }
+
+    /// Nothing panics while it holds the lock, and each change is whole, so a poisoned lock guards a good queue.
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`queue`](Self::queue). Taken under no other lock and holds none while others are taken.
+    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the log's thread, if it waits.
+    pub(crate) fn notify_writer(&self, queue: &mut Queue) {
+        if std::mem::take(&mut queue.writer_waits) {
+            self.work.notify_one();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Opening what a crash, or time, has left.
+//!
+//! All segments are read from front to back, every checksum included. Damage before the last segment is damage: a
+//! segment is begun only when all before it is synced. In the last one, bad bytes are the torn tail of what was being
+//! written, unless a good frame behind them says that they were synced before it was written; writes that were not
+//! synced may reach the disk in any order. A torn tail is left behind: what is appended next goes into a new segment,
+//! whose base ends this one.
+
+use std::{io, ops::Range, sync::Arc, sync::atomic::AtomicU64};
+
+use crate::{
+    Disk, LogError, LogOptions, LogPosition,
+    frame::Flaw,
+    segment::{FRAMES_START, Found, identify, parse_name},
+    segments::{Files, Live, Segment, Spare, file_bytes},
+    window::{Place, Window},
+};
+
+/// A torn tail, and room that was taken and not used, is cut off where there is more of it than this.
+const CUT_BYTES_MIN: u64 = 64 << 10;
+
+/// What was found.
+pub(crate) struct Recovered {
+    pub(crate) live: Live,
+    pub(crate) files: Files,
+    /// Where the log ends.
+    pub(crate) end: u64,
+}
+
+pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recovered, LogError> {
+    let mut files = Files {
+        disk: Arc::clone(&disk),
+        next_sequence: 1,
+        file_bytes: 0,
+        spares: Vec::new(),
+        doomed: Vec::new(),
+        names_dirty: true,
+    };
+    let segments = open_all(&mut files, options)?;
+    for pair in segments.windows(2) {
+        if let [before, segment] = pair
+            && segment.id.base < before.id.base
+        {
+            return Err(corrupt(segment, segment.id.base, "it begins before the segment before it", None));
+        }
+    }
+    let mut scan = Scan { window: Window::default(), skips: options.skip_corrupt, holes: Vec::new() };
+    let mut live = Live::default();
+    let mut end = segments.first().map_or(0, |segment| segment.id.base);
+    for (index, segment) in segments.iter().enumerate() {
+        end = match segments.get(index + 1) {
+            Some(next) => scan.whole(segment, next.id.base)?,
+            None => scan.last(segment)?,
+        };
+    }
+    let count = segments.len();
+    for (index, segment) in segments.into_iter().enumerate() {
+        let segment = if index + 1 == count { settle(segment, end)? } else { segment };
+        live.segments.push_back(Arc::new(segment));
+    }
+    // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
+    let mut index = 0;
+    while let Some(segment) = live.segments.get(index) {
+        let ends = live.segments.get(index + 1).map_or(end, |next| next.id.base);
+        if segment.id.base < ends {
+            index += 1;
+            continue;
+        }
+        files.doomed.push((segment.name.clone(), segment.file_bytes));
+        live.segments.remove(index);
+    }
+    files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
+    live.holes = scan.holes;
+    Ok(Recovered { live, files, end })
+}
+
+/// Opens all segments, in order; what is none of them is kept as a spare, or to be removed.
+fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
+    let names = files.disk.names().map_err(|source| LogError::io("list", ".", source))?;
+    let mut segments = Vec::new();
+    for name in names {
+        let Some((sequence, is_spare)) = parse_name(&name) else { continue };
+        files.next_sequence = files.next_sequence.max(sequence + 1);
+        let file = files.disk.open(&name).map_err(|source| LogError::io("open", &name, source))?;
+        let bytes = file.bytes().map_err(|source| LogError::io("open", &name, source))?;
+        if is_spare {
+            let fits = bytes == file_bytes(options) && files.spares.len() < options.spare_segments_max;
+            files.file_bytes += bytes;
+            if fits {
+                files.spares.push(Spare { name, written_to: FRAMES_START });
+            } else {
+                files.doomed.push((name, bytes));
+            }
+            continue;
+        }
+        match identify(&*file, &name, sequence)? {
+            Found::Segment(id) => {
+                let written_to = AtomicU64::new(FRAMES_START);
+                segments.push(Segment { id, name, file, file_bytes: bytes, written_to });
+            }
+            Found::Unborn => {
+                files.file_bytes += bytes;
+                files.doomed.push((name, bytes));
+            }
+        }
+    }
+    segments.sort_unstable_by_key(|segment| segment.id.sequence);
+    Ok(segments)
+}
+
+/// Makes durable what was found in the last segment: a process that was killed may have written and not synced it.
+fn settle(mut segment: Segment, end: u64) -> Result<Segment, LogError> {
+    let place = segment.id.place(end);
+    let settled = || -> io::Result<u64> {
+        let cuts = segment.file_bytes.saturating_sub(place) > CUT_BYTES_MIN;
+        if cuts {
+            segment.file.truncate(place)?;
+        }
+        segment.file.sync()?;
+        Ok(if cuts { place } else { segment.file_bytes })
+    };
+    segment.file_bytes = settled().map_err(|source| LogError::io("sync", &segment.name, source))?;
+    Ok(segment)
+}
+
+struct Scan {
+    window: Window,
+    skips: bool,
+    holes: Vec<Range<u64>>,
+}
+
+impl Scan {
+    /// Reads a segment that ends where the next begins.
+    fn whole(&mut self, segment: &Segment, next: u64) -> Result<u64, LogError> {
+        let place = Place { file: &*segment.file, id: segment.id, limit: next };
+        let failed = |source| LogError::io("read", &segment.name, source);
+        self.window.clear();
+        let mut position = segment.id.base;
+        while let Some((bad, flaw)) = self.walk(&place, &mut position).map_err(failed)? {
+            let resumes = self.next_good(&place, bad).map_err(failed)?.unwrap_or(next);
+            self.skip(segment, bad, flaw, resumes)?;
+            position = resumes;
+        }
+        Ok(next)
+    }
+
+    /// Reads the last segment and says where it ends.
+    fn last(&mut self, segment: &Segment) -> Result<u64, LogError> {
+        let place = Place { file: &*segment.file, id: segment.id, limit: segment.position_max() };
+        let failed = |source| LogError::io("read", &segment.name, source);
+        self.window.clear();
+        let mut position = segment.id.base;
+        while let Some((bad, flaw)) = self.walk(&place, &mut position).map_err(failed)? {
+            let Some(witness) = self.witness(&place, bad).map_err(failed)? else {
+                tracing::debug!(position = bad, name = %segment.name, flaw, "the log ends here");
+                return Ok(bad);
+            };
+            // If the witness is torn itself, all before it is lost and it never was there.
+            let resumes = self.next_good(&place, bad).map_err(failed)?.unwrap_or(witness);
+            self.skip(segment, bad, flaw, resumes)?;
+            position = resumes;
+        }
+        Ok(position)
+    }
+
+    /// Goes on over good frames up to the limit; `Some`: a bad one stands there.
+    fn walk(&mut self, place: &Place, position: &mut u64) -> io::Result<Option<(u64, Flaw)>> {
+        while *position < place.limit {
+            match self.window.check(place, *position)? {
+                Ok(end) => *position = end,
+                Err(flaw) => return Ok(Some((*position, flaw))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first good frame behind a position.
+    fn next_good(&mut self, place: &Place, bad: u64) -> io::Result<Option<u64>> {
+        let mut from = bad + crate::frame::ALIGNMENT as u64;
+        while let Some((position, _)) = self.window.next_front(place, from)? {
+            if self.window.check(place, position)?.is_ok() {
+                return Ok(Some(position));
+            }
+            from = position + crate::frame::ALIGNMENT as u64;
+        }
+        Ok(None)
+    }
+
+    /// The first frame behind a position that was written when what stands there was synced.
+    fn witness(&mut self, place: &Place, bad: u64) -> io::Result<Option<u64>> {
+        let mut from = bad + crate::frame::ALIGNMENT as u64;
+        while let Some((position, front)) = self.window.next_front(place, from)? {
+            if front.synced_before > bad {
+                return Ok(Some(position));
+            }
+            from = position + crate::frame::ALIGNMENT as u64;
+        }
+        Ok(None)
+    }
+
+    fn skip(&mut self, segment: &Segment, bad: u64, flaw: Flaw, resumes: u64) -> Result<(), LogError> {
+        let error = corrupt(segment, bad, flaw, Some(resumes));
+        if !self.skips {
+            return Err(error);
+        }
+        tracing::error!(%error, resumes, "records are lost; the log goes on behind them, as it was told to");
+        self.holes.push(bad..resumes);
+        Ok(())
+    }
+}
+
+fn corrupt(segment: &Segment, position: u64, flaw: Flaw, resumes: Option<u64>) -> LogError {
+    LogError::Corrupt {
+        position: LogPosition(position),
+        name: segment.name.clone(),
+        at: segment.id.place(position),
+        flaw,
+        resumes: resumes.map(LogPosition),
+    }
+}

@@ -1,0 +1,174 @@
+//! Segments: the files that the log is cut into.
+//!
+//! ```text
+//! segment = header header zeros frame*        frames begin at byte 4096
+//! header  = "SWFTLOG" 0x0a  version:u32  reserved:u32  sequence:u64  base:u64  crc:u32    the second at byte 2048
+//! ```
+//!
+//! `sequence` counts segments, `base` is the position of the first frame, `crc` the CRC-32C of what stands before it.
+//! A file is named by its sequence, `0000000000000007.segment`; one that waits to be used again ends in `.spare`.
+//! A frame at byte `b` has the position `base + b - 4096`. What a segment holds ends where the next begins, even if
+//! frames stand behind that: those had not been synced when the disk failed, and were written again there.
+//! Sequences are not used again: a file gets its name, durably, before it gets its header, and its header, durably,
+//! before its first frame.
+
+use std::io::IoSlice;
+
+use crate::{DiskFile, LogError, frame};
+
+/// What this version writes, and the newest that it reads.
+pub(crate) const VERSION: u32 = 1;
+/// Frames begin here, so that no write of theirs touches a sector of the headers.
+pub(crate) const FRAMES_START: u64 = 4096;
+const SECOND_HEADER: u64 = 2048;
+const MAGIC: &[u8; 8] = b"SWFTLOG\n";
+const HEADER_BYTES: usize = 36;
+
+/// What is known of a segment from its name and header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentId {
+    pub(crate) sequence: u64,
+    pub(crate) base: u64,
+}
+
+impl SegmentId {
+    fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        header[24..32].copy_from_slice(&self.base.to_le_bytes());
+        let crc = crc32c::crc32c(&header[..32]);
+        header[32..].copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+
+    /// What the checksums of its frames begin with.
+    pub(crate) fn seed(&self) -> u32 {
+        crc32c::crc32c(&self.header()[..32])
+    }
+
+    /// Where in the file a position stands.
+    pub(crate) fn place(&self, position: u64) -> u64 {
+        position - self.base + FRAMES_START
+    }
+
+    /// Writes the headers; they are not synced.
+    pub(crate) fn write_headers(&self, file: &dyn DiskFile) -> std::io::Result<()> {
+        let header = self.header();
+        let mut page = [0; FRAMES_START as usize];
+        page[..HEADER_BYTES].copy_from_slice(&header);
+        page[SECOND_HEADER as usize..][..HEADER_BYTES].copy_from_slice(&header);
+        file.write_all_at(&mut [IoSlice::new(&page)], 0)
+    }
+}
+
+/// What a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A segment.
+    Segment(SegmentId),
+    /// One that got its name and no more before a crash: nothing in it was ever synced.
+    Unborn,
+}
+
+/// Reads who a segment is from the front of its file, whose name says `sequence`.
+pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result<Found, LogError> {
+    let mut page = vec![0; FRAMES_START as usize + frame::FIXED_BYTES + frame::META_BYTES_MAX];
+    let mut filled = 0;
+    while filled < page.len() {
+        match file.read_at(&mut page[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(source) => return Err(LogError::io("read the header of", name, source)),
+        }
+    }
+    page.truncate(filled);
+    for start in [0, SECOND_HEADER as usize] {
+        let Some(header) = page.get(start..start + HEADER_BYTES) else { continue };
+        match read_header(header) {
+            Some((version, _)) if version > VERSION => {
+                return Err(LogError::Newer { name: name.into(), version, version_max: VERSION });
+            }
+            Some((_, id)) if id.sequence == sequence => return Ok(Found::Segment(id)),
+            // The header of an earlier use of the file, or none.
+            _ => {}
+        }
+    }
+    // Both headers are gone. If a first frame is there, they were once synced: its position says the base.
+    let first = page.get(FRAMES_START as usize..).unwrap_or_default();
+    if let Some(base) = frame::position_in(first) {
+        let id = SegmentId { sequence, base };
+        if frame::read_front(first, id.seed(), base).is_ok() {
+            tracing::warn!(%name, "both headers of a log segment are damaged; its first frame says who it is");
+            return Ok(Found::Segment(id));
+        }
+    }
+    Ok(Found::Unborn)
+}
+
+fn read_header(header: &[u8]) -> Option<(u32, SegmentId)> {
+    let number = |at: usize| header.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let short = |at: usize| header.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    if header.get(..8)? != MAGIC || short(32)? != crc32c::crc32c(header.get(..32)?) {
+        return None;
+    }
+    Some((short(8)?, SegmentId { sequence: number(16)?, base: number(24)? }))
+}
+
+/// The name of a segment's file.
+pub(crate) fn segment_name(sequence: u64) -> String {
+    format!("{sequence:016x}.segment")
+}
+
+/// The name of a file that waits to be used again.
+pub(crate) fn spare_name(sequence: u64) -> String {
+    format!("{sequence:016x}.spare")
+}
+
+/// Which file of the log a name is of; `None`: it is none of ours.
+pub(crate) fn parse_name(name: &str) -> Option<(u64, bool)> {
+    let (digits, spare) = match name.strip_suffix(".segment") {
+        Some(digits) => (digits, false),
+        None => (name.strip_suffix(".spare")?, true),
+    };
+    if digits.len() != 16 || !digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok().map(|sequence| (sequence, spare))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parsed_as_they_are_made() {
+        for sequence in [0, 7, u64::MAX] {
+            assert_eq!(parse_name(&segment_name(sequence)), Some((sequence, false)));
+            assert_eq!(parse_name(&spare_name(sequence)), Some((sequence, true)));
+        }
+        for name in ["", "lock", "7.segment", "000000000000000G.segment", "0000000000000007.segment.bak"] {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn header_that_lost_a_bit_is_none() {
+        let id = SegmentId { sequence: 9, base: 1 << 40 };
+        let header = id.header();
+        assert_eq!(read_header(&header), Some((VERSION, id)));
+        for bit in 0..header.len() * 8 {
+            let mut damaged = header;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_header(&damaged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn seeds_of_segments_differ() {
+        let seed = SegmentId { sequence: 3, base: 4096 }.seed();
+        assert_ne!(seed, SegmentId { sequence: 4, base: 4096 }.seed());
+        assert_ne!(seed, SegmentId { sequence: 3, base: 4104 }.seed());
+    }
+}

@@ -1,0 +1,240 @@
+//! The files of the log: which there are, making new ones, and giving up old ones.
+//!
+//! All changes are made by the log's thread; readers look at [`Live`] only. Names are synced after each change, so that
+//! a crash leaves no gap between segments.
+
+use std::{
+    collections::VecDeque,
+    io,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    Disk, DiskFile, LogOptions,
+    queue::Shared,
+    segment::{FRAMES_START, SegmentId, segment_name, spare_name},
+};
+
+/// A segment that is open.
+pub(crate) struct Segment {
+    pub(crate) id: SegmentId,
+    pub(crate) name: Box<str>,
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) file_bytes: u64,
+    /// Up to here the file was written once, with whatever: writing there again costs no metadata at the sync.
+    pub(crate) written_to: AtomicU64,
+}
+
+impl Segment {
+    /// The first position that does not fit into it.
+    pub(crate) fn position_max(&self) -> u64 {
+        self.id.base.saturating_add(self.file_bytes.saturating_sub(FRAMES_START))
+    }
+}
+
+/// What can be read.
+#[derive(Default)]
+pub(crate) struct Live {
+    /// In order; never two with the same base. A segment ends where the next begins.
+    pub(crate) segments: VecDeque<Arc<Segment>>,
+    /// What was damaged when the log was opened, and is skipped.
+    pub(crate) holes: Vec<Range<u64>>,
+}
+
+impl Live {
+    /// The segment that holds a position, and the position where the next begins.
+    pub(crate) fn find(&self, position: u64) -> Option<(Arc<Segment>, Option<u64>)> {
+        let after = self.segments.partition_point(|segment| segment.id.base <= position);
+        let segment = self.segments.get(after.checked_sub(1)?)?;
+        Some((Arc::clone(segment), self.segments.get(after).map(|next| next.id.base)))
+    }
+
+    /// Where reading goes on that has come to a position.
+    pub(crate) fn behind_holes(&self, position: u64) -> u64 {
+        let hole = self.holes.iter().find(|hole| hole.contains(&position));
+        hole.map_or(position, |hole| hole.end)
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.segments.front().map(|segment| segment.id.base)
+    }
+}
+
+/// A file that waits to be used again.
+pub(crate) struct Spare {
+    pub(crate) name: Box<str>,
+    pub(crate) written_to: u64,
+}
+
+/// Why there is no new segment.
+#[derive(Debug)]
+pub(crate) enum BeginError {
+    /// The log has all that it may take.
+    Full,
+    /// The disk says so.
+    Io(io::Error),
+}
+
+impl From<io::Error> for BeginError {
+    fn from(error: io::Error) -> Self {
+        BeginError::Io(error)
+    }
+}
+
+/// The files, as the log's thread holds them.
+pub(crate) struct Files {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) next_sequence: u64,
+    /// Bytes of all files.
+    pub(crate) file_bytes: u64,
+    /// All of the size that segments have now.
+    pub(crate) spares: Vec<Spare>,
+    /// Files that hold nothing and could not be removed yet, with their bytes.
+    pub(crate) doomed: Vec<(Box<str>, u64)>,
+    /// Names were changed since they were last synced.
+    pub(crate) names_dirty: bool,
+}
+
+/// Bytes of a new segment's file.
+pub(crate) fn file_bytes(options: &LogOptions) -> u64 {
+    FRAMES_START + options.segment_bytes
+}
+
+impl Files {
+    /// Makes a segment that begins at `base`, durable but for frames, and the last of those that can be read.
+    pub(crate) fn begin(&mut self, shared: &Shared, base: u64) -> Result<Arc<Segment>, BeginError> {
+        self.clear_doomed()?;
+        let id = SegmentId { sequence: self.next_sequence, base };
+        let name: Box<str> = segment_name(id.sequence).into();
+        self.next_sequence += 1;
+        let bytes = file_bytes(&shared.options);
+        let (file, written_to) = match self.spares.last() {
+            Some(spare) => {
+                self.disk.rename(&spare.name, &name)?;
+                let written_to = spare.written_to;
+                self.spares.pop();
+                self.names_dirty = true;
+                (self.disk.open(&name), written_to)
+            }
+            None => {
+                if !self.may_take(&shared.options, bytes)? {
+                    return Err(BeginError::Full);
+                }
+                let file = self.disk.create(&name, bytes)?;
+                self.file_bytes += bytes;
+                self.names_dirty = true;
+                (Ok(file), FRAMES_START)
+            }
+        };
+        let begun = file.and_then(|file| {
+            self.sync_names()?;
+            id.write_headers(&*file)?;
+            file.sync()?;
+            Ok(file)
+        });
+        match begun {
+            Ok(file) => {
+                let written_to = AtomicU64::new(written_to);
+                let segment = Arc::new(Segment { id, name, file, file_bytes: bytes, written_to });
+                shared.live().segments.push_back(Arc::clone(&segment));
+                Ok(segment)
+            }
+            Err(error) => {
+                self.doom(name, bytes);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn may_take(&self, options: &LogOptions, bytes: u64) -> io::Result<bool> {
+        let free = self.disk.free_bytes()?;
+        Ok(self.file_bytes + bytes <= options.bytes_max
+            && free >= options.free_bytes_min.saturating_add(bytes))
+    }
+
+    /// Bytes of frames for which new segments could be had now.
+    pub(crate) fn room(&self, options: &LogOptions) -> io::Result<u64> {
+        let free = self.disk.free_bytes()?.saturating_sub(options.free_bytes_min);
+        let may_take = options.bytes_max.saturating_sub(self.file_bytes).min(free);
+        let segments = may_take / file_bytes(options) + self.spares.len() as u64;
+        Ok(segments.saturating_mul(options.segment_bytes))
+    }
+
+    /// Gives up a segment that failed before anything in it was synced.
+    pub(crate) fn give_up_last(&mut self, shared: &Shared) {
+        if let Some(segment) = shared.live().segments.pop_back() {
+            self.doom(segment.name.clone(), segment.file_bytes);
+        }
+    }
+
+    /// Removes a file that holds nothing, now or later.
+    fn doom(&mut self, name: Box<str>, bytes: u64) {
+        self.doomed.push((name, bytes));
+        if let Err(error) = self.clear_doomed() {
+            tracing::warn!(%error, "cannot remove a file of the log that holds nothing; tried again later");
+        }
+    }
+
+    /// At most one or two files are doomed at a time: while there are any, no new segment is begun.
+    fn clear_doomed(&mut self) -> io::Result<()> {
+        while let Some((name, bytes)) = self.doomed.last() {
+            match self.disk.remove(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            self.file_bytes = self.file_bytes.saturating_sub(*bytes);
+            self.doomed.pop();
+            self.names_dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Gives up the oldest segment, if all of it stands before a position; whether it did.
+    ///
+    /// One at a time, so that writing does not wait for many: each costs a sync of the directory.
+    pub(crate) fn trim_one(&mut self, shared: &Shared, before: u64) -> io::Result<bool> {
+        if self.names_dirty {
+            self.sync_names()?;
+        }
+        let segment = {
+            let mut live = shared.live();
+            let next = live.segments.get(1).map(|next| next.id.base);
+            if next.is_none_or(|next| next > before) {
+                return Ok(false);
+            }
+            live.segments.pop_front()
+        };
+        let Some(segment) = segment else { return Ok(false) };
+        // Nobody can begin to read it now. Whoever reads it still would read what is written there next.
+        let is_read = Arc::strong_count(&segment) > 1;
+        let fits = segment.file_bytes == file_bytes(&shared.options);
+        let keeps = !is_read && fits && self.spares.len() < shared.options.spare_segments_max;
+        let spare: Box<str> = spare_name(segment.id.sequence).into();
+        let given_up =
+            if keeps { self.disk.rename(&segment.name, &spare) } else { self.disk.remove(&segment.name) };
+        if let Err(error) = given_up {
+            // It must go before the next, or a crash would leave a gap.
+            shared.live().segments.push_front(segment);
+            return Err(error);
+        }
+        self.names_dirty = true;
+        if keeps {
+            let written_to = segment.written_to.load(Ordering::Relaxed);
+            self.spares.push(Spare { name: spare, written_to });
+        } else {
+            self.file_bytes = self.file_bytes.saturating_sub(segment.file_bytes);
+        }
+        self.sync_names()?;
+        Ok(true)
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        self.disk.sync_names()?;
+        self.names_dirty = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Waiting for room in the log's queue, and for what was appended to be synced: as futures of no runtime in particular,
+//! and by blocking.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::Thread,
+};
+
+use crate::{LogError, LogPosition, frame::OVERHEAD_BYTES_MAX, queue::Shared};
+
+/// Room in the log's queue for one record. What is not used goes back when it is dropped.
+pub struct Reservation {
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation").field("bytes", &self.bytes).finish()
+    }
+}
+
+impl Reservation {
+    /// Bytes that were taken: what was asked for, and what a frame needs beside.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// It is used up; what it held is accounted for by whoever does this.
+    pub(crate) fn spend(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut queue = self.shared.queue();
+        queue.reserved_bytes -= self.bytes;
+        let next = queue.next_room_waiter();
+        drop(queue);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// Takes room without waiting, where nobody waits already.
+pub(crate) fn try_reserve(shared: &Arc<Shared>, bytes: u64) -> Result<Option<Reservation>, LogError> {
+    let bytes = wanted(shared, bytes)?;
+    let mut queue = shared.queue();
+    let before_others = !queue.room_waiters.is_empty();
+    let reserved = queue.reserve(bytes, &shared.options);
+    if matches!(reserved, Err(LogError::Full)) {
+        queue.chores.room = true;
+        shared.notify_writer(&mut queue);
+    }
+    if reserved? {
+        if !before_others {
+            return Ok(Some(Reservation { shared: Arc::clone(shared), bytes }));
+        }
+        queue.reserved_bytes -= bytes;
+    }
+    Ok(None)
+}
+
+/// Bytes of the queue that a record of so many bytes needs.
+fn wanted(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
+    let bytes_max = shared.options.record_bytes_max;
+    if bytes > bytes_max {
+        return Err(LogError::TooLarge { bytes, bytes_max });
+    }
+    // A queue that holds one record of the largest size must have room for its frame as well.
+    Ok((bytes + OVERHEAD_BYTES_MAX).min(shared.options.queue_bytes_max))
+}
+
+/// Waits for room in the log's queue; whoever asked first gets it first. Can be dropped at any time.
+#[must_use = "it does nothing until it is awaited"]
+pub struct Reserve {
+    shared: Arc<Shared>,
+    bytes: u64,
+    /// Its place in the line, once it waits.
+    ticket: Option<u64>,
+}
+
+impl Reserve {
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64) -> Reserve {
+        Reserve { shared: Arc::clone(shared), bytes, ticket: None }
+    }
+}
+
+impl Future for Reserve {
+    type Output = Result<Reservation, LogError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let bytes = wanted(&this.shared, this.bytes)?;
+        let mut queue = this.shared.queue();
+        let ticket = *this.ticket.get_or_insert_with(|| queue.ticket());
+        let is_first = queue.room_waiters.first_key_value().is_none_or(|(&first, _)| first >= ticket);
+        let reserved = match queue.reserve(bytes, &this.shared.options) {
+            Ok(true) if !is_first => {
+                queue.reserved_bytes -= bytes;
+                Ok(false)
+            }
+            reserved => reserved,
+        };
+        if matches!(reserved, Ok(false)) {
+            queue.room_waiters.insert(ticket, context.waker().clone());
+            return Poll::Pending;
+        }
+        queue.room_waiters.remove(&ticket);
+        this.ticket = None;
+        if matches!(reserved, Err(LogError::Full)) {
+            queue.chores.room = true;
+            this.shared.notify_writer(&mut queue);
+        }
+        // Whoever is next may find room as well, or has to be told the same.
+        let next = queue.next_room_waiter();
+        drop(queue);
+        if let Some(next) = next {
+            next.wake();
+        }
+        Poll::Ready(reserved.map(|_| Reservation { shared: Arc::clone(&this.shared), bytes }))
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut queue = self.shared.queue();
+        queue.room_waiters.remove(&ticket);
+        let next = queue.next_room_waiter();
+        drop(queue);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// Waits until the log is synced up to a position. Fails only where the log was closed before. Can be dropped at any time.
+#[must_use = "it does nothing until it is awaited"]
+pub struct Synced {
+    shared: Arc<Shared>,
+    position: LogPosition,
+    ticket: Option<u64>,
+}
+
+impl Synced {
+    pub(crate) fn new(shared: &Arc<Shared>, position: LogPosition) -> Synced {
+        Synced { shared: Arc::clone(shared), position, ticket: None }
+    }
+}
+
+impl Future for Synced {
+    type Output = Result<(), LogError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut queue = this.shared.queue();
+        if this.position.0 <= queue.synced {
+            return Poll::Ready(Ok(()));
+        }
+        if queue.closed {
+            return Poll::Ready(Err(LogError::Closed));
+        }
+        let ticket = *this.ticket.get_or_insert_with(|| queue.ticket());
+        queue.sync_waiters.insert((this.position.0, ticket), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Synced {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.shared.queue().sync_waiters.remove(&(self.position.0, ticket));
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread, which stands still meanwhile.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

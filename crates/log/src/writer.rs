@@ -1,0 +1,335 @@
+//! The log's thread: takes groups of records from the queue, writes and syncs them, and tells how far it has come.
+//!
+//! Whatever fails, what was appended stays in memory until it is synced. After a failed write or sync the file is not
+//! synced again, as a kernel may have dropped the pages that it could not write and call the next sync a success
+//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020): all that was not synced is written anew
+//! into a new segment, which begins where what is synced ends.
+
+use std::{
+    io::{self, IoSlice},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use crate::{
+    Trouble,
+    frame::{self, ALIGNMENT},
+    queue::{Chores, Queue, Queued, Shared},
+    segments::{BeginError, Files, Segment},
+};
+
+/// Payloads up to this are copied next to their fronts: a part more of a system call costs as much.
+const COPIED_BYTES_MAX: usize = 2048;
+/// So many zeros are written ahead of small groups into a file that was not written before, so that only few syncs
+/// have to write metadata.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// Groups of this size need no zeros ahead: their syncs are rare enough.
+const LARGE_GROUP_BYTES: u64 = 256 << 10;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// How long to wait before trying again: doubled from the least to the most.
+const RETRY_MIN: Duration = Duration::from_millis(5);
+const RETRY_MAX: Duration = Duration::from_millis(500);
+
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    files: Files,
+    /// What is written to; `None` at first, and after a failure.
+    active: Option<Arc<Segment>>,
+    /// The end of what is synced, and of what stands in `active`.
+    synced: u64,
+    /// What is being written.
+    group: Vec<Queued>,
+    /// Fronts, small payloads and padding of the group.
+    fronts: Vec<u8>,
+}
+
+/// What the thread does next.
+enum Step {
+    /// A group was taken.
+    Write,
+    Chores(Chores),
+    End,
+}
+
+/// Tells everyone, however the thread ends, that nothing more will be synced.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.closing = true;
+        queue.closed = true;
+        let rooms = std::mem::take(&mut queue.room_waiters);
+        let syncs = std::mem::take(&mut queue.sync_waiters);
+        drop(queue);
+        rooms.into_values().chain(syncs.into_values()).for_each(|waker| waker.wake());
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, files: Files, end: u64) -> Writer {
+        let group = Vec::new();
+        Writer { shared, files, active: None, synced: end, group, fronts: Vec::new() }
+    }
+
+    /// Works until the log is closed and all is synced, or cannot be.
+    pub(crate) fn run(mut self) {
+        let _ending = Ending(Arc::clone(&self.shared));
+        loop {
+            match self.wait() {
+                Step::Write => {
+                    if !self.write_until_synced() {
+                        return;
+                    }
+                }
+                Step::Chores(chores) => self.do_chores(chores),
+                Step::End => return,
+            }
+        }
+    }
+
+    /// Waits for something to do, and takes a group if there is one.
+    fn wait(&mut self) -> Step {
+        let shared = Arc::clone(&self.shared);
+        let mut queue = shared.queue();
+        loop {
+            if queue.chores.any() {
+                return Step::Chores(std::mem::take(&mut queue.chores));
+            }
+            if !queue.frames.is_empty() {
+                break;
+            }
+            if queue.closing {
+                return Step::End;
+            }
+            queue.writer_waits = true;
+            queue = shared.work.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        if !shared.options.linger.is_zero() {
+            queue.writer_waits = true;
+            let more = |queue: &mut Queue| {
+                // Appending wakes whoever waits, and takes the mark away.
+                queue.writer_waits = true;
+                queue.waiting_bytes < shared.options.group_bytes_max && !queue.closing
+            };
+            let waited = shared.work.wait_timeout_while(queue, shared.options.linger, more);
+            queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            queue.writer_waits = false;
+        }
+        self.take_group(&mut queue);
+        Step::Write
+    }
+
+    /// Takes what goes into one segment and one sync; if not even one record fits into this segment, it is left.
+    fn take_group(&mut self, queue: &mut Queue) {
+        let Some(first) = queue.frames.front() else { return };
+        let end = first.position + first.frame_bytes();
+        if self.active.as_ref().is_some_and(|active| end > active.position_max()) {
+            self.active = None;
+        }
+        let position_max = match &self.active {
+            Some(active) => active.position_max(),
+            None => self.synced + self.shared.options.segment_bytes,
+        };
+        let mut bytes = 0;
+        while let Some(frame) = queue.frames.front() {
+            let frame_bytes = frame.frame_bytes();
+            let fits = frame.position + frame_bytes <= position_max;
+            if !self.group.is_empty() && (!fits || bytes + frame_bytes > self.shared.options.group_bytes_max)
+            {
+                break;
+            }
+            bytes += frame_bytes;
+            self.group.extend(queue.frames.pop_front());
+        }
+        queue.waiting_bytes -= bytes;
+    }
+
+    /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.
+    fn write_until_synced(&mut self) -> bool {
+        let mut pause = RETRY_MIN;
+        while let Err(error) = self.write() {
+            self.abandon_active();
+            let trouble = match &error {
+                BeginError::Full => Trouble::Full,
+                BeginError::Io(error) if is_full(error) => Trouble::Full,
+                BeginError::Io(_) => Trouble::Failing,
+            };
+            if self.tell_trouble(trouble) {
+                tracing::warn!(?error, "the log cannot be written; it tries again until it can");
+            }
+            if !self.pause(pause) {
+                tracing::error!(?error, "the log is closed and what was last appended could not be written");
+                return false;
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+        self.tell_synced();
+        true
+    }
+
+    /// Writes and syncs the group.
+    fn write(&mut self) -> Result<(), BeginError> {
+        let active = match &self.active {
+            Some(active) => Arc::clone(active),
+            None => {
+                let begun = self.files.begin(&self.shared, self.synced)?;
+                self.active = Some(Arc::clone(&begun));
+                self.tell_room();
+                begun
+            }
+        };
+        self.fronts.clear();
+        // Where a payload of its own comes between fronts: the end of the fronts before it, and whose it is.
+        let mut cuts = Vec::new();
+        let mut padding = 0;
+        let seed = active.id.seed();
+        for (index, frame) in self.group.iter().enumerate() {
+            self.fronts.resize(self.fronts.len() + padding, 0);
+            let start = self.fronts.len();
+            frame::write_front(
+                &frame.head,
+                &frame.packed,
+                seed,
+                frame.position,
+                self.synced,
+                &mut self.fronts,
+            );
+            let payload = &frame.packed.payload;
+            let length = self.fronts.len() - start + payload.len();
+            padding = length.next_multiple_of(ALIGNMENT) - length;
+            if payload.len() <= COPIED_BYTES_MAX {
+                self.fronts.extend_from_slice(payload);
+            } else {
+                cuts.push((self.fronts.len(), index));
+            }
+        }
+        self.fronts.resize(self.fronts.len() + padding, 0);
+        let mut parts = Vec::with_capacity(2 * cuts.len() + 1 + (AHEAD_BYTES as usize / ZEROS.len()));
+        let mut from = 0;
+        for &(to, index) in &cuts {
+            parts.push(IoSlice::new(&self.fronts[from..to]));
+            parts.push(IoSlice::new(&self.group[index].packed.payload));
+            from = to;
+        }
+        parts.push(IoSlice::new(&self.fronts[from..]));
+
+        let place = active.id.place(self.synced);
+        let mut end = active.id.place(self.group_end());
+        let is_small = end - place < LARGE_GROUP_BYTES;
+        if is_small && end > active.written_to.load(Ordering::Relaxed) {
+            let ahead = AHEAD_BYTES.min(active.file_bytes.saturating_sub(end));
+            let zeros = std::iter::repeat_n(&ZEROS[..], ahead as usize / ZEROS.len());
+            parts.extend(zeros.map(IoSlice::new));
+            end += ahead - ahead % ZEROS.len() as u64;
+        }
+        active.file.write_all_at(&mut parts, place)?;
+        let clock = &self.shared.clock;
+        let began = clock.monotonic_nanos();
+        active.file.sync()?;
+        self.shared.sync_nanos.fetch_add(clock.monotonic_nanos().saturating_sub(began), Ordering::Relaxed);
+        self.shared.groups.fetch_add(1, Ordering::Relaxed);
+        active.written_to.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn group_end(&self) -> u64 {
+        self.group.last().map_or(self.synced, |frame| frame.position + frame.frame_bytes())
+    }
+
+    /// Leaves a segment that failed; what is synced in it stays.
+    fn abandon_active(&mut self) {
+        if let Some(active) = self.active.take()
+            && active.id.base == self.synced
+        {
+            drop(active);
+            self.files.give_up_last(&self.shared);
+        }
+    }
+
+    fn tell_synced(&mut self) {
+        let end = self.group_end();
+        let mut queue = self.shared.queue();
+        queue.held_bytes -= end - self.synced;
+        queue.synced = end;
+        queue.trouble = None;
+        let horizons = queue.horizons();
+        let synced = queue.take_synced_waiters();
+        let next = queue.next_room_waiter();
+        drop(queue);
+        self.synced = end;
+        self.group.clear();
+        synced.into_values().chain(next).for_each(|waker| waker.wake());
+        (self.shared.on_progress)(horizons);
+    }
+
+    /// Whether it is new.
+    fn tell_trouble(&self, trouble: Trouble) -> bool {
+        let mut queue = self.shared.queue();
+        if queue.trouble == Some(trouble) {
+            return false;
+        }
+        queue.trouble = Some(trouble);
+        let horizons = queue.horizons();
+        let rooms = std::mem::take(&mut queue.room_waiters);
+        drop(queue);
+        rooms.into_values().for_each(|waker| waker.wake());
+        (self.shared.on_progress)(horizons);
+        true
+    }
+
+    /// Waits before trying again, doing what else there is to do; `false`: the log is being closed.
+    fn pause(&mut self, pause: Duration) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let queue = shared.queue();
+        let idle = |queue: &mut Queue| {
+            queue.writer_waits = true;
+            !queue.closing && !queue.chores.any()
+        };
+        let waited = shared.work.wait_timeout_while(queue, pause, idle);
+        let mut queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        queue.writer_waits = false;
+        let chores = std::mem::take(&mut queue.chores);
+        let closing = queue.closing;
+        drop(queue);
+        if chores.any() {
+            self.do_chores(chores);
+        }
+        !closing
+    }
+
+    fn do_chores(&mut self, chores: Chores) {
+        if chores.trim {
+            let before = self.shared.queue().trim_before;
+            match self.files.trim_one(&self.shared, before) {
+                Ok(true) => self.shared.queue().chores.trim = true,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot give up a segment of the log; tried again at the next trim");
+                }
+            }
+        }
+        self.tell_room();
+    }
+
+    /// Says how much may still be appended.
+    fn tell_room(&self) {
+        let files = &self.files;
+        self.shared.file_bytes.store(files.file_bytes, Ordering::Relaxed);
+        self.shared.spares.store(files.spares.len() as u64, Ordering::Relaxed);
+        // A disk that does not say how much is free is found out by writing.
+        let room = files.room(&self.shared.options).unwrap_or(u64::MAX);
+        let end = self.active.as_ref().map_or(self.synced, |active| active.position_max());
+        let mut queue = self.shared.queue();
+        queue.position_max = end.saturating_add(room);
+        let next = queue.next_room_waiter();
+        drop(queue);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

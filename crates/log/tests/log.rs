@@ -1,0 +1,283 @@
+//! The log on the machine's own disk.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use swiftwater_event::{Offset, SystemClock};
+use swiftwater_log::{
+    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogError, LogErrorKind, LogOptions, LogPosition,
+    Packed, Producer, StreamId,
+};
+
+fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 64 << 10,
+        group_bytes_max: 16 << 10,
+        queue_bytes_max: 128 << 10,
+        record_bytes_max: 32 << 10,
+        bytes_max: 4 << 20,
+        free_bytes_min: 0,
+        ..LogOptions::default()
+    }
+}
+
+fn open(path: &Path, options: LogOptions) -> Result<Log, LogError> {
+    let disk = Arc::new(DirDisk::open(path).expect("the directory can be used"));
+    Log::open(disk, Arc::new(SystemClock::new()), options, Box::new(|_| ()))
+}
+
+fn append(log: &Log, head: Head, payload: &[u8]) -> Result<LogPosition, LogError> {
+    let packed = Packed::new(payload, Compression::Lz4)?;
+    let room = log.reserve_blocking(packed.bytes())?;
+    log.append(head, packed, room)
+}
+
+fn events(number: u64) -> Head {
+    Head::Events(EventsHead {
+        stream: StreamId(7),
+        first: Offset(number * 10),
+        events: 10,
+        arrival: 1_700_000_000_000 + number as i64,
+        sent_micros: 0,
+        sample: number.is_multiple_of(3).then_some(0.25),
+        producer: number
+            .is_multiple_of(2)
+            .then(|| Producer { id: format!("p{number}").into(), sequence: number }),
+        flags: number as u16,
+    })
+}
+
+/// About `bytes` bytes that do not shrink much.
+fn payload(number: u64, bytes: usize) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(bytes)
+    .collect()
+}
+
+/// All that can be read from `from` on, whose payloads are those of [`payload`]; the numbers of the records.
+fn numbers(log: &Log, from: LogPosition) -> Vec<u64> {
+    let mut reader = log.read(from);
+    let mut numbers = Vec::new();
+    while let Some(record) = reader.next().expect("the log can be read") {
+        let Head::Events(head) = &record.head else { panic!("no events: {record:?}") };
+        let number = head.first.0 / 10;
+        assert_eq!(record.head, events(number));
+        assert_eq!(record.payload, payload(number, record.payload.len()));
+        numbers.push(number);
+    }
+    numbers
+}
+
+#[test]
+fn records_come_back_in_order_with_their_heads() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let heads = [Head::Catalog, Head::Tick { now: -5 }, events(2), events(3)];
+    let text = br#"{"carrier":"UA","delay":4}"#.repeat(100);
+    let mut ends = Vec::new();
+    for head in &heads {
+        ends.push(append(&log, head.clone(), &text).unwrap());
+    }
+    log.wait_synced(ends[3]).unwrap();
+    let horizons = log.horizons();
+    assert_eq!(horizons, Horizons { appended: ends[3], synced: ends[3], trouble: None });
+    let check = |log: &Log| {
+        let mut reader = log.read(LogPosition(0));
+        let mut begin = LogPosition(0);
+        for (head, end) in heads.iter().zip(&ends) {
+            let record = reader.next().unwrap().unwrap();
+            assert_eq!((&record.head, record.payload), (head, &text[..]));
+            assert_eq!((record.position, record.end), (begin, *end));
+            begin = *end;
+        }
+        assert!(reader.next().unwrap().is_none());
+    };
+    check(&log);
+    log.close().unwrap();
+    check(&open(directory.path(), small()).unwrap());
+}
+
+#[test]
+fn log_goes_on_where_it_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    for run in 0..5 {
+        let log = open(directory.path(), small()).unwrap();
+        assert_eq!(numbers(&log, LogPosition(0)), (0..run * 40).collect::<Vec<_>>());
+        for number in run * 40..(run + 1) * 40 {
+            append(&log, events(number), &payload(number, 3000)).unwrap();
+        }
+        log.close().unwrap();
+    }
+}
+
+#[test]
+fn reader_waits_at_the_end_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let mut reader = log.read(LogPosition(0));
+    for number in 0..200 {
+        assert!(reader.next().unwrap().is_none());
+        let end = append(&log, events(number), &payload(number, 2000)).unwrap();
+        log.wait_synced(end).unwrap();
+        let record = reader.next().unwrap().unwrap();
+        assert_eq!((record.head, record.end), (events(number), end));
+    }
+}
+
+#[test]
+fn many_producers_wait_for_each_other_and_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let disk = Arc::new(DirDisk::open(directory.path()).unwrap());
+    let tells = Arc::clone(&told);
+    let on_progress = Box::new(move |horizons: Horizons| tells.lock().unwrap().push(horizons.synced));
+    let log = Log::open(disk, Arc::new(SystemClock::new()), small(), on_progress).unwrap();
+    std::thread::scope(|scope| {
+        for producer in 0..4 {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..100 {
+                    let number = number * 4 + producer;
+                    append(log, events(number), &payload(number, 5000)).unwrap();
+                }
+            });
+        }
+    });
+    log.wait_synced(log.horizons().appended).unwrap();
+    let mut numbers = numbers(&log, LogPosition(0));
+    let order_of =
+        |producer: u64| numbers.iter().copied().filter(|number| number % 4 == producer).collect::<Vec<_>>();
+    for producer in 0..4 {
+        assert!(order_of(producer).is_sorted());
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..400).collect::<Vec<_>>());
+    log.close().unwrap();
+    let told = told.lock().unwrap();
+    assert!(told.is_sorted() && !told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn trimmed_segments_are_used_again_and_their_frames_are_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let mut ends = vec![LogPosition(0)];
+    for number in 0..600 {
+        ends.push(append(&log, events(number), &payload(number, 4000)).unwrap());
+        if number % 30 == 29 {
+            log.wait_synced(ends[ends.len() - 1]).unwrap();
+            log.trim(ends[ends.len() - 20]);
+        }
+    }
+    log.wait_synced(ends[600]).unwrap();
+    let usage = log.usage();
+    assert!(usage.file_bytes < 20 * (68 << 10), "{usage:?}");
+    assert!(usage.oldest > LogPosition(0), "{usage:?}");
+    assert!(matches!(log.read(LogPosition(0)).next(), Err(LogError::Trimmed { .. })));
+    let first = ends.iter().position(|&end| end == usage.oldest).expect("it begins at a record") as u64;
+    assert_eq!(numbers(&log, usage.oldest), (first..600).collect::<Vec<_>>());
+    log.close().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let oldest = log.usage().oldest;
+    let first = ends.iter().position(|&end| end == oldest).expect("it begins at a record") as u64;
+    assert_eq!(numbers(&log, oldest), (first..600).collect::<Vec<_>>());
+}
+
+#[test]
+fn reader_of_a_trimmed_segment_reads_it_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    for number in 0..100 {
+        append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    let end = log.horizons().appended;
+    log.wait_synced(end).unwrap();
+    let mut reader = log.read(LogPosition(0));
+    reader.next().unwrap().unwrap();
+    log.trim(end);
+    for number in 100..200 {
+        append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    log.wait_synced(log.horizons().appended).unwrap();
+    let mut number = 1;
+    let error = loop {
+        match reader.next() {
+            Ok(Some(record)) => assert_eq!(record.payload, payload(number, 4000)),
+            Ok(None) => panic!("it should have met what was trimmed"),
+            Err(error) => break error,
+        }
+        number += 1;
+    };
+    assert_eq!(error.kind(), LogErrorKind::NotFound, "{error}");
+    assert!(number > 2, "{number}");
+}
+
+#[test]
+fn full_log_refuses_and_goes_on_when_trimmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LogOptions { bytes_max: 3 * (68 << 10), ..small() };
+    let log = open(directory.path(), options).unwrap();
+    let mut count = 0;
+    let error = loop {
+        match append(&log, events(count), &payload(count, 4000)) {
+            Ok(end) => log.wait_synced(end).unwrap(),
+            Err(error) => break error,
+        }
+        count += 1;
+    };
+    assert_eq!((error.to_string().as_str(), error.kind()), ("the log is full", LogErrorKind::Limit));
+    assert!((40..=48).contains(&count), "{count}");
+    assert!(log.usage().file_bytes <= 3 * (68 << 10));
+    log.trim(log.horizons().synced);
+    let end = loop {
+        // Trimming is done by the log's thread: it is refused until that came to it.
+        match append(&log, events(count), &payload(count, 4000)) {
+            Ok(end) => break end,
+            Err(LogError::Full) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    log.wait_synced(end).unwrap();
+}
+
+#[test]
+fn too_large_a_record_is_refused_and_the_largest_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let bytes_max = small().record_bytes_max as usize;
+    let error = append(&log, events(0), &payload(0, bytes_max + 1)).unwrap_err();
+    assert_eq!(error.kind(), LogErrorKind::Limit);
+    for number in 0..5 {
+        append(&log, events(number), &payload(number, bytes_max)).unwrap();
+    }
+    log.wait_synced(log.horizons().appended).unwrap();
+    assert_eq!(numbers(&log, LogPosition(0)), [0, 1, 2, 3, 4]);
+    let producer = Some(Producer { id: "x".repeat(257).into(), sequence: 0 });
+    let Head::Events(head) = events(1) else { panic!() };
+    let error = append(&log, Head::Events(EventsHead { producer, ..head }), b"").unwrap_err();
+    assert_eq!(error.kind(), LogErrorKind::Invalid);
+}
+
+#[test]
+fn directory_is_used_by_one_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = DirDisk::open(directory.path().join("a/b")).unwrap();
+    let error = DirDisk::open(directory.path().join("a/b")).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+    drop(disk);
+    DirDisk::open(directory.path().join("a/b")).unwrap();
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = LogOptions { segment_bytes: 32 << 10, ..small() };
+    let Err(error) = open(directory.path(), options) else { panic!("it was taken") };
+    assert!(error.to_string().starts_with("`segment_bytes` is 32768, at least "), "{error}");
+}
