@@ -6,8 +6,9 @@ use swiftwater_lang::plan::{Comparison, Expr, Function, Literal, Quantifier};
 
 use super::Wants;
 use super::arithmetic::Arithmetic;
+use super::like::LikePattern;
 use super::membership::ConstantSet;
-use super::pattern::{self, LikePattern, Patterns};
+use super::pattern::{self, Patterns};
 use super::predicate::Predicate;
 use super::text_match::TextMatch;
 use super::time_pattern::DateTimePattern;
@@ -315,7 +316,7 @@ impl Compiler<'_> {
             match constant {
                 Constant::Null => {}
                 Constant::String(text) => match (pattern::compile_java(text), self.dialect) {
-                    (Ok(regex), _) => compiled.push(Some(regex)),
+                    (Ok(pattern), _) => compiled.push(Some(pattern)),
                     (Err(_), Dialect::Bullet) => compiled.push(None),
                     (Err(error), Dialect::Native) => {
                         return Err(CompileError::Pattern {

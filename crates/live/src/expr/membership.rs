@@ -305,7 +305,7 @@ pub(super) fn contains_key(
 /// `text RLIKE pattern`, the pattern compiled when it is first seen.
 pub(super) fn matches(text: &str, pattern: &str, scratch: &mut Scratch) -> Truth {
     match scratch.pattern(pattern, pattern::compile_java) {
-        Some(regex) => Truth::of(regex.is_match(text)),
+        Some(pattern) => pattern.matches(text),
         None => Truth::Error,
     }
 }

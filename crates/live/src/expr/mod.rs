@@ -35,6 +35,7 @@ mod text;
 mod text_match;
 
 mod java;
+mod like;
 mod pattern;
 mod time;
 mod time_pattern;

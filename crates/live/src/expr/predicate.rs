@@ -6,8 +6,9 @@ use swiftwater_lang::Dialect;
 use swiftwater_lang::plan::Comparison;
 
 use super::java_type::JavaType;
+use super::like::LikePattern;
 use super::membership::{self, ConstantSet};
-use super::pattern::{LikePattern, Patterns};
+use super::pattern::Patterns;
 use super::program::Context;
 use super::text_match::TextMatch;
 use super::value_node::{Constant, Node, Open};

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
 use swiftwater_event::Value;
 
-use super::pattern;
+use super::pattern::{self, JavaPattern};
 use super::predicate::Truth;
 
 /// Patterns of one scratch's cache; when it is full it is emptied.
@@ -18,7 +17,7 @@ pub struct Scratch {
     values: Vec<Vec<Value<'static>>>,
     truths: Vec<Vec<Truth>>,
     rows: Vec<Vec<u32>>,
-    patterns: HashMap<Box<str>, Option<Regex>>,
+    patterns: HashMap<Box<str>, Option<JavaPattern>>,
 }
 
 impl Scratch {
@@ -66,8 +65,8 @@ impl Scratch {
     pub(super) fn pattern(
         &mut self,
         text: &str,
-        compile: fn(&str) -> Result<Regex, pattern::PatternError>,
-    ) -> Option<&Regex> {
+        compile: fn(&str) -> Result<JavaPattern, pattern::PatternError>,
+    ) -> Option<&JavaPattern> {
         if !self.patterns.contains_key(text) {
             if self.patterns.len() >= PATTERNS_MAX {
                 self.patterns.clear();
