@@ -24,6 +24,7 @@ use crate::{
     seek::Colons,
     structure::block,
     walk::{Order, SeenKey, Slot, Walk},
+    whole,
 };
 
 /// Decodes batches. Keeps its scratch memory from one to the next, so one per thread is best.
@@ -34,6 +35,8 @@ pub struct Decoder {
     order: Order,
     colons: Colons,
     key: Vec<u8>,
+    /// Keys of each event that are not accounted for.
+    keys: Vec<u32>,
 }
 
 impl Decoder {
@@ -50,6 +53,7 @@ impl Decoder {
         let rows = batch.len();
         let wants = plan.wants();
         if wants.is_empty() {
+            self.slots.clear();
             return Decoded { rows, columns: Vec::new() };
         }
         self.slots.clear();
@@ -88,5 +92,18 @@ impl Decoder {
             Column { values, errors, mistyped }
         });
         Decoded { rows, columns: columns.collect() }
+    }
+
+    /// The same, and the events that hold more than the fields which are wanted whole: other fields, or one of these
+    /// twice; `None`: no event does. Costs some nanoseconds an event more.
+    pub fn decode_whole(
+        &mut self,
+        batch: &EventBatch,
+        plan: &DecodePlan,
+    ) -> (Decoded, Option<BooleanBuffer>) {
+        let decoded = self.decode(batch, plan);
+        let own = plan.root.keys.iter().filter_map(|(_, node)| node.here.first());
+        let more = whole::with_more(batch, own, &self.slots, &mut self.keys);
+        (decoded, more)
     }
 }

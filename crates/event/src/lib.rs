@@ -27,6 +27,7 @@ mod number;
 mod text;
 mod time;
 mod walk;
+mod whole;
 
 mod clock;
 mod name;

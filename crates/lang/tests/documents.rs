@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use swiftwater_lang::{Dialect, ParseOptions, parse};
+use swiftwater_lang::{Dialect, ParseOptions, ddl::split_statements, parse, parse_ddl};
 
 #[test]
 fn queries_of_the_documents_are_queries() {
@@ -20,4 +20,21 @@ fn queries_of_the_documents_are_queries() {
         }
     }
     assert!(found > 5, "{found} queries in {}", docs.display());
+}
+
+#[test]
+fn declarations_of_the_documents_are_declarations() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/streams.md");
+    let text = std::fs::read_to_string(path).expect("a document is text");
+    let blocks = text.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut found = 0;
+    for statement in blocks.flat_map(split_statements) {
+        found += 1;
+        match parse_ddl(statement.text, &ParseOptions::new(Dialect::Native, 0)) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("not a declaration: {}", statement.text),
+            Err(errors) => panic!("{}\n{errors}", statement.text),
+        }
+    }
+    assert!(found > 10, "{found} declarations");
 }

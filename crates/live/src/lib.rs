@@ -6,6 +6,7 @@
 
 pub mod expr;
 
+pub mod columns;
 mod commons;
 mod explain;
 mod matching;

@@ -49,6 +49,21 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// say it whole. No column that is declared can have one of these names, in whatever letter case.
 pub const SYSTEM_COLUMNS: [&str; 3] = ["_offset", "_time", "_event"];
 
+/// What keeps a column from having this name; `None`: nothing does. Tables are written in a format that has rules for it.
+pub fn column_name_fault(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("it is empty");
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Some("it is longer than 255 bytes");
+    }
+    if SYSTEM_COLUMNS.iter().any(|system| system.eq_ignore_ascii_case(name)) {
+        return Some("every stored stream has a column of that name of its own");
+    }
+    let is_refused = |c: char| c.is_control() || matches!(c, ' ' | ',' | ';' | '{' | '}' | '(' | ')' | '=');
+    name.chars().any(is_refused).then_some("space, control characters and ,;{}()= cannot stand in it")
+}
+
 /// One statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ddl {

@@ -253,6 +253,10 @@ fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
         }
         return;
     };
+    if !matches!(ty, Type::Primitive(_)) {
+        faults.push(wrong("anything").hint("Lists, maps and JSON have no default."));
+        return;
+    }
     match planner::plan_expression(node, &ParseOptions::new(Dialect::Native, 0)) {
         Err(more) => faults.extend(more),
         Ok((Expr::Literal(Literal::Null), _)) if column.not_null.is_some() => {

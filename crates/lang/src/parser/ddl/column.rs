@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ast::{Node, NodeKind},
-    ddl::{Check, ColumnDef, Constant, DefaultValue, NAME_BYTES_MAX, SYSTEM_COLUMNS},
+    ddl::{Check, ColumnDef, Constant, DefaultValue, column_name_fault},
     keyword::did_you_mean,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
@@ -46,11 +46,9 @@ const NO_TYPES: [(&str, &str); 6] = [
 impl Parser<'_> {
     pub(super) fn column(&mut self) -> Parsed<DeclaredColumn> {
         let name = self.name("a column's name")?;
-        if name.text.len() > NAME_BYTES_MAX {
-            return Err(Fault::at(name.span, format!("a column's name has at most {NAME_BYTES_MAX} bytes")));
-        }
-        if let Some(system) = SYSTEM_COLUMNS.iter().find(|system| system.eq_ignore_ascii_case(&name.text)) {
-            return Err(Fault::at(name.span, format!("every stream has a column `{system}` of its own"))
+        if let Some(why) = column_name_fault(&name.text) {
+            let message = format!("`{}` cannot be a column's name: {why}", short(&name.text));
+            return Err(Fault::at(name.span, message)
                 .hint("Give it another name, and say where its value lies with PATH '…'."));
         }
         let ty = self.column_type()?;

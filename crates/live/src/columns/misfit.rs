@@ -1,0 +1,34 @@
+//! Says what stands where something else was declared. Bad events only come here, so it may take its time.
+
+use swiftwater_event::{DecodePlan, Decoder, EventBatch, Kind, Path, Primitive, Type, Values, Want};
+
+/// For each of these rows, what there is at a path, as messages name it.
+pub(super) fn found(batch: &EventBatch, rows: &[u32], path: &Path, ty: &Type) -> Vec<String> {
+    let plan = DecodePlan::new([Want { path: path.clone(), ty: Type::Any }]);
+    let decoded = Decoder::new().decode(&batch.select(rows), &plan);
+    let Some(Values::Tagged(tagged)) = decoded.columns.first().map(|column| &column.values) else {
+        return vec![String::new(); rows.len()];
+    };
+    let name = |row: usize| {
+        let (kind, place) = (tagged.kinds[row], tagged.offsets[row] as usize);
+        match kind {
+            kind if kind == Kind::Boolean as i8 => tagged.booleans.value(place).to_string(),
+            kind if kind == Kind::Long as i8 => tagged.longs.value(place).to_string(),
+            kind if kind == Kind::Double as i8 => tagged.doubles.value(place).to_string(),
+            kind if kind == Kind::String as i8 => match ty {
+                Type::Primitive(Primitive::Timestamp(_)) => "text that is no RFC 3339 time".to_owned(),
+                _ => "text".to_owned(),
+            },
+            kind if kind == Kind::List as i8 => match ty {
+                Type::List(_) => "a list with something else in it".to_owned(),
+                _ => "a list".to_owned(),
+            },
+            kind if kind == Kind::Map as i8 => match ty {
+                Type::Map(_) => "an object with something else in it".to_owned(),
+                _ => "an object".to_owned(),
+            },
+            _ => "null".to_owned(),
+        }
+    };
+    (0..rows.len()).map(name).collect()
+}

@@ -1,0 +1,79 @@
+//! What is kept of events: a batch goes in, the events that fit their stream and Arrow columns of them come out.
+//!
+//! [`StreamColumns`] are declared: an event that does not fit them is bad, and said why. [`InferredColumns`] are found in
+//! the events themselves, so none is bad. Both decode a batch once, and say of which events the columns are not all
+//! there is, so that those events' own text is kept.
+//!
+//! Types, both ways: BOOLEAN Boolean, INTEGER Int32, LONG Int64, FLOAT Float32, DOUBLE Float64, STRING Utf8View,
+//! TIMESTAMP microseconds in UTC, LIST List, MAP Map with keys of Utf8View, JSON (ANY) its text as Utf8View. Texts are
+//! views into the batch's own bytes, which the columns keep alive.
+//!
+//! What columns do not tell apart, and is not kept of an event whose columns say it whole: the order of its fields, how
+//! a number, a time or an escape is spelled, digits beyond those of the type, a field that is null from one that is
+//! missing, and either from the column's default.
+
+mod arrow;
+mod declared;
+mod default;
+mod inferred;
+mod misfit;
+
+use arrow_array::{ArrayRef, StringViewArray, builder::StringViewBuilder};
+use arrow_buffer::BooleanBuffer;
+use bumpalo::Bump;
+use swiftwater_event::{Decoder, EventBatch};
+
+pub use self::{
+    arrow::arrow_type,
+    declared::{ColumnsError, StreamColumns},
+    inferred::{Inferred, InferredColumn, InferredColumns},
+};
+use crate::expr::Scratch;
+
+/// A batch held against declared columns.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The events that fit, in order; where all do, the batch itself. Bad ones may lie between them in its buffer.
+    pub good: EventBatch,
+    /// A column for each that is declared, a row for each good event.
+    pub columns: Vec<ArrayRef>,
+    /// Of the good events, those that the columns do not say whole: other fields, or one twice. `None`: of all they do.
+    pub text_needed: Option<BooleanBuffer>,
+    /// The others, in order, each once, with the first thing that is wrong: of columns in their order, then of
+    /// conditions in theirs.
+    pub rejected: Vec<Rejected>,
+}
+
+/// An event that does not fit its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// Which, of the batch that was held against the columns.
+    pub row: u32,
+    /// Where in the event; empty where it is the event as a whole.
+    pub path: Box<str>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Memory that is used again for the next batch: one per thread is best.
+#[derive(Debug, Default)]
+pub struct ColumnsScratch {
+    decoder: Decoder,
+    scratch: Scratch,
+    arena: Bump,
+    rows: Vec<u32>,
+}
+
+/// The text of the events that need it, null for the others: one row per event. `text_needed` is of as many events.
+pub fn event_texts(events: &EventBatch, text_needed: Option<&BooleanBuffer>) -> StringViewArray {
+    let Some(needed) = text_needed else { return StringViewArray::new_null(events.len()) };
+    let mut texts = StringViewBuilder::with_capacity(events.len());
+    for row in 0..events.len() {
+        // Events are UTF-8: it was checked when the batch was made.
+        match std::str::from_utf8(events.event(row)) {
+            Ok(text) if needed.value(row) => texts.append_value(text),
+            _ => texts.append_null(),
+        }
+    }
+    texts.finish()
+}
