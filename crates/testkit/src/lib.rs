@@ -1,10 +1,11 @@
-//! What tests stand on: a clock that is moved by hand, a seeded source of chance, events in the shape of the published
-//! load tests and events of mixed types, random queries, and an oracle: an evaluator of queries that is slow, plain and
-//! shares no code with the one it is held against.
+//! What tests stand on: a clock that is moved by hand, a disk that loses power, fails and fills up when it is told to, a
+//! seeded source of chance, events in the shape of the published load tests and events of mixed types, random queries,
+//! and an oracle: an evaluator of queries that is slow, plain and shares no code with the one it is held against.
 //!
 //! For tests and benchmarks only: no room has it among its dependencies but for its tests.
 
 mod clock;
+mod disk;
 mod rng;
 
 pub mod oracle;
@@ -17,6 +18,7 @@ mod queries;
 mod shrink;
 
 pub use clock::TestClock;
+pub use disk::{Fault, SimDisk};
 pub use mixed::MixedEvents;
 pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;

@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 8] = [
 ];
 
 /// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
-const TESTKIT_KNOWS: [&str; 3] = ["event", "lang", "live"];
+const TESTKIT_KNOWS: [&str; 5] = ["event", "lang", "live", "log", "store"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
 const OWNERS: [(&str, &[&str]); 27] = [
@@ -79,7 +79,7 @@ fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
             if TESTKIT_KNOWS.contains(&to) {
                 None
             } else {
-                fault("testkit knows event, lang and live at most")
+                fault("testkit knows event, lang, live, log and store at most")
             }
         }
         (_, "testkit") if wanted_for == Use::Tests => None,
