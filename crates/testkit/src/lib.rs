@@ -6,6 +6,8 @@
 
 mod clock;
 mod disk;
+#[cfg(feature = "object-store")]
+mod failing_store;
 mod rng;
 
 pub mod oracle;
@@ -19,6 +21,8 @@ mod shrink;
 
 pub use clock::TestClock;
 pub use disk::{Fault, SimDisk};
+#[cfg(feature = "object-store")]
+pub use failing_store::FailingStore;
 pub use mixed::MixedEvents;
 pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;

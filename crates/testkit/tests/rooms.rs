@@ -36,7 +36,7 @@ const OWNERS: [(&str, &[&str]); 27] = [
     ("hyper*", &["server", "cli", "bench"]),
     ("indicatif", &["cli", "bench"]),
     ("mimalloc", &["cli", "bench"]),
-    ("object_store", &["store"]),
+    ("object_store", &["store", "testkit"]),
     ("parquet", &["store", "sql"]),
     ("plotters", &["bench"]),
     ("rdkafka*", &["kafka"]),

@@ -1,0 +1,229 @@
+//! What can go wrong, and what a caller may do about it.
+
+use std::sync::Arc;
+
+/// What a caller would do differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The call can never succeed as it is.
+    Invalid,
+    /// No such table or version.
+    NotFound,
+    /// It contradicts what is there.
+    Conflict,
+    /// The object store cannot be reached, or fails; try again.
+    Unavailable,
+    /// A limit is reached.
+    Limit,
+    /// What is stored cannot be read.
+    Corrupt,
+    /// A fault of this program.
+    Internal,
+}
+
+/// An error of the store. Cheap to clone, as a table's last failure is shown in its status.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// A location that names no object store.
+    #[error("`{location}` cannot be a store's location: {why}")]
+    Location {
+        /// As it was given.
+        location: Box<str>,
+        /// What is wrong.
+        why: Box<str>,
+    },
+    /// A setting that cannot hold.
+    #[error("`{name}` cannot be {value}: {why}")]
+    Setting {
+        /// Which setting.
+        name: &'static str,
+        /// As it was given.
+        value: Box<str>,
+        /// What it may be.
+        why: &'static str,
+    },
+    /// A table that cannot be as it was asked for.
+    #[error("table `{table}` cannot be so: {why}")]
+    Spec {
+        /// The table.
+        table: Box<str>,
+        /// What is wrong.
+        why: Box<str>,
+    },
+    /// There is no such table.
+    #[error("no table `{0}` in the store")]
+    NoTable(Box<str>),
+    /// There is such a table already.
+    #[error("table `{0}` is there already")]
+    TableExists(Box<str>),
+    /// The version or time asked for is not, or no longer, there.
+    #[error("table `{table}` has no version {version}")]
+    NoVersion {
+        /// The table.
+        table: Box<str>,
+        /// The version or the time, as text.
+        version: Box<str>,
+    },
+    /// A table that needs what this store does not know.
+    #[error("table `{table}` needs {what}, which this store cannot read")]
+    Protocol {
+        /// The table.
+        table: Box<str>,
+        /// What it needs.
+        what: Box<str>,
+    },
+    /// Somebody else writes to the same stream's table.
+    #[error("table `{table}` has another writer: it stands at offset {theirs}, expected {ours}")]
+    OtherOwner {
+        /// The table.
+        table: Box<str>,
+        /// Where the table stands.
+        theirs: u64,
+        /// Where it should stand.
+        ours: u64,
+    },
+    /// Rows that cannot be stored in this table.
+    #[error("rows do not fit table `{table}`: {why}")]
+    Rows {
+        /// The table.
+        table: Box<str>,
+        /// What is wrong.
+        why: Box<str>,
+    },
+    /// A table has as many columns as it may have.
+    #[error("table `{table}` would have {columns} columns, limit is {columns_max}")]
+    TooManyColumns {
+        /// The table.
+        table: Box<str>,
+        /// How many it would have.
+        columns: usize,
+        /// The limit.
+        columns_max: usize,
+    },
+    /// The table was closed or dropped.
+    #[error("table `{0}` is closed")]
+    Closed(Box<str>),
+    /// The object store failed.
+    #[error("the object store failed while {doing}")]
+    ObjectStore {
+        /// What was attempted.
+        doing: &'static str,
+        /// How it failed.
+        #[source]
+        source: Arc<object_store::Error>,
+    },
+    /// The Delta log cannot be read or written.
+    #[error("the Delta log of table `{table}` failed while {doing}")]
+    Delta {
+        /// The table.
+        table: Box<str>,
+        /// What was attempted.
+        doing: &'static str,
+        /// How it failed.
+        #[source]
+        source: Arc<deltalake::DeltaTableError>,
+    },
+    /// Something in the Delta log does not say what it should.
+    #[error("the Delta log of table `{table}` has {what}")]
+    Corrupt {
+        /// The table.
+        table: Box<str>,
+        /// What is there.
+        what: Box<str>,
+    },
+    /// Parquet cannot be written or read.
+    #[error("Parquet failed while {doing}")]
+    Parquet {
+        /// What was attempted.
+        doing: &'static str,
+        /// How it failed.
+        #[source]
+        source: Arc<parquet::errors::ParquetError>,
+    },
+    /// Columns cannot be converted.
+    #[error("columns could not be made while {doing}")]
+    Arrow {
+        /// What was attempted.
+        doing: &'static str,
+        /// How it failed.
+        #[source]
+        source: Arc<arrow_schema::ArrowError>,
+    },
+    /// The rows that were to be inserted could not be had.
+    #[error("the rows to insert failed: {0}")]
+    Input(Box<str>),
+    /// A task of the store ended before its work was done.
+    #[error("a task of the store ended early while {0}")]
+    Task(&'static str),
+}
+
+impl StoreError {
+    /// What a caller may do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            StoreError::Location { .. }
+            | StoreError::Setting { .. }
+            | StoreError::Spec { .. }
+            | StoreError::Rows { .. }
+            | StoreError::Input(_) => ErrorKind::Invalid,
+            StoreError::NoTable(_) | StoreError::NoVersion { .. } => ErrorKind::NotFound,
+            StoreError::TableExists(_) | StoreError::OtherOwner { .. } | StoreError::Protocol { .. } => {
+                ErrorKind::Conflict
+            }
+            StoreError::TooManyColumns { .. } => ErrorKind::Limit,
+            StoreError::Closed(_) | StoreError::ObjectStore { .. } | StoreError::Delta { .. } => {
+                ErrorKind::Unavailable
+            }
+            StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+            StoreError::Parquet { source, .. } => match **source {
+                parquet::errors::ParquetError::External(_) => ErrorKind::Unavailable,
+                _ => ErrorKind::Corrupt,
+            },
+            StoreError::Arrow { .. } | StoreError::Task(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// What to do about it, where there is something to say.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            StoreError::Location { .. } => {
+                Some("Give a directory, a file:// URL or an s3://bucket/prefix URL.")
+            }
+            StoreError::NoVersion { .. } => {
+                Some("Old versions go with store.log_retention and store.vacuum_retention.")
+            }
+            StoreError::OtherOwner { .. } => {
+                Some("Only one server may write to a store; stop the other one.")
+            }
+            StoreError::Protocol { .. } => {
+                Some("Another program has switched on a feature of Delta Lake; rewrite the table without it.")
+            }
+            StoreError::TooManyColumns { .. } => {
+                Some("Raise store.columns_max, or store the rest as one column.")
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn store(doing: &'static str) -> impl Fn(object_store::Error) -> StoreError {
+        move |source| StoreError::ObjectStore { doing, source: Arc::new(source) }
+    }
+
+    pub(crate) fn delta(
+        table: &str,
+        doing: &'static str,
+    ) -> impl Fn(deltalake::DeltaTableError) -> StoreError {
+        move |source| StoreError::Delta { table: table.into(), doing, source: Arc::new(source) }
+    }
+
+    pub(crate) fn parquet(doing: &'static str) -> impl Fn(parquet::errors::ParquetError) -> StoreError {
+        move |source| StoreError::Parquet { doing, source: Arc::new(source) }
+    }
+
+    pub(crate) fn arrow(doing: &'static str) -> impl Fn(arrow_schema::ArrowError) -> StoreError {
+        move |source| StoreError::Arrow { doing, source: Arc::new(source) }
+    }
+}
+
+/// A result of this room.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

@@ -1,0 +1,242 @@
+//! How rows lie in a table: which columns its files hold, which are told by the file's partition, and how rows are
+//! brought into that form.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Date32Array, Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
+    UInt32Array, cast::AsArray, new_null_array, types::TimestampMicrosecondType,
+};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::ScalarValue;
+
+use crate::{
+    error::{Result, StoreError},
+    schema,
+    spec::{DAY_COLUMN, HOUR_COLUMN, OFFSET_COLUMN, TIME_COLUMN},
+};
+
+const MICROS_PER_HOUR: i64 = 3_600_000_000;
+
+/// How the rows of one table lie.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    /// For messages.
+    pub(crate) table: Box<str>,
+    /// The columns that files hold, then the partition columns.
+    pub(crate) schema: SchemaRef,
+    /// How many partition columns there are, at the end of the schema.
+    pub(crate) partitions: usize,
+    /// The column that days, hours and retention are reckoned by.
+    pub(crate) time_column: Box<str>,
+}
+
+impl Layout {
+    /// Puts partition columns last.
+    pub(crate) fn new(table: &str, fields: Vec<Field>, partition: &[Box<str>], time: Option<&str>) -> Layout {
+        let is_partition = |field: &Field| partition.iter().position(|name| **name == **field.name());
+        let (mut last, mut ordered): (Vec<Field>, Vec<Field>) =
+            fields.into_iter().partition(|field| is_partition(field).is_some());
+        last.sort_by_key(|field| is_partition(field));
+        let partitions = last.len();
+        ordered.append(&mut last);
+        Layout {
+            table: table.into(),
+            schema: Arc::new(Schema::new(ordered)),
+            partitions,
+            time_column: time.unwrap_or(TIME_COLUMN).into(),
+        }
+    }
+
+    /// The columns that files hold.
+    pub(crate) fn file_schema(&self) -> SchemaRef {
+        let held = self.schema.fields().len() - self.partitions;
+        Arc::new(Schema::new(self.schema.fields()[..held].to_vec()))
+    }
+
+    /// The partition columns.
+    pub(crate) fn partition_fields(&self) -> &[Arc<Field>] {
+        &self.schema.fields()[self.schema.fields().len() - self.partitions..]
+    }
+
+    /// Brings a batch into this layout: columns by name, missing ones null, values of another type converted, texts
+    /// copied out of buffers that they use a small part of, days and hours made from the time column.
+    pub(crate) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        if Arc::ptr_eq(batch.schema_ref(), &self.schema) {
+            return Ok(batch.clone());
+        }
+        let fault = |why: String| StoreError::Rows { table: self.table.clone(), why: why.into() };
+        let mut used = 0;
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let given = batch.column_by_name(field.name());
+            used += usize::from(given.is_some());
+            let column = match given {
+                Some(column) if column.data_type() == field.data_type() => Arc::clone(column),
+                Some(column) => arrow_cast::cast(column, field.data_type())
+                    .map_err(|error| fault(format!("column `{}`: {error}", field.name())))?,
+                None if [DAY_COLUMN, HOUR_COLUMN].contains(&field.name().as_str()) => {
+                    self.made(field, batch)?
+                }
+                None if !field.is_nullable() => {
+                    return Err(fault(format!("column `{}` is missing", field.name())));
+                }
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            };
+            columns.push(compact(column));
+        }
+        if used < batch.num_columns() {
+            let batch = batch.schema();
+            let unknown = batch.fields().iter().find(|field| self.schema.index_of(field.name()).is_err());
+            let name = unknown.map_or("?", |field| field.name());
+            return Err(fault(format!("it has no column `{name}`")));
+        }
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| fault(error.to_string()))
+    }
+
+    /// The day or the hour of the time column.
+    fn made(&self, field: &Field, batch: &RecordBatch) -> Result<ArrayRef> {
+        let fault = |why: String| StoreError::Rows { table: self.table.clone(), why: why.into() };
+        let time = batch
+            .column_by_name(&self.time_column)
+            .ok_or_else(|| fault(format!("time column `{}` is missing", self.time_column)))?;
+        let time = arrow_cast::cast(time, &schema::timestamp())
+            .map_err(|error| fault(format!("time column `{}`: {error}", self.time_column)))?;
+        let time = time.as_primitive::<TimestampMicrosecondType>();
+        Ok(if field.name() == DAY_COLUMN { Arc::new(days(time)) } else { Arc::new(hours(time)) })
+    }
+
+    /// Tells rows apart by their partition: pairs of the partition columns' values and the rows of the other columns,
+    /// in their order.
+    pub(crate) fn split(&self, batch: &RecordBatch) -> Result<Vec<(Vec<ScalarValue>, RecordBatch)>> {
+        let failed = StoreError::arrow("telling partitions apart");
+        let held = batch.num_columns() - self.partitions;
+        let files: Vec<usize> = (0..held).collect();
+        let rows = batch.project(&files).map_err(&failed)?;
+        if self.partitions == 0 || batch.num_rows() == 0 {
+            return Ok(vec![(Vec::new(), rows)]);
+        }
+        let keys = &batch.columns()[held..];
+        let fields = keys.iter().map(|key| SortField::new(key.data_type().clone())).collect();
+        let converted = RowConverter::new(fields).and_then(|converter| converter.convert_columns(keys));
+        let converted = converted.map_err(&failed)?;
+        let mut groups: std::collections::HashMap<_, Vec<u32>> = std::collections::HashMap::new();
+        let mut order = Vec::new();
+        for (row, key) in converted.iter().enumerate() {
+            let group = groups.entry(key).or_default();
+            if group.is_empty() {
+                order.push(key);
+            }
+            group.push(row as u32);
+        }
+        let mut parts = Vec::with_capacity(order.len());
+        for key in order {
+            let Some(group) = groups.remove(&key) else { continue };
+            let first = group[0] as usize;
+            let values = keys
+                .iter()
+                .map(|column| ScalarValue::try_from_array(column, first))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| StoreError::Rows {
+                    table: self.table.clone(),
+                    why: format!("a partition's value: {error}").into(),
+                })?;
+            let part = if group.len() == batch.num_rows() {
+                rows.clone()
+            } else {
+                arrow_select::take::take_record_batch(&rows, &UInt32Array::from(group)).map_err(&failed)?
+            };
+            parts.push((values, part));
+        }
+        Ok(parts)
+    }
+
+    /// The offsets of the first and the last row, if the table has offsets and the batch has rows.
+    pub(crate) fn offsets(&self, batch: &RecordBatch) -> Option<(u64, u64)> {
+        let column = batch.column_by_name(OFFSET_COLUMN)?;
+        let values = column.as_primitive_opt::<arrow_array::types::Int64Type>()?.values();
+        Some((u64::try_from(*values.first()?).ok()?, u64::try_from(*values.last()?).ok()?))
+    }
+}
+
+fn days(time: &TimestampMicrosecondArray) -> Date32Array {
+    time.unary(|micros| micros.div_euclid(24 * MICROS_PER_HOUR) as i32)
+}
+
+fn hours(time: &TimestampMicrosecondArray) -> Int32Array {
+    time.unary(|micros| micros.div_euclid(MICROS_PER_HOUR).rem_euclid(24) as i32)
+}
+
+/// Texts are views into whatever buffers they came in, for events the events' own bytes: copied out where they use less
+/// than half of them, so that rows that wait hold no more memory than they say.
+fn compact(column: ArrayRef) -> ArrayRef {
+    let Some(texts) = column.as_any().downcast_ref::<StringViewArray>() else { return column };
+    let held: usize = texts.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
+    if held == 0 || held < 2 * texts.total_buffer_bytes_used() {
+        return column;
+    }
+    Arc::new(texts.gc())
+}
+
+/// Bytes that a batch holds in memory.
+pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
+    batch.get_array_memory_size()
+}
+
+/// What a table's schema becomes when it is asked for these fields.
+pub(crate) struct Evolved {
+    /// All fields: those that were there, then new ones.
+    pub(crate) fields: Vec<Field>,
+    /// Whether a field was added or may now be null.
+    pub(crate) is_changed: bool,
+    /// Fields whose type grew: their files must be rewritten.
+    pub(crate) widened: Vec<Box<str>>,
+}
+
+/// Joins what is there with what is asked for. Columns that are not asked for any more stay, null from now on; new ones
+/// can be null, as they are in older rows.
+pub(crate) fn evolve(table: &str, there: &Schema, wanted: &[Field]) -> Result<Evolved> {
+    let mut fields: Vec<Field> = there.fields().iter().map(|field| field.as_ref().clone()).collect();
+    let (mut is_changed, mut widened) = (false, Vec::new());
+    for field in &mut fields {
+        let still = wanted.iter().find(|other| other.name() == field.name());
+        if !field.is_nullable() && still.is_none_or(|other| other.is_nullable()) {
+            field.set_nullable(true);
+            is_changed = true;
+        }
+        let Some(other) = still else { continue };
+        if field.data_type() == other.data_type() || schema::widens(other.data_type(), field.data_type()) {
+            continue;
+        }
+        if !schema::widens(field.data_type(), other.data_type()) {
+            let (from, to) = (type_name(field.data_type()), type_name(other.data_type()));
+            let why = format!("column `{}` holds {from} and cannot become {to}", field.name());
+            return Err(StoreError::Spec { table: table.into(), why: why.into() });
+        }
+        widened.push(field.name().as_str().into());
+        field.set_data_type(other.data_type().clone());
+        is_changed = true;
+    }
+    for other in wanted {
+        if there.index_of(other.name()).is_err() {
+            fields.push(other.clone().with_nullable(true));
+            is_changed = true;
+        }
+    }
+    Ok(Evolved { fields, is_changed, widened })
+}
+
+/// The name of a type for messages.
+fn type_name(ty: &DataType) -> String {
+    match ty {
+        DataType::Boolean => "BOOLEAN".to_owned(),
+        DataType::Int32 => "INTEGER".to_owned(),
+        DataType::Int64 => "LONG".to_owned(),
+        DataType::Float32 => "FLOAT".to_owned(),
+        DataType::Float64 => "DOUBLE".to_owned(),
+        DataType::Utf8View => "STRING".to_owned(),
+        DataType::Timestamp(..) => "TIMESTAMP".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads a table's state from its Delta log, checkpoints and all: when it is opened, when somebody asks for an old
+//! version, and when another writer was there. What is done often, commits, does not come by here.
+
+use std::sync::Arc;
+
+use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError};
+use futures_util::TryStreamExt;
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use swiftwater_event::Millis;
+use url::Url;
+
+use crate::{
+    actions::{self, Add, MetaData},
+    error::{Result, StoreError},
+    ledger::Ledger,
+};
+
+/// A store and where a table lies in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) table: Box<str>,
+}
+
+impl Place {
+    pub(crate) fn root(&self) -> Path {
+        Path::from(&*self.table)
+    }
+
+    /// Opens the log at a version, or at the newest one. `None` if there is no table.
+    pub(crate) async fn delta(&self, version: Option<u64>) -> Result<Option<DeltaTable>> {
+        // The library is handed our store; to it the URL is only a path below the store's root, so any scheme that it
+        // knows will do, whatever the store is.
+        let root = format!("memory:///{}/", self.table);
+        let url = Url::parse(&root).map_err(|error| StoreError::Corrupt {
+            table: self.table.clone(),
+            what: format!("a name that cannot stand in a URL: {error}").into(),
+        })?;
+        let failed = StoreError::delta(&self.table, "reading it");
+        let mut builder = DeltaTableBuilder::from_url(url.clone())
+            .map_err(&failed)?
+            .with_storage_backend(Arc::clone(&self.store), url);
+        if let Some(version) = version {
+            builder = builder.with_version(version);
+        }
+        match builder.load().await {
+            Ok(table) => Ok(Some(table)),
+            Err(DeltaTableError::NotATable(_)) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// The table's state at a version, or at the newest one. `None` if there is no table.
+    pub(crate) async fn load(
+        &self,
+        version: Option<u64>,
+        time_column: Option<&str>,
+    ) -> Result<Option<Ledger>> {
+        if self.versions(None).await?.is_empty() {
+            return Ok(None);
+        }
+        let Some(table) = self.delta(version).await? else { return Ok(None) };
+        let failed = StoreError::delta(&self.table, "reading it");
+        let log = table.log_store();
+        let state = table.snapshot().map_err(&failed)?;
+        self.check_protocol(state.protocol())?;
+        let metadata = self.metadata(state.metadata())?;
+        let mut adds = Vec::new();
+        for file in state.log_data().iter() {
+            if file.deletion_vector_descriptor().is_some() {
+                return Err(self.unsupported("deletion vectors"));
+            }
+            adds.push(Add {
+                path: file.path().into_owned(),
+                partition_values: file.partition_values_map().into_iter().collect(),
+                size: u64::try_from(file.size()).unwrap_or(0),
+                modification_time: file.modification_time(),
+                data_change: true,
+                stats: file.stats(),
+            });
+        }
+        let tombstones: Vec<_> = state.all_tombstones(log.as_ref()).try_collect().await.map_err(&failed)?;
+        let removed = tombstones
+            .iter()
+            .map(|stone| (stone.path().as_ref().into(), stone.deletion_timestamp().unwrap_or(0)))
+            .collect();
+        let committed =
+            state.transaction_version(log.as_ref(), app_id(&self.table)).await.map_err(&failed)?.unwrap_or(0);
+        let committed = u64::try_from(committed).unwrap_or(0);
+        Ledger::new(&self.table, state.version(), metadata, time_column, adds, removed, committed).map(Some)
+    }
+
+    fn unsupported(&self, what: &str) -> StoreError {
+        StoreError::Protocol { table: self.table.clone(), what: what.into() }
+    }
+
+    fn check_protocol(&self, protocol: &deltalake::kernel::Protocol) -> Result<()> {
+        if protocol.min_reader_version() > 1 {
+            return Err(self.unsupported(&format!("reader version {}", protocol.min_reader_version())));
+        }
+        if protocol.min_writer_version() > 2 {
+            return Err(self.unsupported(&format!("writer version {}", protocol.min_writer_version())));
+        }
+        Ok(())
+    }
+
+    fn metadata(&self, metadata: &deltalake::kernel::Metadata) -> Result<MetaData> {
+        let corrupt = |what: String| StoreError::Corrupt { table: self.table.clone(), what: what.into() };
+        let schema = metadata
+            .parse_schema()
+            .map_err(|error| corrupt(format!("a schema that cannot be read: {error}")))?;
+        let schema_string = serde_json::to_string(&schema)
+            .map_err(|error| corrupt(format!("a schema that cannot be written: {error}")))?;
+        Ok(MetaData {
+            id: metadata.id().to_owned(),
+            name: metadata.name().map(ToOwned::to_owned),
+            format: serde_json::json!({"provider": "parquet", "options": {}}),
+            schema_string,
+            partition_columns: metadata.partition_columns().iter().map(ToString::to_string).collect(),
+            configuration: metadata
+                .configuration()
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            created_time: metadata.created_time(),
+        })
+    }
+
+    /// The versions whose commits are still in the log, ascending; only later ones, if asked.
+    pub(crate) async fn versions(&self, after: Option<u64>) -> Result<Vec<u64>> {
+        let log = self.root().join("_delta_log");
+        let list = match after {
+            Some(version) => {
+                self.store.list_with_offset(Some(&log), &actions::commit_path(&self.root(), version))
+            }
+            None => self.store.list(Some(&log)),
+        };
+        let objects: Vec<_> = list.try_collect().await.map_err(StoreError::store("listing the Delta log"))?;
+        let mut versions: Vec<u64> = objects
+            .iter()
+            .filter_map(|object| actions::version_of(object.location.filename()?))
+            .filter(|version| after.is_none_or(|after| *version > after))
+            .collect();
+        versions.sort_unstable();
+        Ok(versions)
+    }
+
+    /// The newest version that was committed at a time or before. `None` if there is none in the log.
+    pub(crate) async fn version_at(&self, time: Millis) -> Result<Option<u64>> {
+        let versions = self.versions(None).await?;
+        let (mut low, mut high) = (0, versions.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let path = actions::commit_path(&self.root(), versions[middle]);
+            let doing = "reading a commit";
+            let object = self.store.get(&path).await.map_err(StoreError::store(doing))?;
+            let bytes = object.bytes().await.map_err(StoreError::store(doing))?;
+            if actions::commit_time(&bytes).unwrap_or(0) <= time {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low.checked_sub(1).map(|last| versions[last]))
+    }
+}
+
+/// By which a stream's progress stands in its table.
+pub(crate) fn app_id(table: &str) -> String {
+    format!("swiftwater/{table}/0")
+}

@@ -1,0 +1,68 @@
+//! From a location to an object store whose root is there.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use object_store::{
+    ObjectStore, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    local::LocalFileSystem,
+    path::Path,
+    prefix::PrefixStore,
+};
+use url::Url;
+
+use crate::{
+    disk::{Durable, SyncedDirectory},
+    error::{Result, StoreError},
+    options::StoreOptions,
+};
+
+/// Opens the object store that the options name. A local directory is made if it is not there.
+pub(crate) fn open(options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
+    let refuse =
+        |why: String| StoreError::Location { location: options.location.as_str().into(), why: why.into() };
+    let url = match Url::parse(&options.location) {
+        Ok(url) => url,
+        Err(_) => return local(std::path::Path::new(&options.location), &refuse),
+    };
+    match url.scheme() {
+        "file" => {
+            let path =
+                url.to_file_path().map_err(|()| refuse("it is not a path of this machine".to_owned()))?;
+            local(&path, &refuse)
+        }
+        "s3" | "s3a" => s3(&url, &options.storage, &refuse),
+        other => Err(refuse(format!("`{other}` is no kind of store that is known"))),
+    }
+}
+
+fn local(path: &std::path::Path, refuse: &dyn Fn(String) -> StoreError) -> Result<Arc<dyn ObjectStore>> {
+    std::fs::create_dir_all(path).map_err(|error| refuse(error.to_string()))?;
+    let path = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    let files = LocalFileSystem::new_with_prefix(&path).map_err(|error| refuse(error.to_string()))?;
+    Ok(Arc::new(Durable::new(Arc::new(files), Arc::new(SyncedDirectory::new(path)))))
+}
+
+fn s3(
+    url: &Url,
+    settings: &[(String, String)],
+    refuse: &dyn Fn(String) -> StoreError,
+) -> Result<Arc<dyn ObjectStore>> {
+    // Failed commits are tried again by whoever owns the table, and shown in its status: so the client gives up soon.
+    let retry =
+        RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
+    let bucket = url.host_str().ok_or_else(|| refuse("it names no bucket".to_owned()))?;
+    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retry);
+    for (name, value) in settings {
+        let key = AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
+            .map_err(|_| refuse(format!("`{name}` is no option of S3")))?;
+        builder = builder.with_config(key, value);
+    }
+    let store = builder.build().map_err(|error| refuse(error.to_string()))?;
+    let prefix = Path::from_url_path(url.path()).map_err(|error| refuse(error.to_string()))?;
+    if prefix.as_ref().is_empty() {
+        Ok(Arc::new(store))
+    } else {
+        Ok(Arc::new(PrefixStore::new(store, prefix)))
+    }
+}

@@ -1,0 +1,305 @@
+//! All tables at one location.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arrow_schema::{Schema, SchemaRef};
+use datafusion_execution::object_store::ObjectStoreUrl;
+use futures_util::TryStreamExt;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, path::Path};
+use swiftwater_event::Clock;
+use tokio::sync::{Mutex, Semaphore, mpsc};
+
+use crate::{
+    actions::{self, Commit},
+    error::{Result, StoreError},
+    layout::Layout,
+    ledger::{self, KIND_KEY, Ledger},
+    load::Place,
+    location,
+    options::StoreOptions,
+    owner::{Owner, REQUESTS_MAX},
+    provider, schema,
+    spec::{TableSpec, check_name},
+    table::{ClockRef, Shared, Table},
+};
+
+/// A mark that a table is being dropped: if the server ends meanwhile, what is left of it goes with the next opening.
+const DROPPED: &str = "_dropped";
+
+static STORES: AtomicU64 = AtomicU64::new(0);
+
+/// Delta Lake tables at one location, each a directory with the table's name.
+///
+/// One process owns a store; others may read its tables at any time. Needs a tokio runtime with time and, for a store on
+/// the network, I/O; encoding and compaction run on its blocking threads.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: Arc<StoreOptions>,
+    objects: Arc<dyn ObjectStore>,
+    url: ObjectStoreUrl,
+    clock: ClockRef,
+    upkeep: Arc<Semaphore>,
+    /// Open tables. Held while one is opened or dropped, so that none is opened twice.
+    tables: Mutex<HashMap<Box<str>, Table>>,
+}
+
+impl Store {
+    /// Opens the store that the options name; a local directory is made. Nothing is read yet.
+    pub async fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Store> {
+        let objects = location::open(&options)?;
+        Store::open_at(objects, options, clock).await
+    }
+
+    /// Opens a store whose root is that of an object store. Whether what that has put is durable is up to it; see
+    /// [`crate::Durable`].
+    pub async fn open_at(
+        objects: Arc<dyn ObjectStore>,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Store> {
+        options.check()?;
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let url = provider::store_url(number)
+            .map_err(|error| StoreError::Location { location: "".into(), why: error.to_string().into() })?;
+        let upkeep = Arc::new(Semaphore::new(options.upkeep_tasks_max));
+        let inner = Inner {
+            options: Arc::new(options),
+            objects,
+            url,
+            clock: ClockRef(clock),
+            upkeep,
+            tables: Mutex::new(HashMap::new()),
+        };
+        Ok(Store { inner: Arc::new(inner) })
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place { store: Arc::clone(&self.inner.objects), table: name.into() }
+    }
+
+    /// Opens a stream's table, or creates it. Columns that the table lacks are added as by [`Table::alter`]; if one must be
+    /// rewritten for that, this waits for it.
+    pub async fn open_table(&self, spec: TableSpec) -> Result<Table> {
+        spec.check(self.inner.options.columns_max)?;
+        let mut tables = self.inner.tables.lock().await;
+        let table = match tables.get(&spec.name) {
+            Some(table) => table.clone(),
+            None => {
+                let place = self.place(&spec.name);
+                self.finish_drop(&place).await?;
+                let found = place.load(None, spec.time_column.as_deref()).await?;
+                let ledger = match found {
+                    Some(ledger) => ledger,
+                    None => {
+                        let partition = spec.partition_columns();
+                        let layout =
+                            Layout::new(&spec.name, spec.fields(), &partition, spec.time_column.as_deref());
+                        self.create(&place, layout, &partition, "stream").await?
+                    }
+                };
+                let table = self.start(place, ledger, &spec);
+                tables.insert(spec.name.clone(), table.clone());
+                table
+            }
+        };
+        if !table.shared.state().ledger.is_stream() {
+            return Err(StoreError::TableExists(spec.name));
+        }
+        table.alter(&spec).await?;
+        Ok(table)
+    }
+
+    /// Creates a plain table, for `CREATE TABLE AS` and the like; types that Delta Lake does not have become wider ones.
+    pub async fn create_plain(&self, name: &str, schema: SchemaRef) -> Result<Table> {
+        check_name(name)?;
+        let columns_max = self.inner.options.columns_max;
+        let mut tables = self.inner.tables.lock().await;
+        let place = self.place(name);
+        self.finish_drop(&place).await?;
+        if tables.contains_key(name) || !place.versions(None).await?.is_empty() {
+            return Err(StoreError::TableExists(name.into()));
+        }
+        let fault = |why: String| StoreError::Spec { table: name.into(), why: why.into() };
+        if schema.fields().len() > columns_max {
+            let columns = schema.fields().len();
+            return Err(StoreError::TooManyColumns { table: name.into(), columns, columns_max });
+        }
+        let mut fields = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for field in schema.fields() {
+            if !seen.insert(field.name().to_lowercase()) {
+                return Err(fault(format!(
+                    "column `{}` is there twice, if letter case is left aside",
+                    field.name()
+                )));
+            }
+            let ty = schema::stored_type(field.data_type()).ok_or_else(|| {
+                fault(format!("column `{}` is a {}, which cannot be stored", field.name(), field.data_type()))
+            })?;
+            // Rows come in later, from anywhere: nothing is known of their nulls.
+            fields.push(arrow_schema::Field::new(field.name(), ty, true));
+        }
+        let ledger = self.create(&place, Layout::new(name, fields, &[], None), &[], "plain").await?;
+        let table = self.start(place, ledger, &TableSpec::new(name, Vec::new()));
+        tables.insert(name.into(), table.clone());
+        Ok(table)
+    }
+
+    /// Opens a table that is there, a stream's or a plain one, as it is. `None` if there is none.
+    pub async fn table(&self, name: &str) -> Result<Option<Table>> {
+        if check_name(name).is_err() {
+            return Ok(None);
+        }
+        let mut tables = self.inner.tables.lock().await;
+        if let Some(table) = tables.get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let place = self.place(name);
+        self.finish_drop(&place).await?;
+        let Some(ledger) = place.load(None, None).await? else { return Ok(None) };
+        let table = self.start(place, ledger, &TableSpec::new(name, Vec::new()));
+        tables.insert(name.into(), table.clone());
+        Ok(Some(table))
+    }
+
+    /// The names of all tables, in order.
+    pub async fn tables(&self) -> Result<Vec<Box<str>>> {
+        let listing = StoreError::store("listing tables");
+        let list = self.inner.objects.list_with_delimiter(None).await.map_err(listing)?;
+        let mut names = Vec::new();
+        for directory in list.common_prefixes {
+            let Some(name) = directory.filename() else { continue };
+            let place = self.place(name);
+            if check_name(name).is_ok()
+                && !place.versions(None).await?.is_empty()
+                && !self.is_dropped(&place).await?
+            {
+                names.push(name.into());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Deletes a table with all its files and versions. Returns whether there was one. Queries that still read it fail.
+    pub async fn drop_table(&self, name: &str) -> Result<bool> {
+        if check_name(name).is_err() {
+            return Ok(false);
+        }
+        let mut tables = self.inner.tables.lock().await;
+        let open = tables.remove(name);
+        if let Some(table) = &open {
+            table.close().await;
+        }
+        let place = self.place(name);
+        if open.is_none() && place.versions(None).await?.is_empty() {
+            self.finish_drop(&place).await?;
+            return Ok(false);
+        }
+        let mark = place.root().join(DROPPED);
+        self.inner
+            .objects
+            .put(&mark, PutPayload::new())
+            .await
+            .map_err(StoreError::store("dropping a table"))?;
+        self.finish_drop(&place).await?;
+        Ok(true)
+    }
+
+    /// Ends all tables; call [`Table::flush`] on those whose rows are to be committed.
+    pub async fn close(&self) {
+        let tables: Vec<Table> = self.inner.tables.lock().await.drain().map(|(_, table)| table).collect();
+        for table in tables {
+            table.close().await;
+        }
+    }
+
+    async fn is_dropped(&self, place: &Place) -> Result<bool> {
+        match self.inner.objects.head(&place.root().join(DROPPED)).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(StoreError::store("looking for a table")(error)),
+        }
+    }
+
+    /// Deletes what is left of a table that was to be dropped; the mark last.
+    async fn finish_drop(&self, place: &Place) -> Result<()> {
+        if !self.is_dropped(place).await? {
+            return Ok(());
+        }
+        let failed = StoreError::store("dropping a table");
+        let mark = place.root().join(DROPPED);
+        let objects: Vec<_> =
+            self.inner.objects.list(Some(&place.root())).try_collect().await.map_err(&failed)?;
+        let others: Vec<Path> =
+            objects.into_iter().map(|object| object.location).filter(|location| *location != mark).collect();
+        for location in others.iter().chain([&mark]) {
+            match self.inner.objects.delete(location).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the first commit of a table: its schema, no rows.
+    async fn create(
+        &self,
+        place: &Place,
+        layout: Layout,
+        partition: &[Box<str>],
+        kind: &str,
+    ) -> Result<Ledger> {
+        let options = &self.inner.options;
+        let seconds = |duration: std::time::Duration| format!("interval {} seconds", duration.as_secs());
+        let configuration = vec![
+            (KIND_KEY.to_owned(), kind.to_owned()),
+            ("delta.logRetentionDuration".to_owned(), seconds(options.log_retention)),
+            ("delta.deletedFileRetentionDuration".to_owned(), seconds(options.vacuum_retention)),
+        ];
+        let now = self.inner.clock.0.now();
+        let id = uuid::Uuid::new_v4().to_string();
+        let schema: &Schema = &layout.schema;
+        let metadata = ledger::metadata(&place.table, id, schema, partition, configuration, now)?;
+        let commit = Commit {
+            operation: "CREATE TABLE",
+            is_first: true,
+            metadata: Some(metadata.clone()),
+            ..Commit::default()
+        };
+        let id = uuid::Uuid::new_v4().to_string();
+        let path = actions::commit_path(&place.root(), 0);
+        let payload = PutPayload::from(commit.to_bytes(&id, now));
+        let put = place.store.put_opts(&path, payload, PutOptions::from(PutMode::Create)).await;
+        put.map_err(StoreError::store("creating a table"))?;
+        Ledger::new(&place.table, 0, metadata, Some(&layout.time_column), Vec::new(), Vec::new(), 0)
+    }
+
+    fn start(&self, place: Place, ledger: Ledger, spec: &TableSpec) -> Table {
+        let inner = &self.inner;
+        let shared = Arc::new(Shared::new(
+            place,
+            inner.url.clone(),
+            Arc::clone(&inner.options),
+            inner.clock.clone(),
+            Arc::clone(&inner.upkeep),
+            ledger,
+            spec.retention,
+        ));
+        let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
+        let owner = Owner::new(Arc::clone(&shared), receiver);
+        tokio::spawn(owner.run());
+        Table { shared, requests }
+    }
+}

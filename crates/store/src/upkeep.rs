@@ -1,0 +1,261 @@
+//! Work between commits: compaction, checkpoints of the log, clean-up of the log, vacuum, retention.
+//!
+//! One such task runs at a time per table, beside appends and commits. It reads only files that no longer change and
+//! writes only files that no version knows; what it found is committed by the table's owner, who looks first whether it
+//! still holds. So upkeep can neither conflict with a commit nor hold one up.
+//! Compaction is by size classes, as in log-structured merge trees (O'Neil et al., Acta Informatica 1996): neighbours of
+//! about one size are merged, so a row is rewritten once per class and not with every commit.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema};
+use deltalake::checkpoints::create_checkpoint;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStoreExt};
+use parquet::arrow::ParquetRecordBatchStreamBuilder;
+use swiftwater_event::Millis;
+
+use crate::{
+    actions::{self, Add},
+    encode::Encoder,
+    error::{Result, StoreError},
+    layout::Layout,
+    ledger::{FileEntry, Ledger},
+    load::Place,
+    options::StoreOptions,
+    read::ObjectReader,
+};
+
+/// Files below this size are one class.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Rows that are read at a time while files are rewritten.
+const READ_ROWS: usize = 16 << 10;
+/// No commit is under way as long as this.
+const ORPHAN_AGE: Duration = Duration::from_secs(3600);
+/// Files that one compaction merges, in units of the setting `compact_files`.
+const COMPACT_FILES_FACTOR: usize = 16;
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Which files are to be merged next, if any.
+pub(crate) fn to_compact(ledger: &Ledger, options: &StoreOptions) -> Option<Vec<Arc<FileEntry>>> {
+    let fan = options.compact_files as u64;
+    let class = |file: &FileEntry| (file.add.size / SMALL_BYTES).max(1).ilog(fan);
+    // A file that is large enough stays; nothing is gained by merging what is over half of that.
+    let is_large = |file: &FileEntry| file.add.size > options.compact_file_bytes / 2;
+    let mut partitions: HashMap<String, Vec<&Arc<FileEntry>>> = HashMap::new();
+    for file in &ledger.files {
+        partitions.entry(format!("{:?}", file.partition)).or_default().push(file);
+    }
+    let classes: HashSet<u32> =
+        ledger.files.iter().filter(|file| !is_large(file)).map(|file| class(file)).collect();
+    let mut classes: Vec<u32> = classes.into_iter().collect();
+    classes.sort_unstable();
+    let mut names: Vec<_> = partitions.keys().collect();
+    names.sort_unstable();
+    for upper in classes {
+        for name in &names {
+            let (mut run, mut bytes) = (Vec::new(), 0);
+            for file in &partitions[*name] {
+                if is_large(file) || class(file) > upper || bytes + file.add.size > options.compact_file_bytes
+                {
+                    if run.len() >= options.compact_files {
+                        return Some(run);
+                    }
+                    (run, bytes) = (Vec::new(), 0);
+                    if is_large(file) || class(file) > upper {
+                        continue;
+                    }
+                }
+                run.push(Arc::clone(file));
+                bytes += file.add.size;
+                if run.len() >= options.compact_files * COMPACT_FILES_FACTOR {
+                    return Some(run);
+                }
+            }
+            if run.len() >= options.compact_files {
+                return Some(run);
+            }
+        }
+    }
+    None
+}
+
+/// Writes the rows of these files anew, in their order, in this layout.
+pub(crate) async fn rewrite(
+    place: &Place,
+    layout: &Layout,
+    files: &[Arc<FileEntry>],
+    file_bytes_max: u64,
+    now: Millis,
+    data_change: bool,
+) -> Result<Vec<Add>> {
+    let mut encoder = Encoder::new(place.clone(), layout.clone(), now, data_change);
+    match rewrite_into(&mut encoder, place, layout, files, file_bytes_max).await {
+        Ok(()) => encoder.finish().await,
+        Err(error) => {
+            encoder.abort().await;
+            Err(error)
+        }
+    }
+}
+
+async fn rewrite_into(
+    encoder: &mut Encoder,
+    place: &Place,
+    layout: &Layout,
+    files: &[Arc<FileEntry>],
+    file_bytes_max: u64,
+) -> Result<()> {
+    let failed = StoreError::parquet("reading a file to rewrite it");
+    for file in files {
+        let path = file.add.path.split('/').fold(place.root(), |path, part| path.join(part));
+        let reader = ObjectReader { store: Arc::clone(&place.store), path, size: file.add.size };
+        let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(&failed)?;
+        let mut batches = builder.with_batch_size(READ_ROWS).build().map_err(&failed)?;
+        while let Some(batch) = batches.next().await {
+            let batch = with_partition(&batch.map_err(&failed)?, layout, file)?;
+            encoder.write(&layout.conform(&batch)?).await?;
+        }
+        if encoder.largest_bytes() >= file_bytes_max {
+            encoder.finish_files().await?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a file with the values that its partition says.
+fn with_partition(batch: &RecordBatch, layout: &Layout, file: &FileEntry) -> Result<RecordBatch> {
+    if layout.partitions == 0 {
+        return Ok(batch.clone());
+    }
+    let mut fields: Vec<Arc<Field>> = batch.schema().fields().iter().cloned().collect();
+    let mut columns = batch.columns().to_vec();
+    for (field, value) in layout.partition_fields().iter().zip(&file.partition) {
+        fields.push(Arc::clone(field));
+        let column = value.to_array_of_size(batch.num_rows()).map_err(|error| StoreError::Corrupt {
+            table: layout.table.clone(),
+            what: format!("a partition value that cannot be read: {error}").into(),
+        })?;
+        columns.push(column);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    RecordBatch::try_new(schema, columns).map_err(StoreError::arrow("reading a partition"))
+}
+
+/// Writes a checkpoint of a version, so that opening the table need not read the log before it; then deletes what the
+/// log need not keep.
+pub(crate) async fn checkpoint(place: &Place, version: u64, keep_after: Millis) -> Result<()> {
+    let failed = StoreError::delta(&place.table, "writing a checkpoint");
+    let table = place.delta(Some(version)).await?.ok_or_else(|| StoreError::NoTable(place.table.clone()))?;
+    create_checkpoint(&table, None).await.map_err(failed)?;
+    clean_log(place, keep_after).await
+}
+
+/// The version of a checkpoint, from its file's name.
+fn checkpoint_version(name: &str) -> Option<u64> {
+    let (digits, rest) = name.split_once('.')?;
+    (digits.len() == 20 && rest.starts_with("checkpoint")).then(|| digits.parse().ok())?
+}
+
+/// Deletes entries of the log that no version younger than a time needs.
+async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
+    let log = place.root().join("_delta_log");
+    let listing = StoreError::store("listing the Delta log");
+    let objects: Vec<ObjectMeta> = place.store.list(Some(&log)).try_collect().await.map_err(listing)?;
+    let is_old = |object: &ObjectMeta| object.last_modified.timestamp_millis() < keep_after;
+    let checkpoints = objects.iter().filter(|object| is_old(object));
+    let Some(oldest_kept) =
+        checkpoints.filter_map(|object| checkpoint_version(object.location.filename()?)).max()
+    else {
+        return Ok(());
+    };
+    let mut gone: Vec<(u64, _)> = objects
+        .iter()
+        .filter_map(|object| {
+            let name = object.location.filename()?;
+            let version = actions::version_of(name).or_else(|| checkpoint_version(name))?;
+            (version < oldest_kept).then(|| (version, object.location.clone()))
+        })
+        .collect();
+    // From the oldest on, so that what is left has no gap if this ends early.
+    gone.sort();
+    for (_, location) in gone {
+        delete(place, &location).await?;
+    }
+    Ok(())
+}
+
+async fn delete(place: &Place, location: &object_store::path::Path) -> Result<()> {
+    match place.store.delete(location).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(StoreError::store("deleting a file")(error)),
+    }
+}
+
+/// Deletes files that are part of no version that is kept: removed longer ago than `keep`, or older than that and
+/// [`ORPHAN_AGE`] and never part of one. Returns the removed ones that are gone.
+pub(crate) async fn vacuum(
+    place: &Place,
+    ledger: &Ledger,
+    now: Millis,
+    keep: Duration,
+) -> Result<HashSet<Box<str>>> {
+    let (keep_after, orphans_after) = (before(now, keep), before(now, keep.max(ORPHAN_AGE)));
+    let live: HashSet<&str> = ledger.files.iter().map(|file| file.add.path.as_str()).collect();
+    let removed: HashMap<&str, Millis> =
+        ledger.removed.iter().map(|(path, since)| (&**path, *since)).collect();
+    let root = place.root();
+    let mut gone: HashSet<Box<str>> = ledger
+        .removed
+        .iter()
+        .filter(|(_, since)| *since < keep_after)
+        .map(|(path, _)| path.clone())
+        .collect();
+    let mut objects = place.store.list(Some(&root));
+    let mut doomed = Vec::new();
+    while let Some(object) = objects.next().await {
+        let object = object.map_err(StoreError::store("listing a table's files"))?;
+        let Some(parts) = object.location.prefix_match(&root) else { continue };
+        let path = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+        let is_log = path.starts_with("_delta_log/");
+        if live.contains(path.as_str()) || (is_log && !path.ends_with(".tmp")) {
+            continue;
+        }
+        // What was never part of the table is of a commit that failed, or of one that is under way.
+        let is_gone = match removed.get(path.as_str()) {
+            Some(since) => *since < keep_after,
+            None => object.last_modified.timestamp_millis() < orphans_after,
+        };
+        if is_gone {
+            doomed.push(object.location);
+        }
+    }
+    drop(objects);
+    for location in doomed {
+        delete(place, &location).await?;
+    }
+    gone.retain(|path| !live.contains(&**path));
+    Ok(gone)
+}
+
+/// Files whose youngest row is older than the retention.
+pub(crate) fn expired(ledger: &Ledger, retention: Duration, now: Millis) -> Vec<Arc<FileEntry>> {
+    let Ok(time) = ledger.layout.schema.index_of(&ledger.layout.time_column) else { return Vec::new() };
+    let keep_after = now.saturating_sub(millis(retention)).saturating_mul(1000);
+    let is_expired =
+        |file: &&Arc<FileEntry>| file.latest_micros(time).is_some_and(|latest| latest < keep_after);
+    ledger.files.iter().filter(is_expired).cloned().collect()
+}
+
+/// The time before which something of this age lies.
+pub(crate) fn before(now: Millis, age: Duration) -> Millis {
+    now.saturating_sub(millis(age))
+}

@@ -1,0 +1,342 @@
+//! An object store in memory that fails on purpose: at the n-th call, for a while, when it is full; and that forgets
+//! what was not synced when it crashes, as a local disk does.
+//!
+//! Every call of the object store's interface counts, and so do the two by which files and names are synced. After
+//! [`FailingStore::crash_at`] all calls fail from the n-th on; the n-th may have had its effect, its answer being lost.
+//! [`FailingStore::restart`] gives what a new process finds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::BoxStream};
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    UploadPart, memory::InMemory, path::Path,
+};
+
+/// When calls fail.
+#[derive(Debug, Clone, Copy, Default)]
+struct Plan {
+    calls: u64,
+    crash_at: Option<(u64, bool)>,
+    fail_at: Option<(u64, bool)>,
+    is_away: bool,
+    is_full: bool,
+    is_down: bool,
+}
+
+/// What a disk would still have after a loss of power.
+#[derive(Debug, Default)]
+struct Disk {
+    /// Names that are durable, with their bytes; what was not synced of those is torn.
+    durable: BTreeMap<Path, Bytes>,
+    /// Objects whose bytes are synced, by their names now.
+    synced: BTreeSet<Path>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    objects: InMemory,
+    plan: Mutex<Plan>,
+    /// `None` where all that was answered is durable, as on object storage.
+    disk: Option<Mutex<Disk>>,
+}
+
+/// The store; clones are the same one.
+#[derive(Debug, Clone)]
+pub struct FailingStore {
+    inner: Arc<Inner>,
+}
+
+/// What a call may do.
+enum Leave {
+    Go,
+    /// Do it, and say that it failed.
+    AnswerLost,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failure(what: &'static str) -> Error {
+    Error::Generic { store: "failing store", source: what.into() }
+}
+
+impl FailingStore {
+    /// A disk: what was not synced is lost with [`FailingStore::restart`].
+    pub fn disk() -> FailingStore {
+        FailingStore::with(InMemory::new(), Some(Disk::default()))
+    }
+
+    /// Object storage: what was answered is durable.
+    pub fn remote() -> FailingStore {
+        FailingStore::with(InMemory::new(), None)
+    }
+
+    fn with(objects: InMemory, disk: Option<Disk>) -> FailingStore {
+        let inner = Inner { objects, plan: Mutex::new(Plan::default()), disk: disk.map(Mutex::new) };
+        FailingStore { inner: Arc::new(inner) }
+    }
+
+    /// Calls so far.
+    pub fn calls(&self) -> u64 {
+        locked(&self.inner.plan).calls
+    }
+
+    /// From the call of this number on (the first is 0) all fail; `has_effect` says whether that one is still done.
+    pub fn crash_at(&self, call: u64, has_effect: bool) {
+        locked(&self.inner.plan).crash_at = Some((call, has_effect));
+    }
+
+    /// The call of this number fails, those after it do not.
+    pub fn fail_at(&self, call: u64, has_effect: bool) {
+        locked(&self.inner.plan).fail_at = Some((call, has_effect));
+    }
+
+    /// While it is away all calls fail.
+    pub fn set_away(&self, is_away: bool) {
+        locked(&self.inner.plan).is_away = is_away;
+    }
+
+    /// While it is full nothing can be put.
+    pub fn set_full(&self, is_full: bool) {
+        locked(&self.inner.plan).is_full = is_full;
+    }
+
+    /// Whether the planned crash has come.
+    pub fn is_down(&self) -> bool {
+        locked(&self.inner.plan).is_down
+    }
+
+    /// What is found after the crash, by a store without faults.
+    pub async fn restart(&self) -> FailingStore {
+        let objects = InMemory::new();
+        let found: Vec<(Path, Bytes)> = match &self.inner.disk {
+            Some(disk) => {
+                locked(disk).durable.iter().map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+            }
+            None => {
+                let mut found = Vec::new();
+                let mut list = self.inner.objects.list(None);
+                while let Some(Ok(object)) = list.next().await {
+                    found.push((object.location.clone(), self.bytes(&object.location).await));
+                }
+                found
+            }
+        };
+        let mut disk = Disk::default();
+        for (path, bytes) in found {
+            disk.durable.insert(path.clone(), bytes.clone());
+            disk.synced.insert(path.clone());
+            // Memory does not refuse.
+            let _ = objects.put(&path, PutPayload::from(bytes)).await;
+        }
+        FailingStore::with(objects, self.inner.disk.as_ref().map(|_| disk))
+    }
+
+    /// Syncs the bytes of an object.
+    pub async fn sync_file(&self, location: &Path) -> Result<()> {
+        let leave = self.call(false)?;
+        let bytes = self.bytes(location).await;
+        if let Some(disk) = &self.inner.disk {
+            let mut disk = locked(disk);
+            disk.synced.insert(location.clone());
+            if let Some(durable) = disk.durable.get_mut(location) {
+                *durable = bytes;
+            }
+        }
+        leave.answer(())
+    }
+
+    /// Syncs the names in the directory of an object.
+    pub async fn sync_names(&self, location: &Path) -> Result<()> {
+        let leave = self.call(false)?;
+        let parent = directory(location);
+        let mut now = Vec::new();
+        let mut list = self.inner.objects.list(None);
+        while let Some(Ok(object)) = list.next().await {
+            if directory(&object.location) == parent {
+                let bytes = self.bytes(&object.location).await;
+                now.push((object.location, bytes));
+            }
+        }
+        if let Some(disk) = &self.inner.disk {
+            let mut disk = locked(disk);
+            disk.durable.retain(|path, _| directory(path) != parent);
+            for (path, bytes) in now {
+                // A name without its bytes: half of them, as good as any.
+                let bytes = if disk.synced.contains(&path) { bytes } else { bytes.slice(..bytes.len() / 2) };
+                disk.durable.insert(path, bytes);
+            }
+        }
+        leave.answer(())
+    }
+
+    async fn bytes(&self, location: &Path) -> Bytes {
+        match self.inner.objects.get(location).await {
+            Ok(object) => object.bytes().await.unwrap_or_default(),
+            Err(_) => Bytes::new(),
+        }
+    }
+
+    fn call(&self, puts: bool) -> Result<Leave> {
+        let mut plan = locked(&self.inner.plan);
+        let number = plan.calls;
+        plan.calls += 1;
+        if plan.is_down {
+            return Err(failure("it is down"));
+        }
+        if let Some((_, has_effect)) = plan.crash_at.filter(|(at, _)| *at == number) {
+            plan.is_down = true;
+            return if has_effect { Ok(Leave::AnswerLost) } else { Err(failure("it goes down")) };
+        }
+        if let Some((_, has_effect)) = plan.fail_at.filter(|(at, _)| *at == number) {
+            return if has_effect { Ok(Leave::AnswerLost) } else { Err(failure("it fails once")) };
+        }
+        if plan.is_away {
+            return Err(failure("it is away"));
+        }
+        if plan.is_full && puts {
+            return Err(failure("it is full"));
+        }
+        Ok(Leave::Go)
+    }
+
+    fn forget_synced(&self, location: &Path) {
+        if let Some(disk) = &self.inner.disk {
+            locked(disk).synced.remove(location);
+        }
+    }
+
+    /// Another name for the same bytes.
+    fn copy_synced(&self, from: &Path, to: &Path) {
+        if let Some(disk) = &self.inner.disk {
+            let mut disk = locked(disk);
+            if disk.synced.contains(from) {
+                disk.synced.insert(to.clone());
+            } else {
+                disk.synced.remove(to);
+            }
+        }
+    }
+}
+
+fn directory(location: &Path) -> String {
+    let text = location.as_ref();
+    text.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned()
+}
+
+impl Leave {
+    fn answer<T>(self, value: T) -> Result<T> {
+        match self {
+            Leave::Go => Ok(value),
+            Leave::AnswerLost => Err(failure("its answer is lost")),
+        }
+    }
+}
+
+impl fmt::Display for FailingStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FailingStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FailingStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let leave = self.call(true)?;
+        let result = self.inner.objects.put_opts(location, payload, options).await?;
+        self.forget_synced(location);
+        leave.answer(result)
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let leave = self.call(true)?;
+        let upload = self.inner.objects.put_multipart_opts(location, options).await?;
+        leave.answer(Box::new(FailingUpload { upload, store: self.clone(), location: location.clone() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let leave = self.call(false)?;
+        leave.answer(self.inner.objects.get_opts(location, options).await?)
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let store = self.clone();
+        let delete = move |location: Result<Path>| {
+            let store = store.clone();
+            async move {
+                let location = location?;
+                let leave = store.call(false)?;
+                store.inner.objects.delete(&location).await?;
+                leave.answer(location)
+            }
+        };
+        locations.then(delete).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.call(false).and_then(|leave| leave.answer(())) {
+            Ok(()) => self.inner.objects.list(prefix),
+            Err(error) => futures_util::stream::once(async move { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let leave = self.call(false)?;
+        leave.answer(self.inner.objects.list_with_delimiter(prefix).await?)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let leave = self.call(true)?;
+        self.inner.objects.copy_opts(from, to, options).await?;
+        self.copy_synced(from, to);
+        leave.answer(())
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        let leave = self.call(false)?;
+        self.inner.objects.rename_opts(from, to, options).await?;
+        self.copy_synced(from, to);
+        leave.answer(())
+    }
+}
+
+#[derive(Debug)]
+struct FailingUpload {
+    upload: Box<dyn MultipartUpload>,
+    store: FailingStore,
+    location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for FailingUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        match self.store.call(true).and_then(|leave| leave.answer(())) {
+            Ok(()) => self.upload.put_part(data),
+            Err(error) => Box::pin(async move { Err(error) }),
+        }
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let leave = self.store.call(true)?;
+        let result = self.upload.complete().await?;
+        self.store.forget_synced(&self.location);
+        leave.answer(result)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.upload.abort().await
+    }
+}
