@@ -294,3 +294,107 @@ pub fn check_frame(bytes: &[u8], seed: u32, position: u64) -> Option<Vec<u8>> {
     }
     Some(again)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn heads() -> impl Strategy<Value = Head> {
+        let producers = proptest::option::of((".{0,60}", any::<u64>()));
+        let samples = proptest::option::of(any::<u64>());
+        let times = (any::<i64>(), any::<i64>());
+        let events = (any::<u32>(), any::<u64>(), any::<u32>(), times, samples, producers, any::<u16>())
+            .prop_map(|(stream, first, events, (arrival, sent_micros), sample, producer, flags)| {
+                Head::Events(EventsHead {
+                    stream: StreamId(stream),
+                    first: Offset(first),
+                    events,
+                    arrival,
+                    sent_micros,
+                    // Any finite number: what is not a number is not equal to itself.
+                    sample: sample.map(|bits| bits as f64 / 3.0),
+                    producer: producer.map(|(id, sequence)| Producer { id: id.into(), sequence }),
+                    flags,
+                })
+            });
+        prop_oneof![events, Just(Head::Catalog), any::<i64>().prop_map(|now| Head::Tick { now })]
+    }
+
+    fn written(head: &Head, payload: &[u8], seed: u32, position: u64, synced: u64) -> (Vec<u8>, Packed) {
+        let packed = Packed::new(payload, Compression::Lz4).unwrap();
+        let mut frame = Vec::new();
+        write_front(head, &packed, seed, position, synced, &mut frame);
+        frame.extend_from_slice(&packed.payload);
+        frame.resize(frame_bytes(head, &packed) as usize, 0);
+        (frame, packed)
+    }
+
+    proptest! {
+        #[test]
+        fn frame_is_read_as_it_was_written(
+            head in heads(),
+            text in ".{0,300}",
+            seed: u32,
+            position in (0_u64..1 << 60).prop_map(|position| position * 8),
+            unsynced in 0_u64..1 << 32,
+        ) {
+            let synced = position.saturating_sub(unsynced);
+            let (frame, packed) = written(&head, text.as_bytes(), seed, position, synced);
+            prop_assert_eq!(position_in(&frame), Some(position));
+            let front = read_front(&frame, seed, position).unwrap();
+            prop_assert_eq!(front.frame_bytes(), frame.len());
+            prop_assert_eq!(front.synced_before, synced);
+            prop_assert_eq!(payload(&front, &frame).unwrap(), &packed.payload[..]);
+            prop_assert_eq!(read_head(&front, &frame).unwrap(), head);
+            let again = check_frame(&frame, seed, position).unwrap();
+            prop_assert_eq!(&again[..], &frame[..again.len()]);
+        }
+
+        #[test]
+        fn frame_is_good_only_whole_in_its_segment_and_at_its_place(
+            head in heads(),
+            text in ".{0,100}",
+            seed: u32,
+            other_seed: u32,
+            bit: usize,
+        ) {
+            let (frame, packed) = written(&head, text.as_bytes(), seed, 4096, 0);
+            let summed_bytes = FIXED_BYTES + meta_bytes(&head) + packed.payload.len();
+            for end in 0..summed_bytes {
+                prop_assert_eq!(check_frame(&frame[..end], seed, 4096), None);
+            }
+            prop_assert_eq!(check_frame(&frame, seed, 4104), None);
+            if other_seed != seed {
+                prop_assert_eq!(check_frame(&frame, other_seed, 4096), None);
+            }
+            let bit = bit % (summed_bytes * 8);
+            let mut damaged = frame;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(check_frame(&damaged, seed, 4096), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            seed: u32,
+            position: u64,
+        ) {
+            // With the position and the checksum put right, more is read of it.
+            if bytes.len() >= FIXED_BYTES {
+                bytes[5] %= 2;
+                bytes[24..32].copy_from_slice(&position.to_le_bytes());
+                let end = FIXED_BYTES + usize::from(bytes[4]) + usize::from(bytes[5]) * 256;
+                if let Some(summed) = bytes.get(4..end) {
+                    let crc = crc32c::crc32c_append(seed, summed);
+                    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+                }
+            }
+            let _ = check_frame(&bytes, seed, position);
+            if let Ok(front) = read_front(&bytes, seed, position) {
+                let _ = read_head(&front, &bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A real disk that is full: a small file system in memory, mounted for the test.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use swiftwater_event::SystemClock;
+use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
+
+/// Unmounted when it is dropped.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`: mounting is not allowed here.
+    fn new(path: &Path, size: &str) -> Option<Mount> {
+        let options = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Mount(path.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn full_file_system_is_refused_before_and_got_over_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(mount) = Mount::new(directory.path(), "4m") else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    let options = LogOptions {
+        segment_bytes: 256 << 10,
+        group_bytes_max: 64 << 10,
+        queue_bytes_max: 512 << 10,
+        record_bytes_max: 128 << 10,
+        bytes_max: 1 << 30,
+        free_bytes_min: 0,
+        ..LogOptions::default()
+    };
+    let path = mount.0.join("log");
+    let open = || {
+        let disk = Arc::new(DirDisk::open(&path).unwrap());
+        Log::open(disk, Arc::new(SystemClock::new()), options.clone(), Box::new(|_| ())).unwrap()
+    };
+    let log = open();
+    let payload = |number: usize| Packed::raw(vec![number as u8; 50_000].into()).unwrap();
+    let append = |number: usize| -> Result<LogPosition, LogError> {
+        let packed = payload(number);
+        let room = log.reserve_blocking(packed.bytes())?;
+        log.append(Head::Catalog, packed, room)
+    };
+    // What somebody else wrote takes half of it; the log fills the rest.
+    let hog = mount.0.join("hog");
+    std::fs::write(&hog, vec![1; 2 << 20]).unwrap();
+    let mut count = 0;
+    let fill = |count: &mut usize| loop {
+        match append(*count) {
+            Ok(_) => *count += 1,
+            Err(LogError::Full) => break,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    fill(&mut count);
+    assert!((20..40).contains(&count), "{count}");
+    // All that was taken is synced, full or not: room for it was there.
+    let before = count;
+    std::fs::remove_file(&hog).unwrap();
+    while append(count).is_err() {
+        std::thread::yield_now();
+    }
+    count += 1;
+    fill(&mut count);
+    assert!(count > before + 20, "{count} after {before}");
+    log.trim(LogPosition(1 << 20));
+    log.wait_synced(log.horizons().appended).unwrap();
+    let oldest = log.usage().oldest;
+    let first = oldest.0 / 50_032;
+    log.close().unwrap();
+    let log = open();
+    let mut reader = log.read(log.usage().oldest);
+    let mut number = (log.usage().oldest.0 / 50_032) as usize;
+    assert!(number as u64 <= first);
+    while let Some(record) = reader.next().unwrap() {
+        assert_eq!(record.payload, vec![number as u8; 50_000]);
+        number += 1;
+    }
+    assert_eq!(number, count);
+}
