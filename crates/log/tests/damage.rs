@@ -1,5 +1,7 @@
 //! Logs that are damaged while they are closed: what is told, what is skipped, what is cut.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::Arc;
 
 use swiftwater_event::SystemClock;
