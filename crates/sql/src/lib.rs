@@ -1,1 +1,36 @@
 //! SQL over what is stored, by DataFusion.
+//!
+//! [`Sql::run`] takes a text of statements and gives the answer of the last one, as a stream of record batches. Where
+//! tables come from and where rows go is a trait, [`Tables`], so this room knows nothing of streams, logs or Delta.
+//! It owns DataFusion: dialects, names, limits, errors with places, and the forms in which answers travel.
+//! Limits: [`SqlOptions`]; each has a default, and passing it is an error of kind [`ErrorKind::Limit`].
+
+mod answer;
+mod copy;
+mod error;
+pub mod forms;
+mod grouping;
+mod names;
+mod options;
+mod progress;
+mod run;
+mod session;
+mod sql;
+mod storable;
+mod tables;
+mod text;
+mod types;
+mod write;
+
+pub use answer::{Answer, Command};
+pub use error::{ErrorKind, Place, SqlError};
+pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
+pub use progress::{Progress, ProgressReading};
+pub use sql::{Running, Sql};
+pub use tables::{At, TableKind, Tables};
+pub use text::is_complete;
+pub use types::type_name;
+
+/// What an implementation of [`Tables`] is written with, so that it need not name DataFusion itself.
+pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};
+pub use datafusion::{catalog::TableProvider, execution::SendableRecordBatchStream};

@@ -1,0 +1,126 @@
+//! What a run of statements answers: columns, then rows as they come.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use futures_util::Stream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::{ErrorKind, Progress, SqlError};
+
+/// What the last statement of a text was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// A query, or something that answers like one: EXPLAIN, SHOW, DESCRIBE.
+    Query,
+    /// `INSERT`; the answer is one row, `rows`: how many were put in.
+    Insert,
+    /// `CREATE TABLE`, with or without `AS`; one row, `rows`.
+    CreateTable,
+    /// `DROP TABLE`.
+    DropTable,
+    /// `COPY … TO`; one row, `rows`: how many were written.
+    Copy,
+    /// A statement of the engine's.
+    Other,
+    /// There was no statement in the text.
+    Nothing,
+}
+
+/// What travels from the task that runs statements to the one that reads the answer.
+pub(crate) enum Item {
+    Rows(RecordBatch),
+    Failed(SqlError),
+    End,
+}
+
+/// The answer of the last statement. Dropping it ends the statement, whatever it was doing.
+pub struct Answer {
+    pub(crate) schema: SchemaRef,
+    pub(crate) command: Command,
+    pub(crate) id: Arc<str>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) rows: mpsc::Receiver<Item>,
+    pub(crate) task: Task,
+    pub(crate) ended: bool,
+}
+
+/// The task that runs the statements; it ends with this.
+pub(crate) struct Task(pub(crate) JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Task {
+    /// Why it ended without saying so.
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<SqlError> {
+        let end = std::task::ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(match end {
+            Err(error) if error.is_panic() => SqlError::internal("the statement panicked"),
+            Err(_) => cancelled(),
+            Ok(()) => SqlError::internal("the statement ended without an answer"),
+        })
+    }
+}
+
+use std::future::Future;
+
+pub(crate) fn cancelled() -> SqlError {
+    SqlError::new(ErrorKind::Unavailable, "the statement was cancelled")
+}
+
+impl Answer {
+    /// The columns, in order; none for statements that give no rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What the statement was.
+    pub fn command(&self) -> Command {
+        self.command
+    }
+
+    /// The name under which the run can be cancelled.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+}
+
+/// Batches of at least one row, then the end or one error.
+impl Stream for Answer {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        match std::task::ready!(self.rows.poll_recv(context)) {
+            Some(Item::Rows(batch)) => Poll::Ready(Some(Ok(batch))),
+            Some(Item::Failed(error)) => {
+                self.ended = true;
+                Poll::Ready(Some(Err(error)))
+            }
+            Some(Item::End) => {
+                self.ended = true;
+                Poll::Ready(None)
+            }
+            None => {
+                let error = std::task::ready!(self.task.poll_end(context));
+                self.ended = true;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `COPY query TO 'file'`: Parquet, CSV or JSON files, under the configured roots only.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, UInt64Array};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use futures_util::StreamExt;
+
+use crate::answer::Command;
+use crate::names::Names;
+use crate::run::{Outcome, Run, count, outcome};
+use crate::{ErrorKind, SqlError};
+
+/// What can be written, as `STORED AS` and as a file's extension.
+const FORMATS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "jsonl", "arrow"];
+
+impl Run {
+    pub(crate) async fn copy(
+        &self,
+        mut copy: CopyToStatement,
+        names: Arc<Names>,
+    ) -> Result<Outcome, SqlError> {
+        let target = target(&copy.target, &self.inner.options.output_roots)?;
+        let extension = target.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let format = copy.stored_as.as_deref().unwrap_or(extension).to_lowercase();
+        if !FORMATS.contains(&format.as_str()) {
+            return Err(SqlError::invalid(format!("`{format}` is no format to write")).with_hint(
+                "End the file's name in .parquet, .csv or .json, or write STORED AS PARQUET, CSV or JSON.",
+            ));
+        }
+        // A row a line, as DataFusion writes JSON in any case.
+        let format = if matches!(format.as_str(), "ndjson" | "jsonl") { "json".to_owned() } else { format };
+        copy.stored_as = Some(format.to_uppercase());
+        copy.target = target
+            .to_str()
+            .ok_or_else(|| SqlError::invalid("the file's name is no text in UTF-8"))?
+            .to_owned();
+        if let CopyToSource::Relation(name) = &copy.source {
+            let (ident, found) = names.target(name)?;
+            let Some(found) = found else {
+                return Err(names.missing(ident, &ident.value));
+            };
+            copy.source =
+                CopyToSource::Relation(ObjectName::from(vec![Ident { value: found, ..ident.clone() }]));
+        }
+        let planned = self.plan(Statement::CopyTo(copy), names).await?;
+        let mut rows = self.open(&planned, &planned.plan).await?;
+        let mut written = 0;
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(SqlError::from)?;
+            let counts =
+                batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
+            written += counts.map_or(0, |counts| counts.iter().flatten().sum::<u64>());
+        }
+        Ok(outcome(Command::Copy, count(written)?))
+    }
+}
+
+/// Where a file may be written: a path without links, under one of the roots.
+fn target(written: &str, roots: &[PathBuf]) -> Result<PathBuf, SqlError> {
+    let Some(first) = roots.first() else {
+        return Err(SqlError::invalid("files cannot be written here")
+            .with_hint("Set sql.output_roots to the directories that COPY may write to."));
+    };
+    let refused = |why: &str| {
+        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        SqlError::invalid(format!("`{written}` {why}"))
+            .with_hint(format!("COPY writes under {} only.", roots.join(", ")))
+    };
+    if written.contains("://") {
+        return Err(refused("is no path of a local file"));
+    }
+    if written.contains(['*', '?', '[', '\0']) {
+        return Err(refused("holds a character that is none of a file's name here"));
+    }
+    let path = first.join(written);
+    if path.components().any(|component| matches!(component, Component::ParentDir)) {
+        return Err(refused("leads upwards"));
+    }
+    let path = resolve(&path).map_err(|error| {
+        SqlError::new(ErrorKind::Unavailable, format!("`{written}` cannot be looked up")).with_source(error)
+    })?;
+    let is_below =
+        |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(&root) && path != root);
+    if !roots.iter().any(is_below) {
+        return Err(refused("is not under a directory that may be written to"));
+    }
+    // A directory is told by the slash at its end.
+    Ok(if written.ends_with('/') { path.join("") } else { path })
+}
+
+/// The path with all links followed; what does not exist yet stays as it is written.
+fn resolve(path: &Path) -> std::io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let mut known = path;
+    loop {
+        // A link that leads nowhere would be followed when the file is written.
+        if known.symlink_metadata().is_ok() {
+            let mut resolved = known.canonicalize()?;
+            resolved.extend(missing.iter().rev());
+            return Ok(resolved);
+        }
+        let (Some(parent), Some(name)) = (known.parent(), known.file_name()) else {
+            return Ok(path.to_owned());
+        };
+        missing.push(name.to_owned());
+        known = parent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_written_under_the_roots_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("out");
+        std::fs::create_dir(&root).unwrap();
+        let outside = directory.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.join("nothing"), root.join("dangling")).unwrap();
+        let roots = [root.clone()];
+        let root = root.canonicalize().unwrap();
+
+        assert_eq!(target("a.csv", &roots).unwrap(), root.join("a.csv"));
+        assert_eq!(target("new/deep/a.csv", &roots).unwrap(), root.join("new/deep/a.csv"));
+        assert_eq!(target(root.join("b.csv").to_str().unwrap(), &roots).unwrap(), root.join("b.csv"));
+        for refused in [
+            "../outside/a.csv",
+            "x/../../outside/a.csv",
+            "link/a.csv",
+            "dangling",
+            "/etc/passwd",
+            "s3://bucket/a.csv",
+            "a*.csv",
+            "",
+        ] {
+            assert!(target(refused, &roots).is_err(), "{refused}");
+        }
+        assert!(target("a.csv", &[]).is_err());
+    }
+}

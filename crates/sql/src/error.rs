@@ -1,0 +1,327 @@
+//! What can go wrong with a statement: what was attempted, where in the text, and what to do.
+//!
+//! DataFusion tells much in prose; here it is sorted into a few kinds, on which a caller acts, and the place is taken
+//! from wherever DataFusion left it: a span, or the end of a message.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+
+/// Coarse kinds of errors: one exists where a caller would act differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The statement is wrong, or what it computes cannot be had (a division by zero, a cast that fails).
+    Invalid,
+    /// What it names does not exist.
+    NotFound,
+    /// What it would make exists already, or changed meanwhile.
+    Conflict,
+    /// Storage cannot be reached or fails; the same statement may work later.
+    Unavailable,
+    /// A limit was passed: memory, duration, rows, statements at once.
+    Limit,
+    /// Stored data is damaged.
+    Corrupt,
+    /// A fault of the program.
+    Internal,
+}
+
+/// A place in the text of the statements: line and column, both from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// From 1.
+    pub line: u64,
+    /// From 1, in characters.
+    pub column: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// Why a statement did not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SqlError {
+    kind: ErrorKind,
+    message: String,
+    place: Option<Place>,
+    hint: Option<String>,
+    #[source]
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl SqlError {
+    /// An error without a place or a hint; see [`SqlError::at`] and [`SqlError::with_hint`].
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> SqlError {
+        SqlError { kind, message: message.into(), place: None, hint: None, source: None }
+    }
+
+    /// What the caller would act on.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Where in the text, if that is known.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The same error at a place; one that it has already stays.
+    pub fn at(mut self, place: Option<Place>) -> SqlError {
+        self.place = self.place.or(place);
+        self
+    }
+
+    /// The same error with a hint.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with what caused it.
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> SqlError {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> SqlError {
+        SqlError::new(ErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> SqlError {
+        SqlError::new(ErrorKind::Internal, message)
+    }
+
+    /// Whether a query met its memory limit: it may be tried again with operators that spill.
+    pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
+        matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+    }
+}
+
+/// So that a [`Tables`](crate::Tables) gives its errors through DataFusion and they come out as they were.
+impl From<SqlError> for DataFusionError {
+    fn from(error: SqlError) -> DataFusionError {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for SqlError {
+    fn from(error: DataFusionError) -> SqlError {
+        let error = match unwrap_own(error) {
+            Ok(own) => return own,
+            Err(error) => error,
+        };
+        let place = place_of(&error);
+        let (kind, message, hint) = describe(&error);
+        SqlError { kind, message, place, hint, source: Some(Box::new(error)) }
+    }
+}
+
+/// The error of ours that DataFusion carried, unchanged, where it can be moved out.
+fn unwrap_own(error: DataFusionError) -> Result<SqlError, DataFusionError> {
+    match error {
+        DataFusionError::External(source) => match source.downcast::<SqlError>() {
+            Ok(own) => Ok(*own),
+            Err(source) => match source.downcast::<DataFusionError>() {
+                Ok(inner) => unwrap_own(*inner),
+                Err(source) => Err(DataFusionError::External(source)),
+            },
+        },
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner)
+            if own_of(&inner).is_some() =>
+        {
+            unwrap_own(*inner)
+        }
+        DataFusionError::Shared(shared) => match own_of(&shared) {
+            // It cannot be moved out of what others hold too, so what matters of it is copied.
+            Some(own) => Ok(SqlError {
+                kind: own.kind,
+                message: own.message.clone(),
+                place: own.place,
+                hint: own.hint.clone(),
+                source: None,
+            }),
+            None => Err(DataFusionError::Shared(shared)),
+        },
+        other => Err(other),
+    }
+}
+
+fn own_of(error: &DataFusionError) -> Option<&SqlError> {
+    match error.find_root() {
+        DataFusionError::External(source) => source.downcast_ref::<SqlError>(),
+        _ => None,
+    }
+}
+
+fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
+    let root = error.find_root();
+    let hint = error
+        .diagnostic()
+        .and_then(|diagnostic| diagnostic.helps.first())
+        .map(|help| sentence(&help.message));
+    match root {
+        DataFusionError::SQL(parser, _) => (ErrorKind::Invalid, parser_message(parser), hint),
+        DataFusionError::SchemaError(schema, _) => schema_message(schema, hint),
+        DataFusionError::Plan(message) | DataFusionError::Configuration(message) => {
+            let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
+            let hint = if guess.is_empty() { hint } else { Some(format!("Did you mean{guess}")) };
+            (ErrorKind::Invalid, plain(message), hint)
+        }
+        DataFusionError::NotImplemented(message) => {
+            (ErrorKind::Invalid, format!("not supported: {}", plain(message)), hint)
+        }
+        DataFusionError::ArrowError(arrow, _) => (ErrorKind::Invalid, plain(&arrow.to_string()), hint),
+        DataFusionError::Execution(message) => (ErrorKind::Invalid, plain(message), hint),
+        DataFusionError::ResourcesExhausted(message) => (
+            ErrorKind::Limit,
+            format!(
+                "the statement needs more memory or disk than it may have: {}",
+                first_line(&plain(message))
+            ),
+            Some("Ask for less at once, or raise sql.memory_bytes_max or sql.spill_bytes_max.".to_owned()),
+        ),
+        DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
+            (ErrorKind::Unavailable, format!("storage failed: {}", plain(&root.to_string())), hint)
+        }
+        DataFusionError::ParquetError(parquet) => (
+            ErrorKind::Corrupt,
+            format!("a stored file cannot be read: {}", plain(&parquet.to_string())),
+            hint,
+        ),
+        DataFusionError::External(source) => (ErrorKind::Unavailable, plain(&source.to_string()), hint),
+        other => (ErrorKind::Internal, plain(&other.strip_backtrace()), hint),
+    }
+}
+
+fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, String, Option<String>) {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let mut names: Vec<&str> = valid_fields.iter().map(|column| column.name()).collect();
+            names.dedup();
+            let more = names.len().saturating_sub(COLUMNS_TOLD);
+            names.truncate(COLUMNS_TOLD);
+            let hint = match (names.is_empty(), more) {
+                (true, _) => None,
+                (false, 0) => Some(format!("Columns are: {}.", names.join(", "))),
+                (false, more) => Some(format!("Columns are: {}, and {more} more.", names.join(", "))),
+            };
+            (ErrorKind::NotFound, format!("no column `{}`", field.quoted_flat_name()), hint)
+        }
+        SchemaError::AmbiguousReference { field } => (
+            ErrorKind::Invalid,
+            format!("column `{}` may be one of several", field.flat_name()),
+            Some(hint.unwrap_or_else(|| "Write its table in front of it: t.column.".to_owned())),
+        ),
+        other => (ErrorKind::Invalid, plain(&other.to_string()), hint),
+    }
+}
+
+/// Column names that a hint tells; a table may have thousands.
+const COLUMNS_TOLD: usize = 40;
+
+fn parser_message(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            let message = plain(message);
+            match message.rfind(" at Line: ") {
+                Some(end) => message[..end].to_owned(),
+                None => message,
+            }
+        }
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+    }
+}
+
+/// A message as ours are: lower case at its beginning, no final stop, no backtrace.
+fn plain(message: &str) -> String {
+    let mut message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().trim();
+    for prefix in ["Error during planning: ", "Execution error: ", "Arrow error: ", "External error: "] {
+        message = message.strip_prefix(prefix).unwrap_or(message);
+    }
+    let message = message.strip_suffix('.').unwrap_or(message);
+    let mut characters = message.chars();
+    match (characters.next(), characters.next()) {
+        // `INSERT …` and `NULL` stay as they are.
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain(message.chars().skip(1)).collect()
+        }
+        _ => message.to_owned(),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '?', '!']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// Where the fault is, as DataFusion or its parser tell it.
+fn place_of(error: &DataFusionError) -> Option<Place> {
+    if let Some(span) = error.diagnostic().and_then(|diagnostic| diagnostic.span) {
+        return Some(Place { line: span.start.line, column: span.start.column });
+    }
+    match error.find_root() {
+        DataFusionError::SQL(parser, _) => match &**parser {
+            ParserError::TokenizerError(message) | ParserError::ParserError(message) => place_in(message),
+            ParserError::RecursionLimitExceeded => None,
+        },
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { field, .. } | SchemaError::AmbiguousReference { field } => {
+                let span = field.spans().first()?;
+                Some(Place { line: span.start.line, column: span.start.column })
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Reads `… at Line: 3, Column: 14`, as sqlparser ends its messages.
+fn place_in(message: &str) -> Option<Place> {
+    let (_, tail) = message.rsplit_once("Line: ")?;
+    let (line, tail) = tail.split_once(", Column: ")?;
+    let column: String = tail.chars().take_while(char::is_ascii_digit).collect();
+    let place = Place { line: line.parse().ok()?, column: column.parse().ok()? };
+    (place.line > 0).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_is_read_from_the_parsers_message() {
+        let message = "Expected: an expression, found: EOF at Line: 3, Column: 14";
+        assert_eq!(place_in(message), Some(Place { line: 3, column: 14 }));
+        assert_eq!(place_in("no place"), None);
+    }
+
+    #[test]
+    fn own_errors_come_out_of_datafusion_as_they_went_in() {
+        let own = SqlError::new(ErrorKind::Unavailable, "the table cannot be read").with_hint("Wait.");
+        let carried = DataFusionError::Context("scan".to_owned(), Box::new(DataFusionError::from(own)));
+        let back = SqlError::from(carried);
+        assert_eq!(back.kind(), ErrorKind::Unavailable);
+        assert_eq!(back.to_string(), "the table cannot be read");
+        assert_eq!(back.hint(), Some("Wait."));
+    }
+
+    #[test]
+    fn messages_are_lower_case_without_a_stop() {
+        assert_eq!(plain("Error during planning: No such thing."), "no such thing");
+        assert_eq!(plain("INSERT needs a table"), "INSERT needs a table");
+    }
+}

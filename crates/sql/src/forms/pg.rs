@@ -1,0 +1,212 @@
+//! Cells as PostgreSQL's clients read them, as text: `t` and `f`, `2026-01-31 12:34:56+00`, `{1,2}`, `\x00ff`.
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+
+use super::cells::{Cells, print};
+use super::json::range;
+use super::scalar::{put, write_double, write_float, write_timestamp};
+use crate::SqlError;
+
+/// PostgreSQL's types, as many as are needed to show ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "they are named as PostgreSQL names them")]
+pub enum PgType {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    Numeric,
+    Text,
+    Bytea,
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+    Interval,
+    Json,
+    BoolArray,
+    Int2Array,
+    Int4Array,
+    Int8Array,
+    Float4Array,
+    Float8Array,
+    NumericArray,
+    TextArray,
+    DateArray,
+    TimestampArray,
+    TimestampTzArray,
+}
+
+impl PgType {
+    /// The type that shows a column of ours.
+    pub fn of(ty: &DataType) -> PgType {
+        match ty {
+            DataType::Boolean => PgType::Bool,
+            DataType::Int8 | DataType::UInt8 | DataType::Int16 => PgType::Int2,
+            DataType::UInt16 | DataType::Int32 => PgType::Int4,
+            DataType::UInt32 | DataType::Int64 => PgType::Int8,
+            DataType::UInt64
+            | DataType::Decimal32(_, _)
+            | DataType::Decimal64(_, _)
+            | DataType::Decimal128(_, _)
+            | DataType::Decimal256(_, _) => PgType::Numeric,
+            DataType::Float16 | DataType::Float32 => PgType::Float4,
+            DataType::Float64 => PgType::Float8,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => PgType::Bytea,
+            DataType::Date32 | DataType::Date64 => PgType::Date,
+            DataType::Time32(_) | DataType::Time64(_) => PgType::Time,
+            DataType::Timestamp(_, None) => PgType::Timestamp,
+            DataType::Timestamp(_, Some(_)) => PgType::TimestampTz,
+            DataType::Struct(_) | DataType::Map(_, _) | DataType::Union(_, _) => PgType::Json,
+            DataType::Dictionary(_, value) => PgType::of(value),
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                match PgType::of(item.data_type()) {
+                    PgType::Bool => PgType::BoolArray,
+                    PgType::Int2 => PgType::Int2Array,
+                    PgType::Int4 => PgType::Int4Array,
+                    PgType::Int8 => PgType::Int8Array,
+                    PgType::Float4 => PgType::Float4Array,
+                    PgType::Float8 => PgType::Float8Array,
+                    PgType::Numeric => PgType::NumericArray,
+                    PgType::Text => PgType::TextArray,
+                    PgType::Date => PgType::DateArray,
+                    PgType::Timestamp => PgType::TimestampArray,
+                    PgType::TimestampTz => PgType::TimestampTzArray,
+                    // Lists of lists and of structs are shown as JSON: PostgreSQL's arrays have one element type.
+                    _ => PgType::Json,
+                }
+            }
+            // Intervals are printed, not taken apart.
+            _ => PgType::Text,
+        }
+    }
+}
+
+/// A batch, cell by cell.
+pub struct PgWriter {
+    columns: Vec<(Cells, PgType)>,
+}
+
+impl PgWriter {
+    /// The cells of a batch.
+    pub fn new(batch: &RecordBatch) -> Result<PgWriter, SqlError> {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| Ok((Cells::new(column)?, PgType::of(column.data_type()))))
+            .collect::<Result<Vec<_>, SqlError>>()?;
+        Ok(PgWriter { columns })
+    }
+
+    /// Adds the text of a cell; false if it is null.
+    pub fn write(&self, row: usize, column: usize, out: &mut Vec<u8>) -> bool {
+        match self.columns.get(column) {
+            Some((cells, PgType::Json)) if !cells.is_null(row) => {
+                cells.write_json(row, 0, out);
+                true
+            }
+            Some((cells, ty)) => cells.write_pg(row, *ty, out),
+            None => false,
+        }
+    }
+
+    /// A whole number or a double, for clients that ask for binary values; none if the cell is null or another type.
+    pub fn number(&self, row: usize, column: usize) -> Option<PgNumber> {
+        let (cells, _) = self.columns.get(column)?;
+        if cells.is_null(row) {
+            return None;
+        }
+        match cells {
+            Cells::Boolean(array) => Some(PgNumber::Boolean(array.value(row))),
+            Cells::Long(values, _) => Some(PgNumber::Long(values[row])),
+            Cells::Float(values, _) => Some(PgNumber::Float(values[row])),
+            Cells::Double(values, _) => Some(PgNumber::Double(values[row])),
+            _ => None,
+        }
+    }
+}
+
+/// A value that has a binary form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PgNumber {
+    /// `bool`.
+    Boolean(bool),
+    /// `int2`, `int4`, `int8`.
+    Long(i64),
+    /// `float4`.
+    Float(f32),
+    /// `float8`.
+    Double(f64),
+}
+
+impl Cells {
+    fn write_pg(&self, row: usize, ty: PgType, out: &mut Vec<u8>) -> bool {
+        if self.is_null(row) {
+            return false;
+        }
+        match self {
+            Cells::Boolean(array) => out.push(if array.value(row) { b't' } else { b'f' }),
+            Cells::Float(values, _) => write_float(values[row], out),
+            Cells::Double(values, _) => write_double(values[row], out),
+            Cells::Binary(array) => {
+                out.extend_from_slice(b"\\x");
+                for byte in array.value(row) {
+                    put(out, format_args!("{byte:02x}"));
+                }
+            }
+            Cells::Timestamp(values, _, unit) => {
+                let zone =
+                    if matches!(ty, PgType::TimestampTz | PgType::TimestampTzArray) { "+00" } else { "" };
+                write_timestamp(values[row], *unit, b' ', zone, out);
+            }
+            Cells::List(offsets, _, items) => {
+                out.push(b'{');
+                for (index, item) in range(offsets, row).enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    let mut text = Vec::new();
+                    if items.write_pg(item, ty, &mut text) {
+                        write_element(&text, out);
+                    } else {
+                        out.extend_from_slice(b"NULL");
+                    }
+                }
+                out.push(b'}');
+            }
+            Cells::Printed(array) if array.is_valid(row) => {
+                out.extend_from_slice(print(array, row).as_bytes())
+            }
+            _ => return self.write_plain(row, out),
+        }
+        true
+    }
+}
+
+/// An element of an array, in quotes where it could be read as something else.
+fn write_element(text: &[u8], out: &mut Vec<u8>) {
+    let needs_quotes = text.is_empty()
+        || text.eq_ignore_ascii_case(b"null")
+        || text
+            .iter()
+            .any(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',') || byte.is_ascii_whitespace());
+    if !needs_quotes {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for &byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,107 @@
+//! Limits of all statements, and what one run of statements asks for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::SqlError;
+
+/// Limits and places that hold for all statements.
+#[derive(Debug, Clone)]
+pub struct SqlOptions {
+    /// Memory that one statement may hold in its operators, in bytes; sorts, groups and joins beyond it go to disk.
+    pub memory_bytes_max: usize,
+    /// Where they go; none: the system's directory for temporary files. It is made when it is missing.
+    pub spill_directory: Option<PathBuf>,
+    /// What all statements together may have there at once, in bytes; beyond it a statement fails.
+    pub spill_bytes_max: u64,
+    /// Threads that work on statements, and partitions of one; 0: as many as the machine has cores.
+    pub threads: usize,
+    /// Statements that run at once; others wait for their turn.
+    pub statements_max: usize,
+    /// Statements that wait; more are refused.
+    pub statements_waiting_max: usize,
+    /// How long a run of statements may take; none: as long as it takes.
+    pub duration_max: Option<Duration>,
+    /// Length of the text of a run of statements, in bytes.
+    pub text_bytes_max: usize,
+    /// Statements in one text.
+    pub statements_per_text_max: usize,
+    /// Rows of a record batch between operators.
+    pub batch_rows: usize,
+    /// Directories under which `COPY … TO` may write; a relative target lies under the first. None: it is refused.
+    pub output_roots: Vec<PathBuf>,
+}
+
+impl Default for SqlOptions {
+    fn default() -> SqlOptions {
+        SqlOptions {
+            memory_bytes_max: 1 << 30,
+            spill_directory: None,
+            spill_bytes_max: 64 << 30,
+            threads: 0,
+            statements_max: 8,
+            statements_waiting_max: 256,
+            duration_max: None,
+            text_bytes_max: 1 << 20,
+            statements_per_text_max: 1000,
+            batch_rows: 8192,
+            output_roots: Vec::new(),
+        }
+    }
+}
+
+/// How a text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// DataFusion's SQL; names keep their case: exact match first, else whatever the case if that is unique.
+    #[default]
+    Native,
+    /// As published scripts for Hive and Spark were written: "x" is text, names in backticks, a join without a
+    /// condition is a cross join, the target of an INSERT is made by the first.
+    Spark,
+}
+
+/// A value for `$1`, `$2`, ….
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parameter {
+    /// NULL of whatever type is wanted.
+    Null,
+    /// A boolean.
+    Boolean(bool),
+    /// A whole number.
+    Long(i64),
+    /// A floating-point number.
+    Double(f64),
+    /// Text; becomes a date, a number or a time where one is wanted.
+    Text(String),
+}
+
+/// Statements that are not DataFusion's but the engine's: `CREATE STREAM`, `SHOW STREAMS` and their like.
+#[async_trait]
+pub trait OtherStatements: Send + Sync + 'static {
+    /// Whether it takes a statement that begins with these words, in upper case, at most the first six.
+    fn takes(&self, words: &[&str]) -> bool;
+
+    /// Runs one; what it tells are rows, or none.
+    async fn run(&self, text: &str) -> Result<Option<arrow::record_batch::RecordBatch>, SqlError>;
+}
+
+/// What one run of statements asks for.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// How the text is read.
+    pub dialect: Dialect,
+    /// Values for `$1`, `$2`, … in every statement of the text.
+    pub parameters: Vec<Parameter>,
+    /// Who takes the statements that are not for DataFusion; none: they are refused.
+    pub others: Option<Arc<dyn OtherStatements>>,
+    /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.
+    pub id: Option<String>,
+    /// Shorter than [`SqlOptions::duration_max`], if given.
+    pub duration_max: Option<Duration>,
+    /// Rows of the answer beyond which it ends with an error.
+    pub rows_max: Option<u64>,
+}

@@ -1,0 +1,102 @@
+//! How far a statement is: what its scans have read, of how much, and what it gave out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+
+/// Counts of a run of statements, read at any time while it runs and after.
+#[derive(Debug, Default)]
+pub struct Progress {
+    plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    rows_total: AtomicU64,
+    rows_returned: AtomicU64,
+    finished: AtomicU64,
+    /// What the statements before the present one read.
+    rows_before: AtomicU64,
+    bytes_before: AtomicU64,
+}
+
+/// What [`Progress::read`] tells.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ProgressReading {
+    /// Rows that scans gave on, after what files told to be needless was skipped.
+    pub rows_scanned: u64,
+    /// Bytes that were read from storage.
+    pub bytes_scanned: u64,
+    /// Rows of the answer so far.
+    pub rows_returned: u64,
+    /// Rows scanned of the rows that the tables are known to have, as a share of 100; none if that is not known. Of
+    /// several statements, that of the present one. What is skipped counts when the statement ends.
+    pub percent: Option<f64>,
+}
+
+impl Progress {
+    /// What there is to tell now. Costs a walk over the plan.
+    pub fn read(&self) -> ProgressReading {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (rows, bytes) = plan.as_ref().map_or((0, 0), |plan| scanned(plan.as_ref()));
+        let total = self.rows_total.load(Ordering::Relaxed);
+        let percent = if self.finished.load(Ordering::Relaxed) == 1 {
+            Some(100.0)
+        } else {
+            (total > 0).then(|| (rows as f64 * 100.0 / total as f64).min(100.0))
+        };
+        ProgressReading {
+            rows_scanned: rows + self.rows_before.load(Ordering::Relaxed),
+            bytes_scanned: bytes + self.bytes_before.load(Ordering::Relaxed),
+            rows_returned: self.rows_returned.load(Ordering::Relaxed),
+            percent,
+        }
+    }
+
+    /// A plan begins; what the one before read is kept.
+    pub(crate) fn begin(&self, plan: &Arc<dyn ExecutionPlan>) {
+        self.keep();
+        self.rows_total.store(rows_known(plan.as_ref()).unwrap_or(0), Ordering::Relaxed);
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
+    }
+
+    /// All statements have ended: the plans, and the files that they hold open, are let go.
+    pub(crate) fn finish(&self) {
+        self.keep();
+        self.finished.store(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn returned(&self, rows: usize) {
+        self.rows_returned.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    fn keep(&self) {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plan.take() {
+            let (rows, bytes) = scanned(plan.as_ref());
+            self.rows_before.fetch_add(rows, Ordering::Relaxed);
+            self.bytes_before.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Rows and bytes that the leaves of a plan have read so far.
+fn scanned(plan: &dyn ExecutionPlan) -> (u64, u64) {
+    let children = plan.children();
+    if children.is_empty() {
+        let Some(metrics) = plan.metrics() else {
+            return (0, 0);
+        };
+        let bytes = metrics.sum_by_name("bytes_scanned").map_or(0, |value| value.as_usize());
+        return (metrics.output_rows().unwrap_or(0) as u64, bytes as u64);
+    }
+    children.iter().map(|child| scanned(child.as_ref())).fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+}
+
+/// Rows that all leaves of a plan have, if each knows it.
+fn rows_known(plan: &dyn ExecutionPlan) -> Option<u64> {
+    let children = plan.children();
+    if children.is_empty() {
+        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new()).ok()?;
+        return statistics.num_rows.get_value().map(|rows| *rows as u64);
+    }
+    children.iter().map(|child| rows_known(child.as_ref())).sum()
+}

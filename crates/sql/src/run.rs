@@ -1,0 +1,397 @@
+//! One run of statements, from its text to the last row: which statement is whose, and how a query becomes a stream.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
+use futures_util::{StreamExt, stream};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::answer::{Command, Item};
+use crate::names::{Names, resolve_columns, resolve_tables};
+use crate::session::Aim;
+use crate::sql::Inner;
+use crate::text::{StatementText, split};
+use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, grouping};
+
+/// A run of statements at work.
+pub(crate) struct Run {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) options: RunOptions,
+    pub(crate) progress: Arc<Progress>,
+    /// Where the columns of the answer go, once.
+    pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
+    pub(crate) rows: mpsc::Sender<Item>,
+}
+
+/// What a statement gives.
+pub(crate) struct Outcome {
+    pub(crate) command: Command,
+    pub(crate) rows: SendableRecordBatchStream,
+}
+
+/// A query that is planned, with what is needed to plan it once more with other joins.
+pub(crate) struct Planned {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) state: SessionState,
+    pub(crate) names: Arc<Names>,
+    pub(crate) resolved: HashMap<String, Arc<dyn TableProvider>>,
+}
+
+impl Run {
+    /// Runs the text, within the time it has, and tells the reader how it ended.
+    pub(crate) async fn run_to_the_end(mut self, text: &str, duration_max: Option<Duration>) {
+        let end = match duration_max {
+            None => Box::pin(self.all(text)).await,
+            Some(duration) => match tokio::time::timeout(duration, Box::pin(self.all(text))).await {
+                Ok(end) => end,
+                Err(_) => Err(SqlError::new(
+                    ErrorKind::Limit,
+                    format!("the statement took longer than {} ms", duration.as_millis()),
+                )),
+            },
+        };
+        self.progress.finish();
+        match (end, self.head.take()) {
+            (Err(error), Some(head)) => {
+                // Nobody waits for the answer any more.
+                let _ = head.send(Err(error));
+            }
+            (Err(error), None) => {
+                let _ = self.rows.send(Item::Failed(error)).await;
+            }
+            (Ok(()), _) => {
+                let _ = self.rows.send(Item::End).await;
+            }
+        }
+    }
+
+    async fn all(&mut self, text: &str) -> Result<(), SqlError> {
+        let _turn = self.inner.turn().await?;
+        let statements = split(text, self.options.dialect, &self.inner.options)?;
+        let Some((last, before)) = statements.split_last() else {
+            self.tell(Ok((Arc::new(Schema::empty()), Command::Nothing)));
+            return Ok(());
+        };
+        for statement in before {
+            let mut outcome = self.execute(statement).await?;
+            while let Some(batch) = outcome.rows.next().await {
+                batch.map_err(SqlError::from)?;
+            }
+        }
+        let outcome = self.execute(last).await?;
+        self.answer(outcome).await
+    }
+
+    fn tell(&mut self, head: Result<(SchemaRef, Command), SqlError>) {
+        if let Some(sender) = self.head.take() {
+            // Whoever asked may be gone; then the task is about to be ended.
+            let _ = sender.send(head);
+        }
+    }
+
+    async fn answer(&mut self, mut outcome: Outcome) -> Result<(), SqlError> {
+        self.tell(Ok((outcome.rows.schema(), outcome.command)));
+        let mut left = self.options.rows_max;
+        while let Some(batch) = outcome.rows.next().await {
+            let batch = batch.map_err(SqlError::from)?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            if let Some(left) = &mut left {
+                *left = left.checked_sub(batch.num_rows() as u64).ok_or_else(|| {
+                    SqlError::new(
+                        ErrorKind::Limit,
+                        format!("the answer has more than {} rows", self.options.rows_max.unwrap_or(0)),
+                    )
+                    .with_hint("Write a LIMIT, or aggregate.")
+                })?;
+            }
+            self.progress.returned(batch.num_rows());
+            if self.rows.send(Item::Rows(batch)).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, text: &StatementText) -> Result<Outcome, SqlError> {
+        if let Some(others) = &self.options.others {
+            let words: Vec<&str> = text.words.iter().map(String::as_str).collect();
+            if others.takes(&words) {
+                let rows = others.run(&text.text).await.map_err(|error| moved(error, text))?;
+                return Ok(outcome(Command::Other, rows.map_or_else(nothing, one)));
+            }
+        }
+        let statement = text.parse(self.options.dialect)?;
+        let names = Arc::new(Names::new(self.inner.tables.names()));
+        let end = match statement {
+            Statement::CopyTo(copy) => Box::pin(self.copy(copy, names)).await,
+            Statement::Explain(explain) if !is_query(&explain.statement) => {
+                Err(SqlError::invalid("only queries can be explained")
+                    .with_hint("Write EXPLAIN SELECT …, or EXPLAIN ANALYZE SELECT …."))
+            }
+            Statement::Explain(_) => Box::pin(self.query(statement, names)).await,
+            Statement::CreateExternalTable(_) | Statement::Reset(_) => Err(refused(text)),
+            Statement::Statement(inner) => match *inner {
+                SqlStatement::Insert(insert) => Box::pin(self.insert(insert, names)).await,
+                SqlStatement::CreateTable(create) => Box::pin(self.create_table(create, names)).await,
+                SqlStatement::Drop { object_type: ObjectType::Table, if_exists, names: dropped, .. } => {
+                    self.drop_tables(&dropped, if_exists, &names).await
+                }
+                SqlStatement::ShowTables { .. } => Ok(outcome(Command::Query, one(table_of_tables(&names)?))),
+                SqlStatement::ExplainTable { table_name, .. } => self.describe(&table_name, &names).await,
+                SqlStatement::Explain { ref statement, .. }
+                    if !matches!(**statement, SqlStatement::Query(_)) =>
+                {
+                    Err(refused(text))
+                }
+                query @ (SqlStatement::Query(_)
+                | SqlStatement::Explain { .. }
+                | SqlStatement::ShowVariable { .. }
+                | SqlStatement::ShowColumns { .. }
+                | SqlStatement::ShowFunctions { .. }) => {
+                    Box::pin(self.query(Statement::Statement(Box::new(query)), names)).await
+                }
+                _ => Err(refused(text)),
+            },
+        };
+        // What has no place of its own is at least in this statement.
+        end.map_err(
+            |error| if error.kind() == ErrorKind::Invalid { error.at(Some(text.place)) } else { error },
+        )
+    }
+
+    async fn query(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
+        let planned = self.plan(statement, names).await?;
+        let rows = self.open(&planned, &planned.plan).await?;
+        Ok(outcome(Command::Query, rows))
+    }
+
+    /// Plans a statement over snapshots of its tables.
+    pub(crate) async fn plan(
+        &self,
+        mut statement: Statement,
+        names: Arc<Names>,
+    ) -> Result<Planned, SqlError> {
+        let reads = resolve_tables(&mut statement, &names)?;
+        let mut resolved = HashMap::with_capacity(reads.tables.len());
+        for wanted in &reads.tables {
+            let table = self.inner.tables.table(&wanted.name, wanted.at).await?;
+            let table = table.ok_or_else(|| {
+                SqlError::new(ErrorKind::NotFound, format!("table `{}` does not exist any more", wanted.name))
+            })?;
+            resolved.insert(wanted.key.clone(), table);
+        }
+        let schemas: HashMap<String, SchemaRef> =
+            resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
+        resolve_columns(&mut statement, &reads, &schemas)?;
+        let state = self.inner.sessions.session(&names, resolved.clone(), Aim::Speed)?;
+        let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
+            Ok(plan) => plan,
+            Err(error) => return Err(self.planning_error(error, &statement)),
+        };
+        let plan = bind(plan, &self.options.parameters)?;
+        Ok(Planned { plan, state, names, resolved })
+    }
+
+    fn planning_error(&self, error: DataFusionError, statement: &Statement) -> SqlError {
+        let lacks_group = error.to_string().contains("must be in GROUP BY");
+        let error = SqlError::from(error);
+        if !lacks_group {
+            return error;
+        }
+        let place = error.place();
+        let columns = grouping::ungrouped(statement, &|name| self.inner.sessions.is_aggregate(name));
+        match columns.as_slice() {
+            [] => error,
+            [column] => SqlError::invalid(format!("column `{column}` is neither grouped by nor aggregated"))
+                .at(place)
+                .with_hint(format!("Add GROUP BY {column}, or put it into an aggregate.")),
+            columns => SqlError::invalid(format!(
+                "columns `{}` are neither grouped by nor aggregated",
+                columns.join("`, `")
+            ))
+            .at(place)
+            .with_hint(format!("Add GROUP BY {}, or put them into aggregates.", columns.join(", "))),
+        }
+    }
+
+    /// Starts a plan, up to its first rows.
+    ///
+    /// Hash joins do not spill, and sorts of many partitions share the memory. A plan that passes the limit before its
+    /// first row is made again with merge joins and fewest partitions: dearer, so it is not the first choice.
+    pub(crate) async fn open(
+        &self,
+        planned: &Planned,
+        plan: &LogicalPlan,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        match self.start(&planned.state, plan).await? {
+            Started::Rows(rows) => return Ok(rows),
+            Started::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
+        }
+        let state = self.inner.sessions.session(&planned.names, planned.resolved.clone(), Aim::Memory)?;
+        match self.start(&state, plan).await? {
+            Started::Rows(rows) => Ok(rows),
+            Started::OutOfMemory(error) => Err(SqlError::from(error)),
+        }
+    }
+
+    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Started, SqlError> {
+        let mut state = Cow::Borrowed(state);
+        if has_window(plan)? {
+            // DataFusion 55 pushes a LIMIT through windows into the grouping below: `count(*) OVER ()` would count less.
+            let settings = state.to_mut().config_mut().options_mut();
+            settings.optimizer.enable_topk_aggregation = false;
+            settings.optimizer.enable_distinct_aggregation_soft_limit = false;
+        }
+        let plan = Box::pin(state.create_physical_plan(plan)).await?;
+        self.progress.begin(&plan);
+        let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+        let schema = rows.schema();
+        let first = match rows.next().await {
+            Some(Err(error)) if SqlError::is_out_of_memory(&error) => {
+                return Ok(Started::OutOfMemory(error));
+            }
+            Some(Err(error)) => return Err(SqlError::from(error)),
+            Some(Ok(first)) => Some(Ok(first)),
+            None => None,
+        };
+        let all = stream::iter(first).chain(rows);
+        Ok(Started::Rows(Box::pin(RecordBatchStreamAdapter::new(schema, all))))
+    }
+}
+
+enum Started {
+    Rows(SendableRecordBatchStream),
+    OutOfMemory(DataFusionError),
+}
+
+fn has_window(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Window(_));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+fn is_query(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(inner) if matches!(**inner, SqlStatement::Query(_)))
+}
+
+fn refused(text: &StatementText) -> SqlError {
+    let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
+    SqlError::invalid(format!("`{words}` is no statement for here")).at(Some(text.place)).with_hint(
+        "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO.",
+    )
+}
+
+/// Places that another told count from the beginning of its statement.
+fn moved(error: SqlError, text: &StatementText) -> SqlError {
+    match error.place() {
+        None => error,
+        Some(place) => {
+            let column = if place.line == 1 { place.column + text.place.column - 1 } else { place.column };
+            let mut moved = SqlError::new(error.kind(), error.to_string())
+                .at(Some(crate::Place { line: place.line + text.place.line - 1, column }));
+            if let Some(hint) = error.hint() {
+                moved = moved.with_hint(hint);
+            }
+            moved.with_source(error)
+        }
+    }
+}
+
+/// Puts values in for `$1`, `$2`, …, as the types that are wanted where they stand.
+fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlError> {
+    let wanted = plan.get_parameter_types()?;
+    if wanted.is_empty() {
+        return Ok(plan);
+    }
+    let mut values = Vec::with_capacity(parameters.len());
+    for (index, parameter) in parameters.iter().enumerate() {
+        let value = match parameter {
+            Parameter::Null => ScalarValue::Null,
+            Parameter::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+            Parameter::Long(value) => ScalarValue::Int64(Some(*value)),
+            Parameter::Double(value) => ScalarValue::Float64(Some(*value)),
+            Parameter::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        };
+        let name = format!("${}", index + 1);
+        values.push(match wanted.get(&name) {
+            Some(Some(ty)) => value.cast_to(ty).map_err(|error| {
+                SqlError::invalid(format!("parameter {name} is no {ty}")).with_source(error)
+            })?,
+            _ => value,
+        });
+    }
+    if let Some(missing) =
+        (values.len() + 1..=wanted.len()).find(|number| wanted.contains_key(&format!("${number}")))
+    {
+        return Err(SqlError::invalid(format!("there is no value for ${missing}"))
+            .with_hint(format!("Give {} parameters.", wanted.len())));
+    }
+    Ok(plan.with_param_values(values)?)
+}
+
+pub(crate) fn outcome(command: Command, rows: SendableRecordBatchStream) -> Outcome {
+    Outcome { command, rows }
+}
+
+pub(crate) fn one(batch: RecordBatch) -> SendableRecordBatchStream {
+    Box::pin(RecordBatchStreamAdapter::new(batch.schema(), stream::iter([Ok(batch)])))
+}
+
+pub(crate) fn nothing() -> SendableRecordBatchStream {
+    Box::pin(RecordBatchStreamAdapter::new(Arc::new(Schema::empty()), stream::empty()))
+}
+
+/// The answer of a statement that writes: how many rows.
+pub(crate) fn count(rows: u64) -> Result<SendableRecordBatchStream, SqlError> {
+    let schema = Arc::new(Schema::new(vec![Field::new("rows", DataType::Int64, false)]));
+    let rows = Int64Array::from(vec![i64::try_from(rows).unwrap_or(i64::MAX)]);
+    let batch = RecordBatch::try_new(schema, vec![Arc::new(rows)]).map_err(DataFusionError::from)?;
+    Ok(one(batch))
+}
+
+fn table_of_tables(names: &Names) -> Result<RecordBatch, SqlError> {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("table_name", DataType::Utf8, false),
+        Field::new("table_type", DataType::Utf8, false),
+    ]));
+    let tables = StringArray::from_iter_values(names.all().iter().map(|(name, _)| name));
+    let kinds = StringArray::from_iter_values(names.all().iter().map(|(_, kind)| kind.as_str()));
+    Ok(RecordBatch::try_new(schema, vec![Arc::new(tables), Arc::new(kinds)])
+        .map_err(DataFusionError::from)?)
+}
+
+/// What `DESCRIBE` tells of columns.
+pub(crate) fn table_of_columns(schema: &Schema) -> Result<RecordBatch, SqlError> {
+    let told = Arc::new(Schema::new(vec![
+        Field::new("column_name", DataType::Utf8, false),
+        Field::new("data_type", DataType::Utf8, false),
+        Field::new("is_nullable", DataType::Utf8, false),
+    ]));
+    let fields = schema.fields();
+    let names = StringArray::from_iter_values(fields.iter().map(|field| field.name()));
+    let types = StringArray::from_iter_values(fields.iter().map(|field| crate::type_name(field.data_type())));
+    let nullable = StringArray::from_iter_values(
+        fields.iter().map(|field| if field.is_nullable() { "YES" } else { "NO" }),
+    );
+    let batch = RecordBatch::try_new(told, vec![Arc::new(names), Arc::new(types), Arc::new(nullable)]);
+    Ok(batch.map_err(DataFusionError::from)?)
+}

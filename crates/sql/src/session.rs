@@ -1,0 +1,215 @@
+//! DataFusion's sessions: one for each statement, from one template.
+//!
+//! A statement has a memory pool, a catalog and a start time of its own; object stores, the caches of files' metadata
+//! and the place for spilled data are shared by all.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use async_trait::async_trait;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, SchemaProvider,
+    TableProvider,
+};
+use datafusion::common::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::context::SessionConfig;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::TableType;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
+use swiftwater_sketch::SketchSizes;
+
+use crate::names::{CATALOG, Names, SCHEMA};
+use crate::{SqlError, SqlOptions, TableKind, Tables};
+
+/// Consumers of memory that an error names.
+const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
+/// Files of spilled data that are merged at once; more are merged in several rounds.
+const SPILL_FILES_MERGED: usize = 16;
+/// What a sort keeps back to merge what it spilled, in bytes, where the limit allows it.
+const SORT_RESERVATION_BYTES: usize = 10 << 20;
+
+/// What sessions are made from.
+pub(crate) struct Sessions {
+    template: SessionState,
+    runtime: Arc<RuntimeEnv>,
+    memory_bytes_max: usize,
+    tables: Arc<dyn Tables>,
+}
+
+/// What plans are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
+    Speed,
+    /// Little memory: joins by sorting both sides, which spills, and few partitions to share the memory.
+    Memory,
+}
+
+impl Sessions {
+    pub(crate) fn new(
+        options: &SqlOptions,
+        threads: usize,
+        tables: Arc<dyn Tables>,
+    ) -> Result<Sessions, SqlError> {
+        let mode = match &options.spill_directory {
+            Some(directory) => {
+                std::fs::create_dir_all(directory).map_err(|error| {
+                    SqlError::new(
+                        crate::ErrorKind::Unavailable,
+                        format!("the directory for spilled data `{}` cannot be made", directory.display()),
+                    )
+                    .with_source(error)
+                })?;
+                DiskManagerMode::Directories(vec![directory.clone()])
+            }
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let disk = DiskManagerBuilder::default()
+            .with_mode(mode)
+            .with_max_temp_directory_size(options.spill_bytes_max)
+            .with_max_spill_merge_fan_in(SPILL_FILES_MERGED);
+        let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_target_partitions(threads)
+            .with_batch_size(options.batch_rows.max(1));
+        let settings = config.options_mut();
+        settings.sql_parser.enable_ident_normalization = false;
+        settings.sql_parser.collect_spans = true;
+        // A sort of each partition keeps this much back, and all of them must leave room to sort in.
+        settings.execution.sort_spill_reservation_bytes =
+            SORT_RESERVATION_BYTES.min(options.memory_bytes_max / (4 * threads.max(1)));
+        let mut template = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(&runtime))
+            .with_default_features()
+            .with_type_planner(Arc::new(Types))
+            .build();
+        for aggregate in swiftwater_sketch::datafusion::aggregates(SketchSizes::default()) {
+            template.register_udaf(Arc::new(aggregate))?;
+        }
+        Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max, tables })
+    }
+
+    /// A session whose tables are those given, under the names given, and all others by their own names.
+    pub(crate) fn session(
+        &self,
+        names: &Arc<Names>,
+        resolved: HashMap<String, Arc<dyn TableProvider>>,
+        aim: Aim,
+    ) -> Result<SessionState, SqlError> {
+        let pool = TrackConsumersPool::new(FairSpillPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
+            .with_memory_pool(Arc::new(pool))
+            .build_arc()?;
+        let schema = StatementSchema { tables: Arc::clone(&self.tables), names: Arc::clone(names), resolved };
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(SCHEMA, Arc::new(schema))?;
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+        let mut config = self.template.config().clone();
+        if aim == Aim::Memory {
+            let settings = config.options_mut();
+            settings.optimizer.prefer_hash_join = false;
+            settings.optimizer.repartition_sorts = false;
+            // With one, merge joins are not planned at all.
+            settings.execution.target_partitions = 2;
+            // What was spilled is merged from a batch of each file.
+            let rows = config.batch_size() / 8;
+            config = config.with_batch_size(rows.max(1));
+        }
+        let mut state = SessionStateBuilder::new_from_existing(self.template.clone())
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_catalog_list(Arc::new(catalogs))
+            .build();
+        state.mark_start_execution();
+        Ok(state)
+    }
+
+    pub(crate) fn is_aggregate(&self, function: &str) -> bool {
+        self.template.aggregate_functions().contains_key(&function.to_lowercase())
+    }
+
+    /// Names of all functions, for completion.
+    pub(crate) fn functions(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .template
+            .scalar_functions()
+            .keys()
+            .chain(self.template.aggregate_functions().keys())
+            .chain(self.template.window_functions().keys())
+            .cloned()
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// The tables of one statement: those that it reads are snapshots taken once; information_schema asks for the rest.
+struct StatementSchema {
+    tables: Arc<dyn Tables>,
+    names: Arc<Names>,
+    resolved: HashMap<String, Arc<dyn TableProvider>>,
+}
+
+impl fmt::Debug for StatementSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatementSchema").field("resolved", &self.resolved.len()).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for StatementSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.names.all().iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        match self.resolved.get(name) {
+            Some(table) => Ok(Some(Arc::clone(table))),
+            None if self.names.kind(name).is_some() => Ok(self.tables.table(name, None).await?),
+            None => Ok(None),
+        }
+    }
+
+    async fn table_type(&self, name: &str) -> DataFusionResult<Option<TableType>> {
+        Ok(self.names.kind(name).map(|kind| match kind {
+            TableKind::Stream | TableKind::Table => TableType::Base,
+            TableKind::View => TableType::View,
+        }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.resolved.contains_key(name) || self.names.kind(name).is_some()
+    }
+}
+
+/// The names of types that live queries know, beside SQL's.
+#[derive(Debug)]
+struct Types;
+
+impl TypePlanner for Types {
+    fn plan_type(&self, sql_type: &SqlType) -> DataFusionResult<Option<DataType>> {
+        let SqlType::Custom(name, modifiers) = sql_type else {
+            return Ok(None);
+        };
+        let ([ObjectNamePart::Identifier(ident)], true) = (name.0.as_slice(), modifiers.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(match ident.value.to_ascii_uppercase().as_str() {
+            "LONG" => Some(DataType::Int64),
+            "STRING" => Some(DataType::Utf8View),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! The façade: texts of statements in, answers out.
+//!
+//! Statements run on threads of their own, so that one that computes for minutes never holds up a listener. A run of
+//! statements is one task there; its rows go to the answer through a queue of two batches, so a reader that is slow
+//! slows the statement, and an answer that is dropped ends it.
+//! Limits: [`SqlOptions`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::answer::{Answer, Task};
+use crate::run::Run;
+use crate::session::Sessions;
+use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables};
+
+/// Batches that wait for the reader of an answer.
+const BATCHES_WAITING: usize = 2;
+/// Of a statement's text so much is shown to others, in bytes.
+const TEXT_SHOWN_BYTES: usize = 2000;
+/// Stack of the threads: trees are walked recursively, and may be deep. Only what is used takes memory.
+const STACK_BYTES: usize = 256 << 20;
+
+/// SQL over tables, by DataFusion.
+pub struct Sql {
+    inner: Arc<Inner>,
+    /// Taken when this is dropped.
+    runtime: Option<Runtime>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) options: SqlOptions,
+    pub(crate) sessions: Sessions,
+    pub(crate) tables: Arc<dyn Tables>,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    running: Mutex<BTreeMap<Arc<str>, Entry>>,
+    runs: AtomicU64,
+}
+
+struct Entry {
+    text: String,
+    begun: Instant,
+    progress: Arc<Progress>,
+    /// Known right after the task was started.
+    abort: Option<AbortHandle>,
+}
+
+/// A run of statements, as others see it.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Its name.
+    pub id: Arc<str>,
+    /// Its text, cut off where it is long.
+    pub text: String,
+    /// For how long it has been running, or waiting for its turn.
+    pub elapsed: Duration,
+    /// How far it is.
+    pub progress: Arc<Progress>,
+}
+
+impl Sql {
+    /// Over these tables. Starts `options.threads` threads.
+    pub fn new(options: SqlOptions, tables: Arc<dyn Tables>) -> Result<Sql, SqlError> {
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let sessions = Sessions::new(&options, threads, Arc::clone(&tables))?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("swiftwater-sql")
+            .thread_stack_size(STACK_BYTES)
+            .enable_all()
+            .build()
+            .map_err(|error| SqlError::internal("threads for SQL cannot be started").with_source(error))?;
+        let turns = Arc::new(Semaphore::new(options.statements_max.max(1)));
+        let inner = Inner {
+            options,
+            sessions,
+            tables,
+            turns,
+            waiting: AtomicUsize::new(0),
+            running: Mutex::new(BTreeMap::new()),
+            runs: AtomicU64::new(0),
+        };
+        Ok(Sql { inner: Arc::new(inner), runtime: Some(runtime) })
+    }
+
+    /// Runs the statements of a text one after another; the last one answers.
+    ///
+    /// Gives the answer once its columns and its first rows are known. What fails before is the error here, with its
+    /// place in the text; what fails later, the end of the answer. Statements before one that fails have had their
+    /// effect. Dropping the future, or the answer, ends the run.
+    pub async fn run(&self, text: impl Into<String>, options: RunOptions) -> Result<Answer, SqlError> {
+        let text = text.into();
+        let progress = Arc::new(Progress::default());
+        let registered = self.register(&text, &options, &progress)?;
+        let id = Arc::clone(&registered.id);
+        let (head, columns) = oneshot::channel();
+        let (rows, receiver) = mpsc::channel(BATCHES_WAITING);
+        let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
+        let run = Run {
+            inner: Arc::clone(&self.inner),
+            options,
+            progress: Arc::clone(&progress),
+            head: Some(head),
+            rows,
+        };
+        let work = async move {
+            // Its name is free again when the task ends, in whatever way.
+            let registered = registered;
+            run.run_to_the_end(&text, duration_max).await;
+            drop(registered);
+        };
+        let Some(runtime) = &self.runtime else {
+            return Err(SqlError::internal("SQL is shut down"));
+        };
+        let handle = runtime.spawn(work);
+        if let Some(entry) = self.inner.lock().get_mut(&id) {
+            entry.abort = Some(handle.abort_handle());
+        }
+        let mut task = Task(handle);
+        match columns.await {
+            Ok(Ok((schema, command))) => {
+                Ok(Answer { schema, command, id, progress, rows: receiver, task, ended: false })
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),
+        }
+    }
+
+    /// The statements of a text, each by itself, as they are written.
+    pub fn statements(&self, text: &str, dialect: Dialect) -> Result<Vec<String>, SqlError> {
+        let statements = crate::text::split(text, dialect, &self.inner.options)?;
+        Ok(statements.into_iter().map(|statement| statement.text).collect())
+    }
+
+    /// What runs, or waits for its turn.
+    pub fn running(&self) -> Vec<Running> {
+        let running = self.inner.lock();
+        let entries = running.iter().map(|(id, entry)| Running {
+            id: Arc::clone(id),
+            text: entry.text.clone(),
+            elapsed: entry.begun.elapsed(),
+            progress: Arc::clone(&entry.progress),
+        });
+        entries.collect()
+    }
+
+    /// Ends a run; its answer ends with an error. False if there is none of that name.
+    pub fn cancel(&self, id: &str) -> bool {
+        match self.inner.lock().get(id).and_then(|entry| entry.abort.as_ref()) {
+            Some(abort) => {
+                abort.abort();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Names of all functions that statements may call, in order.
+    pub fn functions(&self) -> Vec<String> {
+        self.inner.sessions.functions()
+    }
+
+    /// Where the tables come from.
+    pub fn tables(&self) -> &Arc<dyn Tables> {
+        &self.inner.tables
+    }
+
+    fn register(
+        &self,
+        text: &str,
+        options: &RunOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<Registered, SqlError> {
+        let number = self.inner.runs.fetch_add(1, Ordering::Relaxed);
+        let id: Arc<str> = match &options.id {
+            Some(id) => id.as_str().into(),
+            None => format!("sql-{number}").into(),
+        };
+        let mut running = self.inner.lock();
+        if running.contains_key(&id) {
+            return Err(SqlError::new(ErrorKind::Conflict, format!("a statement `{id}` is running")));
+        }
+        let shown = text.floor_char_boundary(TEXT_SHOWN_BYTES.min(text.len()));
+        let entry = Entry {
+            text: text[..shown].to_owned(),
+            begun: Instant::now(),
+            progress: Arc::clone(progress),
+            abort: None,
+        };
+        running.insert(Arc::clone(&id), entry);
+        Ok(Registered { id, inner: Arc::clone(&self.inner) })
+    }
+}
+
+impl Drop for Sql {
+    fn drop(&mut self) {
+        // Its threads end in the background: waiting for them here could be waiting on one of them.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Entry>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn, if not too many do.
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, SqlError> {
+        if let Ok(permit) = Arc::clone(&self.turns).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let waiting = Waiting::begin(&self.waiting);
+        if waiting.before >= self.options.statements_waiting_max {
+            return Err(SqlError::new(
+                ErrorKind::Unavailable,
+                format!("{} statements wait for their turn already", waiting.before),
+            )
+            .with_hint("Try again later, or raise sql.statements_max or sql.statements_waiting_max."));
+        }
+        let permit = Arc::clone(&self.turns).acquire_owned().await;
+        drop(waiting);
+        permit.map_err(|error| SqlError::internal("SQL is shut down").with_source(error))
+    }
+}
+
+/// Counts one that waits, while it does.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl Waiting<'_> {
+    fn begin(count: &AtomicUsize) -> Waiting<'_> {
+        Waiting { count, before: count.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The entry of a run among those that run, while it does.
+struct Registered {
+    id: Arc<str>,
+    inner: Arc<Inner>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.inner.lock().remove(&self.id);
+    }
+}
+
+fn shorter(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,82 @@
+//! Where statements get their tables from: a trait, which the engine implements over streams, views and stored tables.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::TableProvider;
+use datafusion::execution::SendableRecordBatchStream;
+
+use crate::SqlError;
+
+/// An earlier state of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum At {
+    /// `FOR VERSION AS OF 3`: after that commit.
+    Version(i64),
+    /// `FOR TIMESTAMP AS OF '2026-01-01T00:00:00Z'`: the last commit not after it, in milliseconds since 1970, UTC.
+    Timestamp(i64),
+}
+
+/// What a name stands for, as `SHOW TABLES` tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TableKind {
+    /// A stored stream: events can be inserted, never overwritten.
+    Stream,
+    /// A table of rows, made by `CREATE TABLE` or by an INSERT of the spark dialect.
+    Table,
+    /// A view: read only.
+    View,
+}
+
+impl TableKind {
+    /// As information_schema has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TableKind::Stream => "STREAM",
+            TableKind::Table => "BASE TABLE",
+            TableKind::View => "VIEW",
+        }
+    }
+}
+
+/// What there is to ask, and where rows go. Names are exact here: statements resolve case before.
+#[async_trait]
+pub trait Tables: Send + Sync + 'static {
+    /// All names with what they stand for, in any order. Called once or twice a statement: it should cost little.
+    fn names(&self) -> Vec<(String, TableKind)>;
+
+    /// A consistent snapshot of a table, now or as it was; none if there is no such table.
+    ///
+    /// A snapshot of now holds every event that was acknowledged before the call.
+    async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError>;
+
+    /// The columns that an INSERT may fill, in order; none if nothing can be inserted.
+    ///
+    /// Of a stream these are its own columns, without those that the system keeps. As a default, all columns.
+    async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        Ok(self.table(name, None).await?.map(|table| table.schema()))
+    }
+
+    /// Makes an empty table of rows. With `if_not_exists` one that is there already is left alone and false returned.
+    async fn create_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        if_not_exists: bool,
+    ) -> Result<bool, SqlError>;
+
+    /// Drops a table of rows; an error of kind NotFound if there is none.
+    async fn drop_table(&self, name: &str) -> Result<(), SqlError>;
+
+    /// Puts rows into a table, or events into a stream, and tells how many: all of them, in one commit, or none.
+    ///
+    /// The batches have the columns that the statement names, with the names and types of [`Tables::insertable`]; what
+    /// is not named takes its default or is null. With `overwrite` the rows replace all that were there.
+    async fn insert(
+        &self,
+        name: &str,
+        rows: SendableRecordBatchStream,
+        overwrite: bool,
+    ) -> Result<u64, SqlError>;
+}

@@ -1,0 +1,246 @@
+//! Statements that change tables: `CREATE TABLE`, `INSERT`, `DROP TABLE`; and `DESCRIBE`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Column, DataFusionError};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    CreateTable, Ident, Insert, ObjectName, ObjectNamePart, Statement as SqlStatement, TableObject,
+};
+
+use crate::answer::Command;
+use crate::names::{Names, find_column};
+use crate::run::{Outcome, Planned, Run, count, nothing, one, outcome, table_of_columns};
+use crate::storable::{storable, written_down};
+use crate::text::place_of_span;
+use crate::{Dialect, ErrorKind, SqlError, TableKind};
+
+impl Run {
+    /// `INSERT INTO t [(columns)] query`, `INSERT OVERWRITE [TABLE] t query`.
+    ///
+    /// Columns are filled by position, or as they are named; values are cast to the types of their columns. In the
+    /// spark dialect a table that is not there is made.
+    pub(crate) async fn insert(&self, insert: Insert, names: Arc<Names>) -> Result<Outcome, SqlError> {
+        let TableObject::TableName(target) = &insert.table else {
+            return Err(SqlError::invalid("rows can be inserted into a table only"));
+        };
+        check_insert(&insert)?;
+        let (ident, found) = names.target(target)?;
+        let Some(source) = insert.source else {
+            return Err(SqlError::invalid("INSERT needs a query or VALUES").at(place_of_span(ident.span)));
+        };
+        if insert.overwrite && found.as_deref().and_then(|name| names.kind(name)) == Some(TableKind::Stream) {
+            return Err(SqlError::invalid(format!("`{}` is a stream: its events stay", ident.value))
+                .at(place_of_span(ident.span))
+                .with_hint("INSERT INTO adds events; a table made by CREATE TABLE can be overwritten."));
+        }
+        let query = Statement::Statement(Box::new(SqlStatement::Query(source)));
+        let planned = self.plan(query, Arc::clone(&names)).await?;
+        let (name, schema) = match found {
+            Some(name) => {
+                let schema = self.inner.tables.insertable(&name).await?.ok_or_else(|| {
+                    SqlError::invalid(format!("nothing can be inserted into `{name}`"))
+                        .at(place_of_span(ident.span))
+                })?;
+                (name, schema)
+            }
+            None if self.options.dialect == Dialect::Spark => {
+                let schema = storable(planned.plan.schema().as_arrow())?;
+                self.inner.tables.create_table(&ident.value, Arc::clone(&schema), true).await?;
+                (ident.value.clone(), schema)
+            }
+            None => return Err(names.missing(ident, &ident.value)),
+        };
+        let columns = target_columns(&schema, &insert.columns, &insert.after_columns)?;
+        let named = !(insert.columns.is_empty() && insert.after_columns.is_empty());
+        let rows = self.cast_rows(&planned, &schema, &columns, named, ident).await?;
+        let rows = self.inner.tables.insert(&name, rows, insert.overwrite).await?;
+        Ok(outcome(Command::Insert, count(rows)?))
+    }
+
+    /// Starts a query with its columns as those of a target.
+    async fn cast_rows(
+        &self,
+        planned: &Planned,
+        target: &SchemaRef,
+        columns: &[usize],
+        named: bool,
+        ident: &Ident,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let schema = planned.plan.schema();
+        let given = schema.fields().len();
+        // Without names fewer values than columns are a mistake more often than they are meant.
+        if given != columns.len() {
+            let wanted: Vec<&str> =
+                columns.iter().map(|&index| target.field(index).name().as_str()).collect();
+            let what = if named { "columns are named" } else { "columns are in the table" };
+            return Err(SqlError::invalid(format!(
+                "{given} values are given for `{}`, but {} {what}",
+                ident.value,
+                columns.len()
+            ))
+            .at(place_of_span(ident.span))
+            .with_hint(format!("Columns are: {}.", wanted.join(", "))));
+        }
+        let mut expressions = Vec::with_capacity(given);
+        for ((qualifier, field), &index) in schema.iter().zip(columns) {
+            let wanted = target.field(index);
+            let column = Expr::Column(Column::from((qualifier, field)));
+            let column = if field.data_type() == wanted.data_type() {
+                column
+            } else {
+                cast(column, wanted.data_type().clone())
+            };
+            expressions.push(column.alias(wanted.name()));
+        }
+        let plan = LogicalPlanBuilder::from(planned.plan.clone()).project(expressions)?.build()?;
+        self.open(planned, &plan).await
+    }
+
+    /// `CREATE TABLE [IF NOT EXISTS] t (columns)`, `CREATE TABLE [IF NOT EXISTS] t AS query`.
+    pub(crate) async fn create_table(
+        &self,
+        create: CreateTable,
+        names: Arc<Names>,
+    ) -> Result<Outcome, SqlError> {
+        let idents: Vec<Ident> = create.name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect();
+        let place = idents.first().and_then(|ident| place_of_span(ident.span));
+        let name = match names.target(&create.name)? {
+            (_, Some(existing)) if create.if_not_exists => {
+                tracing::debug!(table = %existing, "table exists already");
+                return Ok(outcome(Command::CreateTable, count(0)?));
+            }
+            (_, Some(existing)) => {
+                return Err(SqlError::new(ErrorKind::Conflict, format!("table `{existing}` exists already"))
+                    .at(place)
+                    .with_hint("INSERT OVERWRITE replaces its rows; DROP TABLE takes it away."));
+            }
+            (ident, None) => ident.value.clone(),
+        };
+        if create.or_replace || create.temporary {
+            return Err(SqlError::invalid("a table is neither replaced nor temporary")
+                .at(place)
+                .with_hint("INSERT OVERWRITE replaces rows; DROP TABLE takes a table away."));
+        }
+        let if_not_exists = create.if_not_exists;
+        let has_query = create.query.is_some();
+        let statement = Statement::Statement(Box::new(SqlStatement::CreateTable(create)));
+        let planned = self.plan(statement, names).await?;
+        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) = &planned.plan else {
+            return Err(SqlError::internal("a table was not planned as one"));
+        };
+        if !table.constraints.is_empty() || !table.column_defaults.is_empty() {
+            return Err(SqlError::invalid("a table has no constraints and no defaults")
+                .at(place)
+                .with_hint("Streams have: CREATE STREAM."));
+        }
+        let input = Arc::clone(&table.input);
+        let schema = input.schema().as_arrow();
+        let schema = if has_query { storable(schema) } else { written_down(schema) };
+        let schema = schema.map_err(|error| error.at(place))?;
+        let made = self.inner.tables.create_table(&name, Arc::clone(&schema), if_not_exists).await?;
+        if !has_query || !made {
+            return Ok(outcome(Command::CreateTable, count(0)?));
+        }
+        let planned = Planned { plan: input.as_ref().clone(), ..planned };
+        match self.fill(&planned, &name, &schema).await {
+            Ok(rows) => Ok(outcome(Command::CreateTable, count(rows)?)),
+            Err(error) => {
+                // There is no such table until all of it is there.
+                if let Err(left) = self.inner.tables.drop_table(&name).await {
+                    tracing::warn!(table = %name, error = %left, "a table stays whose query failed");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn fill(&self, planned: &Planned, name: &str, schema: &SchemaRef) -> Result<u64, SqlError> {
+        let columns: Vec<usize> = (0..schema.fields().len()).collect();
+        let rows = self.cast_rows(planned, schema, &columns, false, &Ident::new(name)).await?;
+        self.inner.tables.insert(name, rows, false).await
+    }
+
+    /// `DROP TABLE [IF EXISTS] a, b`.
+    pub(crate) async fn drop_tables(
+        &self,
+        dropped: &[ObjectName],
+        if_exists: bool,
+        names: &Names,
+    ) -> Result<Outcome, SqlError> {
+        let mut found = Vec::new();
+        for name in dropped {
+            match names.target(name)? {
+                (_, None) if if_exists => {}
+                (ident, None) => return Err(names.missing(ident, &ident.value)),
+                (ident, Some(name)) => match names.kind(&name) {
+                    Some(TableKind::Table) => found.push(name),
+                    _ => {
+                        return Err(SqlError::invalid(format!("`{name}` is no table of rows"))
+                            .at(place_of_span(ident.span))
+                            .with_hint("DROP STREAM and DROP MATERIALIZED VIEW drop the others."));
+                    }
+                },
+            }
+        }
+        for name in found {
+            self.inner.tables.drop_table(&name).await?;
+        }
+        Ok(outcome(Command::DropTable, nothing()))
+    }
+
+    /// `DESCRIBE t`.
+    pub(crate) async fn describe(&self, name: &ObjectName, names: &Names) -> Result<Outcome, SqlError> {
+        let (ident, found) = names.target(name)?;
+        let Some(found) = found else {
+            return Err(names.missing(ident, &ident.value));
+        };
+        let Some(table) = self.inner.tables.table(&found, None).await? else {
+            return Err(names.missing(ident, &found));
+        };
+        Ok(outcome(Command::Query, one(table_of_columns(&table.schema())?)))
+    }
+}
+
+/// The columns of the target that the values are for, in order.
+fn target_columns(schema: &Schema, columns: &[ObjectName], after: &[Ident]) -> Result<Vec<usize>, SqlError> {
+    let named: Vec<&Ident> = columns
+        .iter()
+        .filter_map(|name| name.0.last().and_then(ObjectNamePart::as_ident))
+        .chain(after)
+        .collect();
+    if named.is_empty() {
+        return Ok((0..schema.fields().len()).collect());
+    }
+    let mut indices = Vec::with_capacity(named.len());
+    for ident in named {
+        let index = find_column(schema, ident)?;
+        if indices.contains(&index) {
+            return Err(SqlError::invalid(format!("column `{}` is named twice", ident.value))
+                .at(place_of_span(ident.span)));
+        }
+        indices.push(index);
+    }
+    Ok(indices)
+}
+
+/// Clauses that other systems have and this one has not are refused, never passed over.
+fn check_insert(insert: &Insert) -> Result<(), SqlError> {
+    let foreign = [
+        ("ON CONFLICT", insert.on.is_some()),
+        ("RETURNING", insert.returning.is_some()),
+        ("PARTITION", insert.partitioned.as_ref().is_some_and(|columns| !columns.is_empty())),
+        ("SET", !insert.assignments.is_empty()),
+        ("REPLACE", insert.replace_into || insert.or.is_some()),
+        ("IGNORE", insert.ignore),
+        ("OUTPUT", insert.output.is_some()),
+        ("FORMAT", insert.format_clause.is_some() || insert.settings.is_some()),
+    ];
+    match foreign.iter().find(|(_, given)| *given) {
+        Some((clause, _)) => Err(DataFusionError::NotImplemented(format!("{clause} of INSERT")).into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,288 @@
+//! What statements do beside their answers: limits, cancelling, progress, files, parameters.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{MemoryTables, batches, block_on, csv, numbers, smart_home, sql};
+use futures_util::StreamExt;
+use swiftwater_sql::{
+    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RunOptions, Sql, SqlError, SqlOptions,
+};
+
+fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
+    let tables = Arc::new(MemoryTables::default());
+    numbers(&tables, "n", batches, rows);
+    numbers(&tables, "m", batches, rows);
+    sql(tables, options)
+}
+
+fn small_memory(directory: &std::path::Path) -> SqlOptions {
+    SqlOptions {
+        memory_bytes_max: 16 << 20,
+        spill_directory: Some(directory.join("spill")),
+        ..SqlOptions::default()
+    }
+}
+
+/// A text that takes far longer than any test waits.
+const ENDLESS: &str =
+    "SELECT count(*) FROM range(0, 1000000000) a, range(0, 1000000000) b WHERE a.value + b.value = -1";
+
+#[test]
+fn a_sort_larger_than_its_memory_finishes_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    // 400,000 rows of 76 bytes are 30 MB, and a sort holds more.
+    let sql = over_numbers(small_memory(directory.path()), 80, 5_000);
+    block_on(async {
+        let (_, rows) =
+            batches(&sql, "SELECT s, k, g FROM n ORDER BY s DESC", RunOptions::default()).await.unwrap();
+        let mut expected = 400_000;
+        for batch in &rows {
+            let keys = batch.column(1).as_any().downcast_ref::<arrow::array::Int64Array>().unwrap();
+            for &key in keys.values() {
+                expected -= 1;
+                assert_eq!(key, expected);
+            }
+        }
+        assert_eq!(expected, 0);
+    });
+    assert!(directory.path().join("spill").exists());
+}
+
+#[test]
+fn a_join_larger_than_its_memory_finishes_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "SELECT count(*) AS n, sum(a.k) AS k FROM n a JOIN m b ON a.s = b.s AND a.g = b.g";
+    let small = over_numbers(small_memory(directory.path()), 80, 5_000);
+    block_on(async {
+        // Without a merge join it would be refused: the hash table alone is larger than the limit.
+        assert_eq!(csv(&small, text, RunOptions::default()).await.unwrap(), "n,k\n400000,79999800000\n");
+    });
+}
+
+#[test]
+fn what_cannot_spill_is_refused_with_the_setting_to_raise() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqlOptions { memory_bytes_max: 1 << 20, ..small_memory(directory.path()) };
+    let sql = over_numbers(options, 8, 50_000);
+    let error = block_on(csv(&sql, "SELECT array_agg(s) FROM n", RunOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(error.hint().unwrap().contains("sql.memory_bytes_max"), "{error}");
+}
+
+#[test]
+fn dropping_an_answer_ends_its_statement() {
+    let sql = over_numbers(SqlOptions { statements_max: 1, ..SqlOptions::default() }, 4, 10_000);
+    block_on(async {
+        let text = "SELECT a.k FROM n a, n b, n c WHERE a.k + b.k + c.k >= 0";
+        let mut answer = sql.run(text, RunOptions::default()).await.unwrap();
+        answer.next().await.unwrap().unwrap();
+        assert_eq!(sql.running().len(), 1);
+        drop(answer);
+        // It had the only turn; this one gets it when the other has ended.
+        let next =
+            tokio::time::timeout(Duration::from_secs(30), csv(&sql, "SELECT 1 AS a", RunOptions::default()));
+        assert_eq!(next.await.unwrap().unwrap(), "a\n1\n");
+    });
+}
+
+#[test]
+fn a_statement_is_cancelled_by_its_name() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    block_on(async {
+        let options = RunOptions { id: Some("mine".to_owned()), ..RunOptions::default() };
+        let run = sql.run(ENDLESS, options.clone());
+        let cancel = async {
+            while !sql
+                .running()
+                .iter()
+                .any(|running| &*running.id == "mine" && running.progress.read().rows_scanned > 0)
+            {
+                tokio::task::yield_now().await;
+            }
+            let taken = sql.run("SELECT 1", options.clone()).await.err().unwrap();
+            assert_eq!(taken.kind(), ErrorKind::Conflict);
+            assert!(sql.cancel("mine"));
+        };
+        let (end, ()) = tokio::join!(run, cancel);
+        assert_eq!(end.err().unwrap().to_string(), "the statement was cancelled");
+        assert!(!sql.cancel("mine"));
+        assert!(sql.running().is_empty());
+    });
+}
+
+#[test]
+fn a_statement_has_its_time_and_no_more() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let options = RunOptions { duration_max: Some(Duration::from_millis(50)), ..RunOptions::default() };
+    let error = block_on(csv(&sql, ENDLESS, options)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Limit, "the statement took longer than 50 ms")
+    );
+}
+
+#[test]
+fn an_answer_has_no_more_rows_than_it_may() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10_000);
+    let options = RunOptions { rows_max: Some(100), ..RunOptions::default() };
+    let error = block_on(csv(&sql, "SELECT * FROM n", options.clone())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    block_on(csv(&sql, "SELECT * FROM n LIMIT 100", options)).unwrap();
+}
+
+#[test]
+fn too_many_that_wait_are_refused() {
+    let options = SqlOptions { statements_max: 1, statements_waiting_max: 0, ..SqlOptions::default() };
+    let sql = over_numbers(options, 4, 10_000);
+    block_on(async {
+        let mut answer = sql.run("SELECT a.k FROM n a, n b, n c", RunOptions::default()).await.unwrap();
+        answer.next().await.unwrap().unwrap();
+        let error = csv(&sql, "SELECT 1", RunOptions::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    });
+}
+
+#[test]
+fn progress_tells_rows_read_of_how_many() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let tables = Arc::new(MemoryTables::default());
+    numbers(&tables, "n", 4, 10_000);
+    let sql =
+        sql(Arc::clone(&tables), SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() });
+    block_on(async {
+        csv(&sql, "COPY n TO 'n.parquet'", RunOptions::default()).await.unwrap();
+        let context = datafusion::prelude::SessionContext::new();
+        let file = root.join("n.parquet");
+        context.register_parquet("p", file.to_str().unwrap(), Default::default()).await.unwrap();
+        tables.put_provider("p", context.table_provider("p").await.unwrap());
+        let mut answer =
+            sql.run("SELECT g, count(*) FROM p GROUP BY g", RunOptions::default()).await.unwrap();
+        let mut rows = 0;
+        while let Some(batch) = answer.next().await {
+            rows += batch.unwrap().num_rows();
+        }
+        let reading = answer.progress().read();
+        assert_eq!((rows, reading.rows_returned, reading.rows_scanned), (100, 100, 40_000));
+        assert!(reading.bytes_scanned > 100, "{reading:?}");
+        assert_eq!(reading.percent, Some(100.0));
+    });
+}
+
+#[test]
+fn parameters_take_the_types_that_are_wanted() {
+    let sql = over_numbers(SqlOptions::default(), 1, 1000);
+    let ask = |text: &'static str, parameters: &[Parameter]| {
+        let options = RunOptions { parameters: parameters.to_vec(), ..RunOptions::default() };
+        block_on(csv(&sql, text, options))
+    };
+    let text = "SELECT count(*) AS n FROM n WHERE k < $1 AND g = $2";
+    assert_eq!(ask(text, &[Parameter::Long(500), Parameter::Text("7".into())]).unwrap(), "n\n5\n");
+    assert_eq!(ask(text, &[Parameter::Null, Parameter::Long(1)]).unwrap(), "n\n0\n");
+    assert_eq!(
+        ask("SELECT $1 AS a, $2 AS b", &[Parameter::Boolean(true), Parameter::Double(0.5)]).unwrap(),
+        "a,b\ntrue,0.5\n"
+    );
+    let error = ask(text, &[Parameter::Long(500)]).unwrap_err();
+    assert_eq!(error.to_string(), "there is no value for $2");
+    let error = ask(text, &[Parameter::Text("x".into()), Parameter::Long(1)]).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "parameter $1 is no Int64"));
+}
+
+#[test]
+fn files_are_written_and_hold_all_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("out");
+    std::fs::create_dir(&root).unwrap();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 2, 1000);
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    assert_eq!(run("COPY n TO 'n.csv'").unwrap(), "rows\n2000\n");
+    assert_eq!(std::fs::read_to_string(root.join("n.csv")).unwrap().lines().count(), 2001);
+    assert_eq!(run("COPY (SELECT K, g FROM N WHERE k < 10 ORDER BY k) TO 'few.json'").unwrap(), "rows\n10\n");
+    let few = std::fs::read_to_string(root.join("few.json")).unwrap();
+    assert_eq!(few.lines().nth(1), Some(r#"{"k":1,"g":1}"#));
+    assert_eq!(run("COPY n TO 'deep/n.parquet'").unwrap(), "rows\n2000\n");
+    let parquet = std::fs::read(root.join("deep/n.parquet")).unwrap();
+    assert_eq!((&parquet[..4], &parquet[parquet.len() - 4..]), (b"PAR1".as_slice(), b"PAR1".as_slice()));
+    for refused in
+        ["COPY n TO '../n.csv'", "COPY n TO '/etc/n.csv'", "COPY n TO 'n.exe'", "COPY n TO 's3://b/n.csv'"]
+    {
+        assert_eq!(run(refused).unwrap_err().kind(), ErrorKind::Invalid, "{refused}");
+    }
+    assert!(!directory.path().join("n.csv").exists());
+}
+
+#[test]
+fn explain_tells_the_plan_and_analyze_what_it_cost() {
+    let tables = Arc::new(MemoryTables::default());
+    smart_home(&tables, 1, 2, 100);
+    let sql = sql(tables, SqlOptions::default());
+    let text = "EXPLAIN SELECT state, count(*) FROM smarthomedata GROUP BY state";
+    let plan = block_on(csv(&sql, text, RunOptions::default())).unwrap();
+    assert!(plan.contains("AggregateExec") && !plan.contains("output_rows"), "{plan}");
+    let plan =
+        block_on(csv(&sql, &text.replace("EXPLAIN", "EXPLAIN ANALYZE"), RunOptions::default())).unwrap();
+    assert!(plan.contains("output_rows"), "{plan}");
+}
+
+struct Streams;
+
+#[async_trait]
+impl OtherStatements for Streams {
+    fn takes(&self, words: &[&str]) -> bool {
+        matches!(words, ["CREATE" | "DROP", "STREAM", ..])
+    }
+
+    async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {
+        if text.starts_with("DROP") {
+            return Err(SqlError::new(ErrorKind::NotFound, format!("cannot: {text}")));
+        }
+        Ok(None)
+    }
+}
+
+#[test]
+fn statements_of_the_engines_are_handed_to_it_as_they_are_written() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let options = || RunOptions { others: Some(Arc::new(Streams)), ..RunOptions::default() };
+    let text = "CREATE STREAM s (a LONG, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH (ack = disk);\n\
+                SELECT 1 AS a";
+    assert_eq!(block_on(csv(&sql, text, options())).unwrap(), "a\n1\n");
+    let error = block_on(csv(&sql, "SELECT 1;\nDROP STREAM \"x;y\" ;", options())).unwrap_err();
+    assert_eq!(error.to_string(), "cannot: DROP STREAM \"x;y\"");
+    let error = block_on(csv(&sql, "CREATE STREAM s (a LONG)", RunOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_text_is_only_so_long_and_has_only_so_many_statements() {
+    let options = SqlOptions { text_bytes_max: 100, statements_per_text_max: 3, ..SqlOptions::default() };
+    let sql = over_numbers(options, 1, 10);
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    assert_eq!(run("SELECT 1; SELECT 2; SELECT 3 AS a;").unwrap(), "a\n3\n");
+    assert_eq!(run("SELECT 1; SELECT 2; SELECT 3; SELECT 4").unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(run(&format!("SELECT '{}'", "x".repeat(100))).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(run(" ; ").unwrap(), "");
+    assert_eq!(sql.statements("a 1; b 2", Dialect::Native).unwrap(), ["a 1", "b 2"]);
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_a_crash() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let text = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
+    assert_eq!(block_on(csv(&sql, &text, RunOptions::default())).unwrap_err().kind(), ErrorKind::Invalid);
+    // Long sums are trees as deep as they are long.
+    let long = format!("SELECT {}1 AS n", "1 + ".repeat(300));
+    assert_eq!(block_on(csv(&sql, &long, RunOptions::default())).unwrap(), "n\n301\n");
+    let longer = format!("SELECT {}1 AS n", "1 + ".repeat(100_000));
+    assert_eq!(block_on(csv(&sql, &longer, RunOptions::default())).unwrap_err().kind(), ErrorKind::Limit);
+    let union = format!("SELECT 1 AS n {}", "UNION ALL SELECT 1 ".repeat(100));
+    assert_eq!(block_on(csv(&sql, &union, RunOptions::default())).unwrap().lines().count(), 102);
+    assert_eq!(block_on(csv(&sql, "SELECT 1 AS a", RunOptions::default())).unwrap(), "a\n1\n");
+}
