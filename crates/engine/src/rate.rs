@@ -37,6 +37,8 @@ pub(crate) struct EmitRate {
     setting: &'static str,
     /// What is too much is dropped.
     drops: bool,
+    /// How many emits were.
+    dropped: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,7 +83,7 @@ impl EmitRate {
         let drops = dialect == Dialect::Native && config.fast_query == FastQuery::Drop;
         let interval_ms = config.emits_interval_ms.max(1);
         let begins = Interval { since: now, count: 0 };
-        EmitRate { max, interval_ms, emits: begins, parts: begins, setting, drops }
+        EmitRate { max, interval_ms, emits: begins, parts: begins, setting, drops, dropped: 0 }
     }
 
     /// Whether one emit more may be given; it is counted. Always so where too many end the query.
@@ -91,7 +93,20 @@ impl EmitRate {
         }
         self.emits.end(now, self.interval_ms);
         self.emits.count += 1;
-        self.emits.count <= self.max
+        let is_admitted = self.emits.count <= self.max;
+        self.dropped += u64::from(!is_admitted);
+        is_admitted
+    }
+
+    /// What a reader should know of what was dropped.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let EmitRate { max, interval_ms, dropped, setting, .. } = self;
+        (*dropped > 0).then(|| {
+            format!(
+                "{dropped} answers were left out, for there may be {max} in {interval_ms} ms (`{setting}`): keep fewer \
+                 events with a filter, or take larger windows"
+            )
+        })
     }
 
     /// Counts emits that were given.

@@ -417,6 +417,7 @@ impl Running {
         if !context.stream_exists {
             warnings.push(format!("stream `{}` has had no event yet", context.stream.name));
         }
+        warnings.extend(work.rate.as_ref().and_then(EmitRate::warning));
         Emit {
             records: Records { text: result.text.into(), count: result.count },
             meta: EmitMeta {

@@ -302,6 +302,9 @@ fn query_that_answers_too_often_is_slowed_down_where_so_set() {
     bench.drained();
     let next = query.next_blocking().unwrap();
     assert_eq!((text(&next), next.meta.counts.dropped), ("{\"a\":10}\n", 7));
+    let told = "7 answers were left out, for there may be 3 in 100 ms (`engine.query_emits_max`): keep fewer events with a \
+                filter, or take larger windows";
+    assert_eq!(next.meta.warnings, [told]);
 }
 
 #[test]

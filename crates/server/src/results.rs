@@ -39,7 +39,11 @@ pub(crate) async fn response(
                 && let Some(message) = wire::failure(&first.meta)
             {
                 let (status, title) = (StatusCode::UNPROCESSABLE_ENTITY, "The query failed");
-                return Err(Problem::new(status, "query-failed", title, message).with("query", id));
+                let problem = Problem::new(status, "query-failed", title, message).with("query", id);
+                return Err(match wire::failure_hint(&first.meta) {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                });
             }
             ("application/json", one_answer(subscription, first))
         }

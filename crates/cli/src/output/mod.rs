@@ -53,6 +53,8 @@ pub(crate) struct Meta {
 pub(crate) struct ErrorPart {
     /// What is wrong.
     pub(crate) message: String,
+    /// What can be done.
+    pub(crate) hint: Option<String>,
 }
 
 /// Of [`Meta`].

@@ -126,7 +126,8 @@ impl Answer {
         self.form.end(&self.meta_text).map_err(Failure::output)?;
         if let Some(error) = &self.meta.error {
             self.tell_meta();
-            return Err(anyhow::anyhow!("the query failed: {}", error.message).into());
+            let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\n{hint}"));
+            return Err(anyhow::anyhow!("the query failed: {}{hint}", error.message).into());
         }
         self.tell_meta();
         Ok(ExitCode::SUCCESS)

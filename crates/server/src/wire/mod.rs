@@ -13,7 +13,7 @@
 //!
 //! `window` is null where the query has none. In a query's last emit `finished` is a time, beside it stands `reason`
 //! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `rate_limited`, `failed`), and a query that failed has
-//! `"error": {"message": "…"}` in its `meta`. `query` and `stream` have `sample`, a share from 0 to 1, where the query
+//! `"error": {"message": "…"}` in its `meta`, with a `hint` where there is something to do. `query` and `stream` have `sample`, a share from 0 to 1, where the query
 //! or the stream's sources look at a sample only.
 
 mod bullet;
@@ -109,6 +109,10 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     if let Some(message) = failure(meta).or(meta.failure.as_deref()) {
         out.extend_from_slice(b",\"error\":{\"message\":");
         write_text(message, out);
+        if let Some(hint) = failure_hint(meta) {
+            out.extend_from_slice(b",\"hint\":");
+            write_text(hint, out);
+        }
         out.push(b'}');
     }
     out.push(b'}');
@@ -152,6 +156,17 @@ pub fn reason_name(reason: &EndReason) -> &'static str {
 pub fn failure(meta: &EmitMeta) -> Option<&str> {
     match meta.finished.as_ref().map(|finished| &finished.reason) {
         Some(EndReason::Failed(message) | EndReason::RateLimited(message)) => Some(message),
+        _ => None,
+    }
+}
+
+/// What can be done about what made the query fail.
+pub fn failure_hint(meta: &EmitMeta) -> Option<&'static str> {
+    match meta.finished.as_ref().map(|finished| &finished.reason) {
+        Some(EndReason::RateLimited(_)) => Some(
+            "Keep fewer events with a filter, or take larger windows. With `engine.fast_query` set to `drop`, what is too \
+             much is left out instead.",
+        ),
         _ => None,
     }
 }

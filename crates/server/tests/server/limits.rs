@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};
 use serde_json::json;
-use swiftwater_engine::EngineConfig;
+use swiftwater_engine::{EngineConfig, FastQuery};
 
 use crate::client::{Running, soon};
 
@@ -96,4 +96,44 @@ async fn connections_past_the_limit_are_told() {
     let problem = server.get("/healthz").await.problem(StatusCode::SERVICE_UNAVAILABLE, "limit-passed").await;
     assert_eq!(problem["setting"], "server.connections_max");
     assert_eq!(first.send("GET", "/healthz", &[], "").await.status, 200);
+}
+
+/// There may be one emit a second.
+fn rarely(fast_query: FastQuery) -> EngineConfig {
+    EngineConfig { query_emits_max: 1, emits_interval_ms: 1000, fast_query, ..EngineConfig::default() }
+}
+
+const EACH: &str = "SELECT n FROM STREAM(s, MAX, TIME) WINDOWING TUMBLING(1, RECORD)";
+const FEW: &str = "{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_answers_too_often_is_ended_and_told_what_to_do() {
+    let server = Running::with(rarely(FastQuery::End), |_| {}).await;
+    let mut results = server.ask("application/x-ndjson", EACH).await;
+    server.ingest("s", FEW).await;
+    let mut last = json!(null);
+    while let Some(emit) = results.emit().await {
+        last = emit;
+    }
+    assert_eq!(last["meta"]["query"]["reason"], "rate_limited");
+    let error = &last["meta"]["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.ends_with("limit is 1.00 (`engine.query_emits_max`)"), "{message}");
+    assert!(error["hint"].as_str().unwrap().contains("`engine.fast_query`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_is_slowed_down_says_by_which_limit() {
+    let server = Running::with(rarely(FastQuery::Drop), |_| {}).await;
+    let mut results = server.ask("application/x-ndjson", EACH).await;
+    server.ingest("s", FEW).await;
+    assert_eq!(results.emit().await.unwrap()["records"], json!([{"n": 1}]));
+    let queries = server.get("/v1/queries").await.json().await;
+    let path = format!("/v1/queries/{}", queries["queries"][0]["id"].as_str().unwrap());
+    server.send("DELETE", &path, &[], "").await;
+    let last = results.emit().await.unwrap();
+    assert_eq!(last["meta"]["counts"]["dropped"], 2);
+    let warning = last["meta"]["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("2 answers were left out"), "{warning}");
+    assert!(warning.contains("`engine.query_emits_max`"), "{warning}");
 }

@@ -21,16 +21,18 @@
 //! [`answer`] knows no time; [`emits`] takes it in by naive loops, a window at a time. Of windows by the events' own time
 //! an event is late for those that the watermark of the events before it has closed.
 //!
-//! ```no_run
-//! # fn parse(_: &str) -> swiftwater_lang::plan::Query { unimplemented!() }
-//! use swiftwater_testkit::{oracle, MixedEvents};
+//! ```
+//! use swiftwater_lang::{Dialect, ParseOptions, parse};
+//! use swiftwater_testkit::oracle;
 //!
-//! let events = MixedEvents::new(7).events(100);
-//! let query = parse("SELECT a, COUNT(*) AS n FROM STREAM() GROUP BY a");
-//! let answer = oracle::answer(&query, &oracle::read(&events)).expect("the oracle knows all of this query");
-//! // `got`: the engine's records, each a JSON object.
-//! # let got = Vec::new();
-//! answer.check(&got).expect("the engine agrees");
+//! let text = "SELECT a, COUNT(*) AS n FROM STREAM() GROUP BY a";
+//! let query = parse(text, &ParseOptions::new(Dialect::Native, 0)).expect("it can be read").query;
+//! let events = oracle::read(&[r#"{"a":1}"#, r#"{"a":"x"}"#, r#"{"a":1}"#]);
+//! let answer = oracle::answer(&query, &events).expect("the oracle knows all of this query");
+//! // What an engine gave; groups stand in any order.
+//! let records = |text| serde_json::from_str::<Vec<_>>(text).expect("they are JSON objects");
+//! answer.check(&records(r#"[{"a":"x","n":1},{"a":1,"n":2}]"#)).expect("it agrees");
+//! assert!(answer.check(&records(r#"[{"a":1,"n":2}]"#)).is_err(), "a group is missing");
 //! ```
 
 mod aggregate;
