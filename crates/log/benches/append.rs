@@ -29,11 +29,11 @@ const REQUEST_EVENTS: usize = 568;
 /// Requests that are made before anything is measured.
 const REQUESTS: usize = 64;
 /// Requests of one round.
-const ROUND_REQUESTS: usize = 512;
+const ROUND_REQUESTS: usize = 256;
 const ROUNDS: usize = 5;
 const PRODUCERS: usize = 4;
-const LATENCY_ROUNDS: usize = 4;
-const LATENCY_APPENDS: usize = 2500;
+const LATENCY_ROUNDS: usize = 10;
+const LATENCY_APPENDS: usize = 1000;
 const APPENDS_PER_SECOND: usize = 1000;
 const RECOVERED_BYTES: u64 = 1 << 30;
 
@@ -46,10 +46,19 @@ fn main() {
     let chosen = std::env::var_os("SWIFTWATER_BENCH_DIR");
     let directory = chosen.as_ref().map_or(temporary.path(), Path::new);
     let clock = Arc::new(SystemClock::new());
+    // One part alone, where its name is among the arguments.
+    let parts: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
     let requests = requests();
-    throughput(directory, &clock, &requests);
-    latency(directory, &clock);
-    recovery(directory, &clock, &requests);
+    if is_wanted("throughput") {
+        throughput(directory, &clock, &requests);
+    }
+    if is_wanted("latency") {
+        latency(directory, &clock);
+    }
+    if is_wanted("recovery") {
+        recovery(directory, &clock, &requests);
+    }
 }
 
 fn requests() -> Vec<Vec<u8>> {
@@ -101,30 +110,40 @@ fn open(
 
 fn throughput(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
     let log = open(&directory.join("throughput"), clock, |_| ());
-    let mut bare = Bare::new(&directory.join("bare"), options().group_bytes_max as usize);
+    let group_bytes = options().group_bytes_max as usize;
+    let mut bare = Bare::new(&directory.join("bare"), group_bytes);
+    let bares: Vec<Mutex<Bare>> = (0..PRODUCERS)
+        .map(|number| {
+            Mutex::new(Bare::new(&directory.join(format!("bare-{number}")), group_bytes / PRODUCERS))
+        })
+        .collect();
     let round_bytes: usize = (0..ROUND_REQUESTS).map(|number| requests[number % REQUESTS].len()).sum();
     let packed = Packed::new(&requests[0], Compression::Lz4).unwrap();
     let shrinks = requests[0].len() as f64 / packed.bytes() as f64;
     println!("published events of 1.85 KB, {REQUEST_EVENTS} a request, {shrinks:.2} times smaller as LZ4");
     // What is measured is a log that has run for a while: its files were all written before.
     append_round(&log, requests);
-    let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+    let mut rates = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         let rate = |seconds: f64| round_bytes as f64 / seconds / 1e6;
         rates[0].push(rate(seconds(clock, || append_round(&log, requests))));
         rates[1].push(rate(seconds(clock, || bare.round(requests))));
-        rates[2].push(rate(seconds(clock, || compress_round(requests))));
+        rates[2].push(rate(seconds(clock, || bare_round(&bares, requests))));
+        rates[3].push(rate(seconds(clock, || compress_round(requests))));
     }
     println!("MB/s of JSON, median of {ROUNDS} rounds of {} MB; all rounds", round_bytes / 1_000_000);
-    for (name, rates) in
-        ["log, 4 producers", "bare loop: compress, write, sync", "compression alone, 4 threads"]
-            .iter()
-            .zip(&rates)
-    {
+    let names = [
+        "log, 4 producers",
+        "bare loop: compress, write, sync",
+        "4 bare loops, a file each",
+        "4 threads that only compress",
+    ];
+    for (name, rates) in names.iter().zip(&rates) {
         println!("  {name:<34} {:6.0}   {rates:.0?}", median(rates.clone()));
     }
-    let [log_rate, bare_rate, _] = rates.map(median);
-    println!("  log / bare {:.2}", log_rate / bare_rate);
+    let [log_rate, one, four, compress] = rates.map(median);
+    println!("  log to bare loop {:.2}, to 4 of them {:.2}", log_rate / one, log_rate / four);
+    println!("  log to compression alone {:.2}", log_rate / compress);
     let usage = log.usage();
     let sync_ms = usage.sync_nanos as f64 / 1e6 / usage.groups.max(1) as f64;
     println!("  groups of the log: {}, {sync_ms:.1} ms a sync", usage.groups);
@@ -146,6 +165,16 @@ fn by_producers(requests: &[Vec<u8>], each: impl Fn(usize, &[u8]) + Sync) {
             });
         }
     });
+}
+
+/// As many bare loops as there are producers, which so take as much of a busy machine.
+fn bare_round(bares: &[Mutex<Bare>], requests: &[Vec<u8>]) {
+    by_producers(requests, |number, request| {
+        // Any that is free: there are as many as may be at it.
+        let free = bares.iter().cycle().skip(number % PRODUCERS).find_map(|bare| bare.try_lock().ok());
+        free.unwrap().take(request);
+    });
+    bares.iter().for_each(|bare| bare.lock().unwrap().write());
 }
 
 /// Until all is synced; what is synced is trimmed now and then.
@@ -187,16 +216,19 @@ impl Bare {
 
     fn round(&mut self, requests: &[Vec<u8>]) {
         for number in 0..ROUND_REQUESTS {
-            let request = &requests[number % REQUESTS];
-            let begin = self.group.len();
-            self.group.resize(begin + lz4_flex::block::get_maximum_output_size(request.len()), 0);
-            let length = lz4_flex::block::compress_into(request, &mut self.group[begin..]).unwrap();
-            self.group.truncate(begin + length);
-            if self.group.len() + request.len() > self.group_bytes {
-                self.write();
-            }
+            self.take(&requests[number % REQUESTS]);
         }
         self.write();
+    }
+
+    fn take(&mut self, request: &[u8]) {
+        let begin = self.group.len();
+        self.group.resize(begin + lz4_flex::block::get_maximum_output_size(request.len()), 0);
+        let length = lz4_flex::block::compress_into(request, &mut self.group[begin..]).unwrap();
+        self.group.truncate(begin + length);
+        if self.group.len() + request.len() > self.group_bytes {
+            self.write();
+        }
     }
 
     fn write(&mut self) {
@@ -210,20 +242,24 @@ impl Bare {
     }
 }
 
-/// Calls `each` at an even pace, catching up where it fell behind.
+/// Calls `each` at an even pace with how many are due by now, and when each of them was: whoever is late finds more.
 #[expect(
     clippy::disallowed_methods,
     reason = "a producer that comes at its own pace has nothing to wait for"
 )]
-fn paced(clock: &SystemClock, mut each: impl FnMut()) {
+fn paced(clock: &SystemClock, mut each: impl FnMut(&[u64])) {
     let began = clock.monotonic_nanos();
-    for number in 0..LATENCY_APPENDS {
-        let due = began + (number * 1_000_000_000 / APPENDS_PER_SECOND) as u64;
+    let due = |number: usize| began + (number * 1_000_000_000 / APPENDS_PER_SECOND) as u64;
+    let mut next = 0;
+    while next < LATENCY_APPENDS {
         let now = clock.monotonic_nanos();
-        if now < due {
-            std::thread::sleep(Duration::from_nanos(due - now));
+        if now < due(next) {
+            std::thread::sleep(Duration::from_nanos(due(next) - now));
+            continue;
         }
-        each();
+        let dues: Vec<u64> = (next..LATENCY_APPENDS).map(due).take_while(|&due| due <= now).collect();
+        each(&dues);
+        next += dues.len();
     }
 }
 
@@ -250,29 +286,36 @@ fn latency(directory: &Path, clock: &Arc<SystemClock>) {
     let (mut syncs, mut end) = (Vec::new(), 0);
     let payload = vec![b'x'; 400];
     for _ in 0..LATENCY_ROUNDS {
-        paced(clock, || {
-            let began = clock.monotonic_nanos();
-            let packed = Packed::new(&payload, Compression::None).unwrap();
-            let room = log.reserve_blocking(packed.bytes()).unwrap();
-            let mut waiting = waiting.lock().unwrap();
-            let end = log.append(head(), packed, room).unwrap();
-            waiting.0.push_back((end, began));
+        paced(clock, |dues| {
+            for &due in dues {
+                let packed = Packed::new(&payload, Compression::None).unwrap();
+                let room = log.reserve_blocking(packed.bytes()).unwrap();
+                let mut waiting = waiting.lock().unwrap();
+                let end = log.append(head(), packed, room).unwrap();
+                waiting.0.push_back((end, due));
+            }
         });
         log.wait_synced(log.horizons().appended).unwrap();
-        paced(clock, || {
-            file.write_all_at(&payload, end).unwrap();
-            end += payload.len() as u64;
-            syncs.push(seconds(clock, || file.sync_data().unwrap()) * 1e3);
+        paced(clock, |dues| {
+            let group = payload.repeat(dues.len());
+            file.write_all_at(&group, end).unwrap();
+            file.sync_data().unwrap();
+            end += group.len() as u64;
+            let now = clock.monotonic_nanos();
+            syncs.extend(dues.iter().map(|due| (now - due) as f64 / 1e6));
         });
     }
+    let usage = log.usage();
     log.close().unwrap();
     let mut acks = std::mem::take(&mut waiting.lock().unwrap().1);
-    println!("{APPENDS_PER_SECOND} appends of 400 bytes a second; ms, median and p99");
-    for (name, values) in [("append to ack", &mut acks), ("bare fdatasync", &mut syncs)] {
+    println!("{APPENDS_PER_SECOND} appends of 400 bytes a second; ms from when it was due, median and p99");
+    for (name, values) in [("append to ack", &mut acks), ("bare write, sync", &mut syncs)] {
         values.sort_by(f64::total_cmp);
         let (half, most) = (values[values.len() / 2], values[values.len() * 99 / 100]);
         println!("  {name:<16} {half:8.2} {most:8.2}   of {}", values.len());
     }
+    let sync_ms = usage.sync_nanos as f64 / 1e6 / usage.groups.max(1) as f64;
+    println!("  groups of the log: {}, {sync_ms:.2} ms a sync", usage.groups);
 }
 
 fn recovery(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
@@ -289,6 +332,15 @@ fn recovery(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
         log.append(head(), packed, room).unwrap();
     }
     log.close().unwrap();
+    let before = thread_cpu_seconds();
     let times = (0..3).map(|_| seconds(clock, || drop(open(&directory, clock, |_| ()))));
     println!("opening a log of 1 GiB, its files in the page cache: {:.2} s", median(times.collect()));
+    println!("  of which this thread ran {:.2} s", (thread_cpu_seconds() - before) / 3.0);
+}
+
+/// How long this thread was on a processor, where the machine says: on a busy one it waits for most of the time.
+fn thread_cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos: f64 = text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0);
+    nanos / 1e9
 }
