@@ -10,6 +10,7 @@ mod copy;
 mod error;
 pub mod forms;
 mod grouping;
+mod json_functions;
 mod names;
 mod options;
 mod progress;

@@ -96,6 +96,7 @@ impl Sessions {
         for aggregate in swiftwater_sketch::datafusion::aggregates(SketchSizes::default()) {
             template.register_udaf(Arc::new(aggregate))?;
         }
+        crate::json_functions::register(&mut template)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max, tables })
     }
 
