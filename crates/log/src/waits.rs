@@ -53,14 +53,14 @@ impl Drop for Reservation {
 pub(crate) fn try_reserve(shared: &Arc<Shared>, bytes: u64) -> Result<Option<Reservation>, LogError> {
     let bytes = wanted(shared, bytes)?;
     let mut queue = shared.queue();
-    let before_others = !queue.room_waiters.is_empty();
+    let others_wait = !queue.room_waiters.is_empty();
     let reserved = queue.reserve(bytes, &shared.options);
     if matches!(reserved, Err(LogError::Full)) {
         queue.chores.room = true;
         shared.notify_writer(&mut queue);
     }
     if reserved? {
-        if !before_others {
+        if !others_wait {
             return Ok(Some(Reservation { shared: Arc::clone(shared), bytes }));
         }
         queue.reserved_bytes -= bytes;

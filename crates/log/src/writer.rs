@@ -41,6 +41,8 @@ pub(crate) struct Writer {
     group: Vec<Queued>,
     /// Fronts, small payloads and padding of the group.
     fronts: Vec<u8>,
+    /// The last step was a chore.
+    has_done_chores: bool,
 }
 
 /// What the thread does next.
@@ -68,8 +70,8 @@ impl Drop for Ending {
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, files: Files, end: u64) -> Writer {
-        let group = Vec::new();
-        Writer { shared, files, active: None, synced: end, group, fronts: Vec::new() }
+        let (group, fronts) = (Vec::new(), Vec::new());
+        Writer { shared, files, active: None, synced: end, group, fronts, has_done_chores: false }
     }
 
     /// Works until the log is closed and all is synced, or cannot be.
@@ -93,10 +95,13 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue();
         loop {
-            if queue.chores.any() {
+            // Chores and groups take turns: giving up many segments must not hold up what is to be synced.
+            if queue.chores.any() && (queue.frames.is_empty() || !self.has_done_chores) {
+                self.has_done_chores = true;
                 return Step::Chores(std::mem::take(&mut queue.chores));
             }
             if !queue.frames.is_empty() {
+                self.has_done_chores = false;
                 break;
             }
             if queue.closing {

@@ -180,7 +180,7 @@ fn power_lost_at_every_call_loses_nothing_that_was_synced() {
     let clock = SystemClock::new();
     let mut tries = 0;
     for seed in 0.. {
-        if seed >= 3 && clock.monotonic_nanos() >= seconds.saturating_mul(1_000_000_000) {
+        if seed >= 2 && clock.monotonic_nanos() >= seconds.saturating_mul(1_000_000_000) {
             break;
         }
         for call in 0.. {
