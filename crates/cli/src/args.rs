@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Shows a server's streams, queries and shards at work
     Top(TopArgs),
+    /// Writes events of a published workload, made from a seed
+    Generate(GenerateArgs),
     /// Prints a script that completes commands and flags in a shell
     #[command(after_help = "\
 Examples:
@@ -302,6 +304,47 @@ pub(crate) struct TopArgs {
     /// What queries are sorted by
     #[arg(long, value_enum, default_value_t = TopSort::Cpu)]
     pub(crate) sort: TopSort,
+}
+
+/// Whose events are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// Readings of devices: house_id, metro_area, state, device_id, power_reading, is_peak; 115 bytes each
+    SmartHome,
+    /// Articles of an encyclopaedia: sha1, title, revision_ts, contributor_username, contributor_id, comment, model,
+    /// format, text, length; 3.5 KB each
+    Articles,
+}
+
+/// `swiftwater generate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater generate smart-home --events 100_000_000 | swiftwater ingest smart_home
+  swiftwater generate articles --events 50000 --seed 7 --output articles.ndjson
+  swiftwater generate smart-home --events 1000000 --rate 5000 | swiftwater ingest smart_home
+
+Events are JSON objects, one a line. The same seed gives the same events, on every machine.")]
+pub(crate) struct GenerateArgs {
+    /// Whose events
+    #[arg(value_enum)]
+    pub(crate) workload: Workload,
+    /// How many
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value = "3000", value_parser = count)]
+    pub(crate) events: u64,
+    /// What the events are made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Writes at most so many events a second
+    #[arg(long, value_name = "EVENTS", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Writes to this file rather than to standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    text.replace('_', "").parse().map_err(|_| "not a number of events".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -8,6 +8,7 @@ mod client;
 mod demo;
 mod demo_command;
 mod exit;
+mod generate;
 mod ingest;
 mod input_file;
 mod logging;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
         Command::Top(args) => top::run(&args, clock),
+        Command::Generate(args) => generate::run(&args, clock),
         Command::Completions { shell } => stdio::write_out(|out| {
             clap_complete::generate(shell, &mut Cli::command(), "swiftwater", out);
             Ok(())

@@ -1,0 +1,32 @@
+//! Chance that is the same on every run: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Not for secrets.
+
+#[derive(Debug, Clone)]
+pub(super) struct Chance {
+    state: u64,
+}
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Chance {
+        Chance { state: seed }
+    }
+
+    #[inline]
+    pub(super) fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A whole number in `[0, bound)`.
+    #[inline]
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
+    }
+
+    /// A number in `[0, 1)`.
+    pub(super) fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
