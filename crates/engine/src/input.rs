@@ -230,7 +230,7 @@ impl Worker {
             }
             Piece::Checked(checked, first, read) => (checked, Place::Number(first), read, None),
         };
-        let Checked { batch, rejected, rejections } = checked;
+        let Checked { batch, rejected, rejections, .. } = checked;
         let read_micros = self.clock.now_micros();
         let batch = batch.with_meta(EventMeta {
             arrival: self.started,

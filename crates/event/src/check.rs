@@ -69,6 +69,34 @@ pub struct Checked {
     pub rejected: u64,
     /// The first of them.
     pub rejections: Vec<Rejection>,
+    /// Where the batch's buffer begins.
+    pub begins: Origin,
+}
+
+/// Where a buffer begins within an input, for telling places in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    line: u64,
+    /// Where that line starts; before the buffer if negative.
+    line_start: i64,
+}
+
+impl Origin {
+    fn of(base: Place) -> Origin {
+        Origin { line: base.line, line_start: 1 - base.column as i64 }
+    }
+
+    /// Line and column of byte `at` of the buffer, both from 1. Takes time linear in `at`.
+    pub fn place(self, buffer: &[u8], at: usize) -> (u64, u64) {
+        let mut lines = Lines {
+            first: (self.line, self.line_start),
+            counted: 0,
+            line: self.line,
+            line_start: self.line_start,
+        };
+        let Place { line, column } = lines.place(buffer, at);
+        (line, column)
+    }
 }
 
 /// Splits and checks a stream of bytes that comes in chunks.
@@ -163,7 +191,7 @@ impl Checker {
         if chunk.len() > EventBatch::BYTES_MAX - self.carry.len().min(EventBatch::BYTES_MAX) {
             let message = format!("{} bytes at once are too many, cut them into parts", chunk.len());
             self.reject(self.base, message, true);
-            return self.checked(EventBatch::empty());
+            return self.checked(EventBatch::empty(), Origin::of(self.base));
         }
         if self.carry.is_empty() {
             return self.read(chunk, true);
@@ -171,7 +199,7 @@ impl Checker {
         let stop = self.ahead.as_mut().map(|ahead| ahead.read(&chunk, 0));
         if stop == Some(None) && self.carry.len() + chunk.len() <= self.limits.event_bytes_max {
             self.carry.extend_from_slice(&chunk);
-            return self.checked(EventBatch::empty());
+            return self.checked(EventBatch::empty(), Origin::of(self.base));
         }
         let mut joined = std::mem::take(&mut self.carry);
         joined.extend_from_slice(&chunk);
@@ -201,9 +229,10 @@ impl Checker {
         checked
     }
 
-    fn checked(&mut self, batch: EventBatch) -> Checked {
+    fn checked(&mut self, batch: EventBatch, begins: Origin) -> Checked {
         Checked {
             batch,
+            begins,
             rejected: std::mem::take(&mut self.rejected),
             rejections: std::mem::take(&mut self.rejections),
         }
@@ -240,7 +269,8 @@ impl Checker {
             self.ahead = Some(ahead);
         }
         let batch = if spans.is_empty() { EventBatch::empty() } else { EventBatch::new(bytes, spans, marks) };
-        self.checked(batch)
+        let (line, line_start) = lines.first;
+        self.checked(batch, Origin { line, line_start })
     }
 
     /// One step on; `false` when the rest is to be kept until more comes.
@@ -505,9 +535,10 @@ pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Check
     if text.len() > EventBatch::BYTES_MAX {
         return checker.push(text);
     }
-    let Checked { batch, rejected, rejections } = checker.read(text, false);
+    let Checked { batch, rejected, rejections, begins } = checker.read(text, false);
     let last = checker.finish();
-    Checked { batch, rejected: rejected + last.rejected, rejections: [rejections, last.rejections].concat() }
+    let rejections = [rejections, last.rejections].concat();
+    Checked { batch, rejected: rejected + last.rejected, rejections, begins }
 }
 
 /// One buffer, as far as it is read.
@@ -538,7 +569,8 @@ struct Lines {
 
 impl Lines {
     fn new(base: Place) -> Lines {
-        let first = (base.line, 1 - base.column as i64);
+        let Origin { line, line_start } = Origin::of(base);
+        let first = (line, line_start);
         Lines { first, counted: 0, line: first.0, line_start: first.1 }
     }
 

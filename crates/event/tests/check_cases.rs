@@ -12,7 +12,7 @@ fn check_within(text: &str, limits: CheckLimits, expected: &[&str]) {
     let mut checker = Checker::new(limits);
     let mut events = Vec::new();
     let mut told = Vec::new();
-    for Checked { batch, rejections, rejected } in
+    for Checked { batch, rejections, rejected, .. } in
         [checker.push(Bytes::copy_from_slice(text.as_bytes())), checker.finish()]
     {
         events.extend((0..batch.len()).map(|row| String::from_utf8_lossy(batch.event(row)).into_owned()));
@@ -141,4 +141,25 @@ fn events_are_not_copied_when_a_chunk_holds_them_whole() {
     let checked = Checker::new(CheckLimits::default()).push(chunk.clone());
     assert_eq!(checked.batch.bytes().as_ptr(), chunk.as_ptr());
     assert_eq!(checked.batch.len(), 2);
+}
+
+#[test]
+fn places_of_events_are_those_in_the_whole_input() {
+    let text = "{}\n  {\"a\":\n1} {\"b\":2}\n\u{e4}\n{\"c\":3}";
+    for cut in 0..=text.len() {
+        let mut checker = Checker::new(CheckLimits::default());
+        let (head, tail) = text.as_bytes().split_at(cut);
+        let mut places = Vec::new();
+        for checked in [
+            checker.push(Bytes::copy_from_slice(head)),
+            checker.push(Bytes::copy_from_slice(tail)),
+            checker.finish(),
+        ] {
+            let batch = &checked.batch;
+            places.extend(
+                (0..batch.len()).map(|row| checked.begins.place(batch.bytes(), batch.span(row).start)),
+            );
+        }
+        assert_eq!(places, [(1, 1), (2, 3), (3, 4), (5, 1)], "cut at {cut}");
+    }
 }

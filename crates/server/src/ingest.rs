@@ -199,7 +199,7 @@ impl Ingest {
 
     /// Counts and appends what was checked.
     async fn take(&mut self, checked: Checked) -> Result<(), Stop> {
-        let Checked { batch, rejected, rejections } = checked;
+        let Checked { batch, rejected, rejections, .. } = checked;
         self.tally.rejected += rejected;
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
         let room = REJECTIONS_MAX.saturating_sub(self.tally.rejections.len());
