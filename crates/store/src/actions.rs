@@ -129,3 +129,9 @@ pub(crate) fn version_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".json")?;
     (digits.len() == 20).then(|| digits.parse().ok())?
 }
+
+/// Which version a file of the log is a checkpoint of, if it is one.
+pub(crate) fn checkpoint_of(name: &str) -> Option<u64> {
+    let (digits, rest) = name.split_once('.')?;
+    (digits.len() == 20 && rest.starts_with("checkpoint")).then(|| digits.parse().ok())?
+}

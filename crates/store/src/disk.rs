@@ -7,7 +7,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{
     CopyMode, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
@@ -101,6 +101,16 @@ impl fmt::Display for Durable {
     }
 }
 
+/// Lists in the order of names: object storage does, and readers of a Delta log rely on it; directories do not.
+fn in_order(list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {
+    let sorted = async move {
+        let mut objects: Vec<ObjectMeta> = list.try_collect().await?;
+        objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        Ok::<_, object_store::Error>(futures_util::stream::iter(objects.into_iter().map(Ok)))
+    };
+    futures_util::stream::once(sorted).try_flatten().boxed()
+}
+
 #[async_trait]
 impl ObjectStore for Durable {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
@@ -164,7 +174,7 @@ impl ObjectStore for Durable {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        in_order(self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -172,7 +182,7 @@ impl ObjectStore for Durable {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
+        in_order(self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

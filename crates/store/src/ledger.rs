@@ -94,6 +94,8 @@ pub(crate) struct Ledger {
     pub(crate) committed: u64,
     /// Files that are no longer part of it, and since when.
     pub(crate) removed: Vec<(Box<str>, Millis)>,
+    /// The version of the last checkpoint when the log was read; 0 if there is none.
+    pub(crate) checkpointed: u64,
 }
 
 impl Ledger {
@@ -110,7 +112,7 @@ impl Ledger {
         let layout = layout_of(table, &metadata, time_column)?;
         let mut files: Vec<_> = adds.into_iter().map(|add| Arc::new(FileEntry::new(add, &layout))).collect();
         files.sort_by_key(|file| (file.first_offset(&layout), file.add.modification_time));
-        Ok(Ledger { version, metadata, layout, files, committed, removed })
+        Ok(Ledger { version, metadata, layout, files, committed, removed, checkpointed: 0 })
     }
 
     /// Whether the table belongs to a stream.

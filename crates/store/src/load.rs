@@ -30,7 +30,7 @@ impl Place {
     /// Opens the log at a version, or at the newest one. `None` if there is no table.
     pub(crate) async fn delta(&self, version: Option<u64>) -> Result<Option<DeltaTable>> {
         // The library is handed our store; to it the URL is only a path below the store's root, so any scheme that it
-        // knows will do, whatever the store is.
+        // knows will do, whatever the store is, if its lists are in order.
         let root = format!("memory:///{}/", self.table);
         let url = Url::parse(&root).map_err(|error| StoreError::Corrupt {
             table: self.table.clone(),
@@ -56,7 +56,7 @@ impl Place {
         version: Option<u64>,
         time_column: Option<&str>,
     ) -> Result<Option<Ledger>> {
-        if self.versions(None).await?.is_empty() {
+        if !self.exists().await? {
             return Ok(None);
         }
         let Some(table) = self.delta(version).await? else { return Ok(None) };
@@ -87,7 +87,10 @@ impl Place {
         let committed =
             state.transaction_version(log.as_ref(), app_id(&self.table)).await.map_err(&failed)?.unwrap_or(0);
         let committed = u64::try_from(committed).unwrap_or(0);
-        Ledger::new(&self.table, state.version(), metadata, time_column, adds, removed, committed).map(Some)
+        let mut ledger =
+            Ledger::new(&self.table, state.version(), metadata, time_column, adds, removed, committed)?;
+        ledger.checkpointed = self.last_checkpoint().await?;
+        Ok(Some(ledger))
     }
 
     fn unsupported(&self, what: &str) -> StoreError {
@@ -126,28 +129,42 @@ impl Place {
         })
     }
 
-    /// The versions whose commits are still in the log, ascending; only later ones, if asked.
-    pub(crate) async fn versions(&self, after: Option<u64>) -> Result<Vec<u64>> {
+    /// The files of the log.
+    async fn log(&self) -> Result<Vec<object_store::ObjectMeta>> {
         let log = self.root().join("_delta_log");
-        let list = match after {
-            Some(version) => {
-                self.store.list_with_offset(Some(&log), &actions::commit_path(&self.root(), version))
-            }
-            None => self.store.list(Some(&log)),
-        };
-        let objects: Vec<_> = list.try_collect().await.map_err(StoreError::store("listing the Delta log"))?;
-        let mut versions: Vec<u64> = objects
-            .iter()
-            .filter_map(|object| actions::version_of(object.location.filename()?))
-            .filter(|version| after.is_none_or(|after| *version > after))
-            .collect();
+        self.store.list(Some(&log)).try_collect().await.map_err(StoreError::store("listing the Delta log"))
+    }
+
+    /// The versions whose commits are still in the log, ascending.
+    pub(crate) async fn versions(&self) -> Result<Vec<u64>> {
+        let objects = self.log().await?;
+        let names = objects.iter().filter_map(|object| object.location.filename());
+        let mut versions: Vec<u64> = names.filter_map(actions::version_of).collect();
         versions.sort_unstable();
         Ok(versions)
     }
 
+    /// Whether there is a table.
+    pub(crate) async fn exists(&self) -> Result<bool> {
+        let log = self.root().join("_delta_log");
+        let mut objects = self.store.list(Some(&log));
+        while let Some(object) = objects.try_next().await.map_err(StoreError::store("looking for a table"))? {
+            if object.location.filename().and_then(actions::version_of).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn last_checkpoint(&self) -> Result<u64> {
+        let objects = self.log().await?;
+        let names = objects.iter().filter_map(|object| object.location.filename());
+        Ok(names.filter_map(actions::checkpoint_of).max().unwrap_or(0))
+    }
+
     /// The newest version that was committed at a time or before. `None` if there is none in the log.
     pub(crate) async fn version_at(&self, time: Millis) -> Result<Option<u64>> {
-        let versions = self.versions(None).await?;
+        let versions = self.versions().await?;
         let (mut low, mut high) = (0, versions.len());
         while low < high {
             let middle = (low + high) / 2;

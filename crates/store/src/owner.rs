@@ -74,7 +74,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Owner {
-        let checkpointed = shared.state().ledger.version;
+        let checkpointed = shared.state().ledger.checkpointed;
         Owner { shared, requests, upkeep: None, checkpointed, vacuumed: None, rests: false }
     }
 
@@ -82,7 +82,8 @@ impl Owner {
     pub(crate) async fn run(mut self) {
         let result = self.serve().await;
         if let Some(upkeep) = self.upkeep.take() {
-            upkeep.abort();
+            // Nothing is written any more once a table is closed.
+            let _ = upkeep.await;
         }
         let closed = StoreError::Closed(self.shared.place.table.clone());
         if let Err(error) = &result
@@ -363,8 +364,11 @@ impl Owner {
                 ..Commit::default()
             };
             if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
+                // Columns may have been added meanwhile.
                 let mut state = shared.state();
-                state.layout = wider;
+                let evolved = evolve(&shared.place.table, &state.layout.schema, fields)?;
+                let time_column = Some(&*state.layout.time_column);
+                state.layout = Layout::new(&shared.place.table, evolved.fields, &partition, time_column);
                 return Ok(());
             }
         }

@@ -127,7 +127,7 @@ impl Store {
         let mut tables = self.inner.tables.lock().await;
         let place = self.place(name);
         self.finish_drop(&place).await?;
-        if tables.contains_key(name) || !place.versions(None).await?.is_empty() {
+        if tables.contains_key(name) || place.exists().await? {
             return Err(StoreError::TableExists(name.into()));
         }
         let fault = |why: String| StoreError::Spec { table: name.into(), why: why.into() };
@@ -181,10 +181,7 @@ impl Store {
         for directory in list.common_prefixes {
             let Some(name) = directory.filename() else { continue };
             let place = self.place(name);
-            if check_name(name).is_ok()
-                && !place.versions(None).await?.is_empty()
-                && !self.is_dropped(&place).await?
-            {
+            if check_name(name).is_ok() && place.exists().await? && !self.is_dropped(&place).await? {
                 names.push(name.into());
             }
         }
@@ -203,7 +200,7 @@ impl Store {
             table.close().await;
         }
         let place = self.place(name);
-        if open.is_none() && place.versions(None).await?.is_empty() {
+        if open.is_none() && !place.exists().await? {
             self.finish_drop(&place).await?;
             return Ok(false);
         }

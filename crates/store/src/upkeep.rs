@@ -159,12 +159,6 @@ pub(crate) async fn checkpoint(place: &Place, version: u64, keep_after: Millis) 
     clean_log(place, keep_after).await
 }
 
-/// The version of a checkpoint, from its file's name.
-fn checkpoint_version(name: &str) -> Option<u64> {
-    let (digits, rest) = name.split_once('.')?;
-    (digits.len() == 20 && rest.starts_with("checkpoint")).then(|| digits.parse().ok())?
-}
-
 /// Deletes entries of the log that no version younger than a time needs.
 async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
     let log = place.root().join("_delta_log");
@@ -173,7 +167,7 @@ async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
     let is_old = |object: &ObjectMeta| object.last_modified.timestamp_millis() < keep_after;
     let checkpoints = objects.iter().filter(|object| is_old(object));
     let Some(oldest_kept) =
-        checkpoints.filter_map(|object| checkpoint_version(object.location.filename()?)).max()
+        checkpoints.filter_map(|object| actions::checkpoint_of(object.location.filename()?)).max()
     else {
         return Ok(());
     };
@@ -181,7 +175,7 @@ async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
         .iter()
         .filter_map(|object| {
             let name = object.location.filename()?;
-            let version = actions::version_of(name).or_else(|| checkpoint_version(name))?;
+            let version = actions::version_of(name).or_else(|| actions::checkpoint_of(name))?;
             (version < oldest_kept).then(|| (version, object.location.clone()))
         })
         .collect();

@@ -1,0 +1,152 @@
+//! What the owner does between commits: files stay few and memory flat however many commits there were, what has expired
+//! goes, and rows stay.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests print, and what fails there fails a test"
+)]
+
+mod common;
+
+use std::{sync::Arc, time::Duration};
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
+    TimestampMicrosecondArray,
+};
+use common::*;
+use swiftwater_event::{Clock, Offset, Type};
+use swiftwater_store::{At, Rows, Store, TableSpec};
+
+fn files(directory: &std::path::Path, ends_with: &str) -> usize {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(ends_with)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_commits_leave_few_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = patient(directory.path());
+    (options.compact_files, options.checkpoint_commits) = (8, 50);
+    (options.log_retention, options.vacuum_retention) = (Duration::ZERO, Duration::ZERO);
+    // Files are kept as long as the clock stands, so that nothing is deleted under a query.
+    let clock = Arc::new(TestClock::at(now() + 60_000));
+    let store = Store::open(options.clone(), Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let table = store.open_table(home("homes")).await.unwrap();
+    let commits = 300;
+    let mut most = 0;
+    for part in 0..commits {
+        table.append(rows(part * 20, part * 20 + 20)).await.unwrap();
+        table.flush().await.unwrap();
+        most = most.max(table.status().files);
+    }
+    // Compaction keeps up while rows come in, with no help.
+    assert!(most < 150, "{most} files");
+    check_offsets(&table, commits * 20).await;
+    clock.advance_ms(1);
+    table.upkeep().await.unwrap();
+    clock.advance_ms(1);
+    table.upkeep().await.unwrap();
+    let status = table.status();
+    assert!(status.files <= 16, "{status:?}");
+    assert_eq!(status.rows, commits * 20);
+    assert!(status.upkeep_failing.is_none(), "{status:?}");
+    let root = directory.path().join("homes");
+    assert_eq!(files(&root, ".parquet"), status.files);
+    let log = files(&root.join("_delta_log"), ".json");
+    assert!(log < 60, "{log} commits in the log of {}", status.version);
+    assert_eq!(files(&root.join("_delta_log"), ".tmp"), 0);
+    check_offsets(&table, commits * 20).await;
+    store.close().await;
+    let table = open(options).await.open_table(home("homes")).await.unwrap();
+    assert_eq!(table.committed(), Offset(commits * 20));
+    check_offsets(&table, commits * 20).await;
+    // The first versions are no longer there, and that is said.
+    assert_eq!(
+        table.provider(Some(At::Version(1))).await.unwrap_err().kind(),
+        swiftwater_store::ErrorKind::NotFound
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_rows_go_with_their_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START_MICROS / 1000));
+    let store = Store::open(patient(directory.path()), Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let mut spec = home("homes");
+    spec.retention = Some(Duration::from_secs(3600));
+    let table = store.open_table(spec).await.unwrap();
+    let minute = 60_000_000;
+    for part in 0..4 {
+        table.append(rows_every(part * 30, part * 30 + 30, minute)).await.unwrap();
+        table.flush().await.unwrap();
+    }
+    table.upkeep().await.unwrap();
+    check_offsets(&table, 120).await;
+    // Rows 0 to 29 are over an hour old now, those up to 59 in part.
+    clock.advance(Duration::from_secs(60 * (60 + 45)));
+    table.upkeep().await.unwrap();
+    assert_eq!(text(&sql(&table, "SELECT MIN(_offset), COUNT(*) FROM t").await), ["30|90"]);
+    assert_eq!(table.committed(), Offset(120));
+    // What was there can still be asked for.
+    assert_eq!(text(&sql_at(&table, Some(At::Version(4)), "SELECT COUNT(*) FROM t").await), ["120"]);
+}
+
+/// Smart-home events of the published load test: houses, devices and peaks at random, readings of random digits.
+fn smart_home(first: u64, count: u64, seed: &mut u64) -> Rows {
+    let mut random = |bound: u64| {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) % bound
+    };
+    const METROS: [(&str, &str); 4] =
+        [("Seattle", "WA"), ("Los Angeles", "CA"), ("San Francisco", "CA"), ("New York City", "NY")];
+    let (mut houses, mut devices, mut powers, mut peaks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut metros, mut states) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (metro, state) = METROS[random(4) as usize];
+        metros.push(metro);
+        states.push(state);
+        houses.push(1 + random(21) as i32);
+        devices.push(1 + random(7) as i32);
+        powers.push(random(1 << 24) as f32 / (1 << 24) as f32 * (1 + random(10)) as f32 * 100.0);
+        peaks.push(random(2) == 0);
+    }
+    let times = (first..first + count).map(|offset| START_MICROS + (offset / 1000 * 1000) as i64);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("_offset", Arc::new((first..first + count).map(|offset| offset as i64).collect::<Int64Array>())),
+        ("_time", Arc::new(TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC"))),
+        ("house_id", Arc::new(Int32Array::from(houses))),
+        ("metro_area", Arc::new(StringViewArray::from_iter_values(metros))),
+        ("state", Arc::new(StringViewArray::from_iter_values(states))),
+        ("device_id", Arc::new(Int32Array::from(devices))),
+        ("power_reading", Arc::new(Float32Array::from(powers))),
+        ("is_peak", Arc::new(BooleanArray::from(peaks))),
+    ];
+    Rows { first: Offset(first), batch: RecordBatch::try_from_iter(columns).unwrap() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn smart_home_events_take_under_eight_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(patient(directory.path())).await;
+    let columns = [
+        ("house_id", Type::INTEGER),
+        ("metro_area", Type::STRING),
+        ("state", Type::STRING),
+        ("device_id", Type::INTEGER),
+        ("power_reading", Type::FLOAT),
+        ("is_peak", Type::BOOLEAN),
+    ];
+    let spec = TableSpec::new("homes", columns.map(|(name, ty)| column(name, ty)).to_vec());
+    let table = store.open_table(spec).await.unwrap();
+    let mut seed = 7;
+    for part in 0..20 {
+        table.append(smart_home(part * 10_000, 10_000, &mut seed)).await.unwrap();
+    }
+    table.flush().await.unwrap();
+    let status = table.status();
+    let bytes = status.file_bytes as f64 / status.rows as f64;
+    println!("{bytes:.2} bytes an event, of {} events", status.rows);
+    assert!(bytes < 8.0, "{bytes:.2} bytes an event");
+}
