@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 
 use super::{
-    Accepted, ColumnsScratch, Rejected,
+    Accepted, ColumnsScratch, Read, Rejected,
     arrow::{into_array, nulls},
     default::Default,
     misfit,
@@ -166,6 +166,24 @@ impl StreamColumns {
             text_needed: text_needed.map(|needed| good.bits(&needed)),
             rejected,
         }
+    }
+
+    /// The columns of events that were accepted before, if by an earlier declaration: none is bad. What does not fit is
+    /// null, and the event's text is kept.
+    pub fn read(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> Read {
+        let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let decoded = decoded.column(column.want);
+            if let Some(mistyped) = &decoded.mistyped {
+                text_needed = Some(match text_needed {
+                    Some(needed) => &needed | mistyped,
+                    None => mistyped.clone(),
+                });
+            }
+            columns.push(into_array(column.take(batch, decoded, now, Order(0), &mut Vec::new())));
+        }
+        Read { columns, text_needed }
     }
 
     fn find_oversize(&self, batch: &EventBatch, bad: &mut Vec<(Order, Rejected)>) {

@@ -44,6 +44,15 @@ pub struct Accepted {
     pub rejected: Vec<Rejected>,
 }
 
+/// Columns of events that are not judged any more.
+#[derive(Debug)]
+pub struct Read {
+    /// A column for each that is declared, a row for each event.
+    pub columns: Vec<ArrayRef>,
+    /// The events that the columns do not say whole. `None`: of all they do.
+    pub text_needed: Option<BooleanBuffer>,
+}
+
 /// An event that does not fit its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
