@@ -80,7 +80,7 @@ fn head() -> Head {
         sent_micros: 0,
         sample: None,
         producer: None,
-        flags: 0,
+        part: 0,
     })
 }
 

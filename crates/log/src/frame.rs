@@ -16,7 +16,7 @@
 //!           payload           `payload_bytes` of it
 //!           zeros             to the next multiple of 8
 //!
-//! meta of events  = stream:u32 events:u32 first:u64 arrival:i64 sent_micros:i64 flags:u16 has:u16
+//! meta of events  = stream:u32 events:u32 first:u64 arrival:i64 sent_micros:i64 part:u16 has:u16
 //!                   [sample:f64]                          where bit 0 of `has` is set
 //!                   [sequence:u64 id_bytes:u16 id:UTF-8]  where bit 1 is set
 //! meta of catalog = nothing
@@ -140,7 +140,7 @@ fn write_meta(head: &Head, into: &mut Vec<u8>) {
             into.extend_from_slice(&events.first.0.to_le_bytes());
             into.extend_from_slice(&events.arrival.to_le_bytes());
             into.extend_from_slice(&events.sent_micros.to_le_bytes());
-            into.extend_from_slice(&events.flags.to_le_bytes());
+            into.extend_from_slice(&events.part.to_le_bytes());
             let sample = if events.sample.is_some() { HAS_SAMPLE } else { 0 };
             let producer = if events.producer.is_some() { HAS_PRODUCER } else { 0 };
             into.extend_from_slice(&(sample | producer).to_le_bytes());
@@ -252,7 +252,7 @@ fn events_head(taker: &mut Taker) -> Option<EventsHead> {
     let first = Offset(taker.u64()?);
     let arrival = taker.i64()?;
     let sent_micros = taker.i64()?;
-    let flags = taker.u16()?;
+    let part = taker.u16()?;
     let has = taker.u16()?;
     if has & !(HAS_SAMPLE | HAS_PRODUCER) != 0 {
         return None;
@@ -267,7 +267,7 @@ fn events_head(taker: &mut Taker) -> Option<EventsHead> {
         taker.0 = rest;
         Some(Producer { id: str::from_utf8(id).ok()?.into(), sequence })
     };
-    Some(EventsHead { stream, first, events, arrival, sent_micros, sample, producer, flags })
+    Some(EventsHead { stream, first, events, arrival, sent_micros, sample, producer, part })
 }
 
 /// Reads bytes as a frame of the segment with this seed, as recovery and readers do, and writes it anew: for fuzzing.
@@ -306,7 +306,7 @@ mod tests {
         let samples = proptest::option::of(any::<u64>());
         let times = (any::<i64>(), any::<i64>());
         let events = (any::<u32>(), any::<u64>(), any::<u32>(), times, samples, producers, any::<u16>())
-            .prop_map(|(stream, first, events, (arrival, sent_micros), sample, producer, flags)| {
+            .prop_map(|(stream, first, events, (arrival, sent_micros), sample, producer, part)| {
                 Head::Events(EventsHead {
                     stream: StreamId(stream),
                     first: Offset(first),
@@ -316,7 +316,7 @@ mod tests {
                     // Any finite number: what is not a number is not equal to itself.
                     sample: sample.map(|bits| bits as f64 / 3.0),
                     producer: producer.map(|(id, sequence)| Producer { id: id.into(), sequence }),
-                    flags,
+                    part,
                 })
             });
         prop_oneof![events, Just(Head::Catalog), any::<i64>().prop_map(|now| Head::Tick { now })]

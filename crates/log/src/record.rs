@@ -42,8 +42,8 @@ pub struct EventsHead {
     pub sample: Option<f64>,
     /// Who sent them, where it numbers what it sends.
     pub producer: Option<Producer>,
-    /// For the caller to use.
-    pub flags: u16,
+    /// Which part they are of what the producer's number stands for, from 0.
+    pub part: u16,
 }
 
 /// A sender that numbers what it sends, so that what it sends again is known.

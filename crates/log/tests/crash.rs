@@ -68,7 +68,7 @@ fn append(log: &Log, truth: &mut Truth, rng: &mut Rng) -> Result<LogPosition, Lo
         sent_micros: 0,
         sample: None,
         producer: None,
-        flags: 0,
+        part: 0,
     });
     let packed = Packed::new(&payload, Compression::Lz4)?;
     let room = log.reserve_blocking(packed.bytes())?;

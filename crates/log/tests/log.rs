@@ -45,7 +45,7 @@ fn events(number: u64) -> Head {
         producer: number
             .is_multiple_of(2)
             .then(|| Producer { id: format!("p{number}").into(), sequence: number }),
-        flags: number as u16,
+        part: number as u16,
     })
 }
 
