@@ -1,0 +1,286 @@
+//! Elasticsearch's `_bulk`: lines of an action and, behind `index` and `create`, a document, which is an event of the
+//! stream that the action calls its index.
+//!
+//! Events are not changed or taken back, so `update` and `delete` fail, each for itself; an `_id` is answered as it came
+//! and not kept. The answer has an item for each action, in their order.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use swiftwater_event::StreamName;
+
+use super::{append, check, whole_body};
+use crate::{
+    problem::Problem,
+    routes::{Name, name},
+    server::Shared,
+    status::json_response,
+};
+
+/// One action.
+struct Item {
+    action: &'static str,
+    index: String,
+    id: Option<String>,
+    /// Where its document lies in the body.
+    document: Range<usize>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Waiting(StreamName),
+    Taken(u64),
+    Failed { status: u16, kind: &'static str, reason: String },
+}
+
+pub(crate) async fn bulk(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
+    answer(&shared, None, request).await
+}
+
+pub(crate) async fn bulk_of_index(
+    State(shared): State<Arc<Shared>>,
+    index: Name,
+    request: Request,
+) -> Result<Response, Problem> {
+    let index = name(index)?;
+    answer(&shared, Some(index), request).await
+}
+
+async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -> Result<Response, Problem> {
+    let began = shared.engine.clock().monotonic_nanos();
+    let (parts, body) = request.into_parts();
+    let body = whole_body(shared, &parts.headers, body).await?;
+    let mut items = match read(&body, index.as_deref()) {
+        Ok(items) => items,
+        Err(reason) => {
+            let error = json!({"type": "illegal_argument_exception", "reason": reason});
+            return Ok(as_elasticsearch(StatusCode::BAD_REQUEST, &json!({"error": error, "status": 400})));
+        }
+    };
+    let mut streams: BTreeMap<StreamName, Vec<usize>> = BTreeMap::new();
+    for (place, item) in items.iter().enumerate() {
+        if let Outcome::Waiting(stream) = &item.outcome {
+            streams.entry(stream.clone()).or_default().push(place);
+        }
+    }
+    for (stream, places) in streams {
+        take(shared, &body, &stream, &places, &mut items).await;
+    }
+    let took = shared.engine.clock().monotonic_nanos().saturating_sub(began) / 1_000_000;
+    let errors = items.iter().any(|item| matches!(item.outcome, Outcome::Failed { .. }));
+    let items: Vec<Value> = items.iter().map(Item::to_json).collect();
+    Ok(as_elasticsearch(StatusCode::OK, &json!({"took": took, "errors": errors, "items": items})))
+}
+
+fn as_elasticsearch(status: StatusCode, value: &Value) -> Response {
+    let mut response = json_response(status, value).into_response();
+    // Its clients refuse to talk to whoever does not say so.
+    response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
+    response
+}
+
+/// The actions of a body; the error is the whole request's.
+fn read(body: &Bytes, index: Option<&str>) -> Result<Vec<Item>, String> {
+    let mut items = Vec::new();
+    let mut at = 0;
+    let mut number = 0;
+    let mut next_line = || {
+        while at < body.len() {
+            let end = memchr::memchr(b'\n', &body[at..]).map_or(body.len(), |found| at + found);
+            let line = at..end;
+            at = end + 1;
+            number += 1;
+            if !body[line.clone()].trim_ascii().is_empty() {
+                return Some((line, number));
+            }
+        }
+        None
+    };
+    while let Some((line, number)) = next_line() {
+        let malformed = |what: &str| format!("Malformed action/metadata line [{number}], {what}");
+        let action: Map<String, Value> =
+            serde_json::from_slice(&body[line]).map_err(|error| malformed(&error.to_string()))?;
+        let mut actions = action.into_iter();
+        let (Some((action, meta)), None) = (actions.next(), actions.next()) else {
+            return Err(malformed("expected one action"));
+        };
+        let action = ["index", "create", "update", "delete"]
+            .into_iter()
+            .find(|known| *known == action)
+            .ok_or_else(|| malformed("expected index, create, update or delete"))?;
+        let text = |name: &str| match meta.get(name) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let document = match action {
+            "delete" => 0..0,
+            _ => next_line().ok_or_else(|| malformed("a document is missing behind it"))?.0,
+        };
+        let index = text("_index").or(index.map(str::to_owned));
+        let Some(index) = index else { return Err(malformed("it names no index")) };
+        let outcome = match (action, StreamName::new(&index)) {
+            ("update" | "delete", _) => Outcome::Failed {
+                status: 400,
+                kind: "illegal_argument_exception",
+                reason: "events are neither changed nor taken back".to_owned(),
+            },
+            (_, Err(error)) => Outcome::Failed {
+                status: 400,
+                kind: "invalid_index_name_exception",
+                reason: error.to_string(),
+            },
+            (_, Ok(stream)) => Outcome::Waiting(stream),
+        };
+        items.push(Item { action, index, id: text("_id"), document, outcome });
+    }
+    Ok(items)
+}
+
+/// Takes the documents of one stream; a bad one fails for itself.
+async fn take(shared: &Shared, body: &Bytes, stream: &StreamName, places: &[usize], items: &mut [Item]) {
+    let document = |item: &Item| body.slice(item.document.clone());
+    let joined = |places: &[usize], items: &[Item]| {
+        let mut lines = Vec::new();
+        for place in places {
+            lines.extend_from_slice(&document(&items[*place]));
+            lines.push(b'\n');
+        }
+        check(shared, lines.into())
+    };
+    let mut good = places.to_vec();
+    let mut checked = joined(&good, items);
+    if checked.rejected > 0 || checked.batch.len() != good.len() {
+        good.retain(|place| {
+            let alone = check(shared, document(&items[*place]));
+            let is_good = alone.rejected == 0 && alone.batch.len() == 1;
+            if !is_good {
+                let said = alone.rejections.into_iter().next().map(|rejection| rejection.message);
+                let reason = said.unwrap_or_else(|| "expected one object".to_owned());
+                items[*place].outcome =
+                    Outcome::Failed { status: 400, kind: "document_parsing_exception", reason };
+            }
+            is_good
+        });
+        checked = joined(&good, items);
+    }
+    let rejected = (places.len() - good.len()) as u64;
+    if good.is_empty() && rejected == 0 {
+        return;
+    }
+    match append(shared, stream, checked.batch, rejected).await {
+        Ok(appended) => {
+            let mut refusals = appended.refusals.into_iter().peekable();
+            let mut offset = appended.position.offset.0.saturating_sub(appended.accepted);
+            for (row, place) in good.iter().enumerate() {
+                items[*place].outcome = match refusals.next_if(|refusal| refusal.row as usize == row) {
+                    Some(refusal) => {
+                        let kind = "document_parsing_exception";
+                        Outcome::Failed { status: 400, kind, reason: refusal.message }
+                    }
+                    None => {
+                        offset += 1;
+                        Outcome::Taken(offset - 1)
+                    }
+                };
+            }
+        }
+        Err(error) => {
+            // A sender that is told 429 comes again.
+            let problem = Problem::from(error.clone());
+            let status = match problem.status().as_u16() {
+                503 | 507 => 429,
+                status => status,
+            };
+            for place in &good {
+                let kind = "es_rejected_execution_exception";
+                items[*place].outcome = Outcome::Failed { status, kind, reason: error.to_string() };
+            }
+        }
+    }
+}
+
+impl Item {
+    fn to_json(&self) -> Value {
+        let mut told = json!({"_index": self.index, "_id": self.id});
+        match &self.outcome {
+            Outcome::Taken(offset) => {
+                if self.id.is_none() {
+                    told["_id"] = offset.to_string().into();
+                }
+                told["_version"] = 1.into();
+                told["result"] = "created".into();
+                told["_shards"] = json!({"total": 1, "successful": 1, "failed": 0});
+                told["_seq_no"] = (*offset).into();
+                told["_primary_term"] = 1.into();
+                told["status"] = 201.into();
+            }
+            Outcome::Failed { status, kind, reason } => {
+                told["status"] = (*status).into();
+                told["error"] = json!({"type": kind, "reason": reason});
+            }
+            Outcome::Waiting(_) => {
+                told["status"] = 500.into();
+                told["error"] = json!({"type": "exception", "reason": "it was not looked at"});
+            }
+        }
+        json!({ self.action: told })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, index: Option<&str>, expected: &str) {
+        let shown = match read(&Bytes::copy_from_slice(body.as_bytes()), index) {
+            Err(reason) => reason,
+            Ok(items) => {
+                let show = |item: &Item| {
+                    let id = item.id.as_deref().unwrap_or("-");
+                    let state = match &item.outcome {
+                        Outcome::Failed { kind, .. } => kind,
+                        _ => &body[item.document.clone()],
+                    };
+                    format!("{} {} {id} {state}", item.action, item.index)
+                };
+                items.iter().map(show).collect::<Vec<_>>().join("; ")
+            }
+        };
+        assert_eq!(shown, expected, "{body}");
+    }
+
+    #[test]
+    fn actions_are_read_with_their_documents() {
+        check("", None, "");
+        check(
+            "{\"index\":{\"_index\":\"a\",\"_id\":7}}\n{\"x\":1}\n\n{\"create\":{}}\r\n{\"y\":2}\n",
+            Some("b"),
+            "index a 7 {\"x\":1}; create b - {\"y\":2}",
+        );
+        check(
+            "{\"delete\":{\"_index\":\"a\",\"_id\":\"k\"}}\n{\"update\":{\"_index\":\"a\"}}\n{\"doc\":1}\n{\"index\":{\"_index\":\"é\"}}\n{}",
+            None,
+            "delete a k illegal_argument_exception; update a - illegal_argument_exception; index é - invalid_index_name_exception",
+        );
+        check("{\"index\":{}}\n{}", None, "Malformed action/metadata line [1], it names no index");
+        check(
+            "{\"index\":{\"_index\":\"a\"}}\n",
+            None,
+            "Malformed action/metadata line [1], a document is missing behind it",
+        );
+        check(
+            "{\"indx\":{}}\n{}",
+            Some("a"),
+            "Malformed action/metadata line [1], expected index, create, update or delete",
+        );
+        check("{}\n{}", Some("a"), "Malformed action/metadata line [1], expected one action");
+        check("{\"a\":1,\"b\":2}", Some("a"), "Malformed action/metadata line [1], expected one action");
+    }
+}

@@ -1,0 +1,262 @@
+//! CSV (RFC 4180) with a header to JSON objects, a line each.
+//!
+//! The first record names the fields. A value that is not in quotes and is written as JSON writes a number, `true` or
+//! `false` is that; an empty one is left out; all else is text, and what is in quotes always is. A record with fewer
+//! values than names leaves the last ones out; one with more is no event. Each record becomes one line, and each further
+//! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV.
+//!
+//! Limits: a record of [`RECORD_BYTES_MAX`] bytes; what is longer is no event.
+
+use axum::http::{HeaderMap, header};
+
+/// The longest record.
+const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// Whether a body is CSV.
+pub(crate) fn is_csv(headers: &HeaderMap) -> bool {
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    ["text/csv", "application/csv"].iter().any(|csv| media_type.eq_ignore_ascii_case(csv))
+}
+
+/// Reads CSV in pieces of any size.
+#[derive(Debug, Default)]
+pub(crate) struct CsvEvents {
+    /// The names, as the beginnings of members: `"name":`.
+    names: Option<Vec<Vec<u8>>>,
+    /// The value that is being read, quotes taken off.
+    value: Vec<u8>,
+    quoted: bool,
+    state: State,
+    /// Values of the record that were read.
+    values: usize,
+    /// The record so far: names, or an object without its end.
+    record: Vec<u8>,
+    header: Vec<Vec<u8>>,
+    /// Newlines within values of this record.
+    more_lines: usize,
+    /// The record is longer than may be.
+    is_too_long: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// At the beginning of a value.
+    #[default]
+    Begin,
+    Plain,
+    Quoted,
+    /// Behind a quote within a value in quotes: its end, or half of a quote in it.
+    Quote,
+}
+
+impl CsvEvents {
+    /// Reads on; adds the events that are complete.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        for &byte in bytes {
+            self.byte(byte, out);
+        }
+    }
+
+    /// The text is at its end: adds the last event, if it has no newline.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.state != State::Begin || self.values > 0 {
+            self.end_record(out);
+        }
+    }
+
+    fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
+        match (self.state, byte) {
+            (State::Quoted, b'"') => self.state = State::Quote,
+            (State::Quoted, _) => {
+                self.more_lines += usize::from(byte == b'\n');
+                self.keep(byte);
+            }
+            (State::Quote, b'"') => {
+                self.keep(b'"');
+                self.state = State::Quoted;
+            }
+            (State::Begin, b'"') => {
+                self.quoted = true;
+                self.state = State::Quoted;
+            }
+            (_, b',') => self.end_value(),
+            (_, b'\n') if self.state == State::Begin && self.values == 0 => out.push(b'\n'),
+            (_, b'\n') => self.end_record(out),
+            // Before a newline it belongs to that; elsewhere nobody means it.
+            (State::Begin | State::Plain | State::Quote, b'\r') => {}
+            (_, byte) => {
+                self.keep(byte);
+                self.state = State::Plain;
+            }
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.record.len() + self.value.len() < RECORD_BYTES_MAX {
+            self.value.push(byte);
+        } else {
+            self.is_too_long = true;
+        }
+    }
+
+    fn end_value(&mut self) {
+        match &self.names {
+            None => {
+                // A byte order mark is no part of a name.
+                let first = self.header.is_empty() && self.value.starts_with(b"\xEF\xBB\xBF");
+                let mut member = Vec::new();
+                push_text(&self.value[if first { 3 } else { 0 }..], &mut member);
+                member.push(b':');
+                self.header.push(member);
+            }
+            Some(names) => {
+                let is_there = self.quoted || !self.value.is_empty();
+                if let Some(name) = names.get(self.values)
+                    && is_there
+                {
+                    self.record.push(if self.record.is_empty() { b'{' } else { b',' });
+                    self.record.extend_from_slice(name);
+                    if !self.quoted && is_json_scalar(&self.value) {
+                        self.record.extend_from_slice(&self.value);
+                    } else {
+                        push_text(&self.value, &mut self.record);
+                    }
+                }
+            }
+        }
+        self.values += 1;
+        self.value.clear();
+        self.quoted = false;
+        self.state = State::Begin;
+    }
+
+    fn end_record(&mut self, out: &mut Vec<u8>) {
+        self.end_value();
+        match &self.names {
+            None => self.names = Some(std::mem::take(&mut self.header)),
+            Some(_) if self.is_too_long => out.extend_from_slice(b"# this record is too long"),
+            // What is no object is refused, with its line.
+            Some(names) if self.values > names.len() => {
+                let told = format!("# {} values, and {} names in the header", self.values, names.len());
+                out.extend_from_slice(told.as_bytes());
+            }
+            Some(_) => {
+                if self.record.is_empty() {
+                    self.record.push(b'{');
+                }
+                self.record.push(b'}');
+                out.extend_from_slice(&self.record);
+            }
+        }
+        out.resize(out.len() + 1 + self.more_lines, b'\n');
+        self.record.clear();
+        self.values = 0;
+        self.more_lines = 0;
+        self.is_too_long = false;
+    }
+}
+
+/// Whether a text is a number, `true` or `false` as JSON writes them.
+fn is_json_scalar(text: &[u8]) -> bool {
+    if matches!(text, b"true" | b"false") {
+        return true;
+    }
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut rest = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest[0] == b'0') {
+        return false;
+    }
+    rest = &rest[whole..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let count = digits(fraction);
+        if count == 0 {
+            return false;
+        }
+        rest = &fraction[count..];
+    }
+    if let Some((b'e' | b'E', exponent)) = rest.split_first() {
+        let unsigned = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let count = digits(unsigned);
+        return count > 0 && count == unsigned.len();
+    }
+    rest.is_empty()
+}
+
+/// Adds a JSON string. Whether it is UTF-8 is checked with the event.
+fn push_text(text: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..0x20 => {
+                let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&digits);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(text: &str, piece: usize) -> String {
+        let (mut csv, mut out) = (CsvEvents::default(), Vec::new());
+        text.as_bytes().chunks(piece.max(1)).for_each(|piece| csv.push(piece, &mut out));
+        csv.finish(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn check(text: &str, expected: &str) {
+        for piece in 1..=text.len() {
+            assert_eq!(events(text, piece), expected, "{text:?} in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn records_become_events() {
+        check("a,b\n1,x\n", "\n{\"a\":1,\"b\":\"x\"}\n");
+        check("a,b\r\n-1.5e3,true\r\n\"1\",\"\"", "\n{\"a\":-1.5e3,\"b\":true}\n{\"a\":\"1\",\"b\":\"\"}\n");
+        check(
+            "\u{feff}a\n007\n1.\n.5\n0\n-0\n1e\nfalsey\n",
+            "\n{\"a\":\"007\"}\n{\"a\":\"1.\"}\n{\"a\":\".5\"}\n{\"a\":0}\n{\"a\":-0}\n{\"a\":\"1e\"}\n{\"a\":\"falsey\"}\n",
+        );
+        check("a,b,c\n,2\n\n,,\n", "\n{\"b\":2}\n\n{}\n");
+        check("\"a \"\"x\"\"\"\n\"l\n2\"\n3\n", "\n{\"a \\\"x\\\"\":\"l\\n2\"}\n\n{\"a \\\"x\\\"\":3}\n");
+        check("a\nx\"y\n\"p\"q\n", "\n{\"a\":\"x\\\"y\"}\n{\"a\":\"pq\"}\n");
+        check("a\n1,2\n3\n", "\n# 2 values, and 1 names in the header\n{\"a\":3}\n");
+        check("a\n\\\t\u{1}é\n", "\n{\"a\":\"\\\\\\t\\u0001é\"}\n");
+        check("a,b", "\n");
+    }
+
+    proptest! {
+        #[test]
+        fn any_table_is_read_back(
+            rows in prop::collection::vec(prop::collection::vec("[a\",\n\r 0-9é]{0,4}", 2), 0..6), piece in 1usize..9
+        ) {
+            let quoted = |value: &String| format!("\"{}\"", value.replace('"', "\"\""));
+            let mut text = "a,b\n".to_owned();
+            for row in &rows {
+                text += &format!("{}\n", row.iter().map(quoted).collect::<Vec<_>>().join(","));
+            }
+            let events = events(&text, piece);
+            let read: Vec<Vec<String>> = events.lines().filter(|line| !line.is_empty()).map(|line| {
+                let event: serde_json::Value = serde_json::from_str(line).unwrap();
+                ["a", "b"].map(|name| event[name].as_str().unwrap().to_owned()).to_vec()
+            }).collect();
+            prop_assert_eq!(read, rows);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! OpenTelemetry's logs over HTTP (OTLP 1.x): `POST /v1/logs`, JSON or Protocol Buffers; an event per log record.
+//!
+//! The stream is `logs`, or what the parameter `stream` says. An event has `time`, `observed_time` (RFC 3339, to the
+//! microsecond), `severity_number`, `severity_text`, `event_name`, `body`, `trace_id`, `span_id`, `flags`, `attributes`,
+//! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64.
+//!
+//! Limits: values nest at most [`DEPTH_MAX`] deep.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+use swiftwater_event::{StreamName, write_json};
+
+use super::{
+    append, check,
+    protobuf::{Field, Malformed, Message},
+    whole_body,
+};
+use crate::{
+    body::unsupported,
+    parameters::{Parameters, bad, cut},
+    problem::Problem,
+    server::Shared,
+    status::json_response,
+};
+
+/// Values within values.
+const DEPTH_MAX: usize = 64;
+
+pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let parameters = Parameters::parse(parts.uri.query(), &["stream"])?;
+    let stream = parameters.get("stream").unwrap_or("logs");
+    let stream = StreamName::new(stream).map_err(|error| bad(error.to_string()))?;
+    let is_json = is_json(&parts.headers)?;
+    let body = whole_body(&shared, &parts.headers, body).await?;
+    let request = if is_json {
+        serde_json::from_slice(&body)
+            .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?
+    } else {
+        request_of_protobuf(&body)
+            .map_err(|Malformed| Problem::bad_request("the body is no ExportLogsServiceRequest"))?
+    };
+    let (lines, count) = events(&request);
+    let checked = check(&shared, lines.into());
+    let mut rejected = count - checked.batch.len() as u64;
+    let mut said = checked.rejections.first().map(|rejection| rejection.message.clone());
+    if count > 0 {
+        let appended = append(&shared, &stream, checked.batch, rejected).await?;
+        rejected += appended.refusals.len() as u64;
+        said = said.or_else(|| appended.refusals.into_iter().next().map(|refusal| refusal.message));
+    }
+    Ok(done(is_json, rejected, &said.unwrap_or_default()))
+}
+
+fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default();
+    match content_type.split(';').next().unwrap_or_default().trim() {
+        "application/json" => Ok(true),
+        "application/x-protobuf" | "application/protobuf" => Ok(false),
+        other => Err(unsupported(format!("logs do not come as `{}`", cut(other)))
+            .hint("Content-Type is application/json or application/x-protobuf.")),
+    }
+}
+
+/// That the logs were taken, all but these.
+fn done(is_json: bool, rejected: u64, said: &str) -> Response {
+    if is_json {
+        let partial = match rejected {
+            0 => json!({}),
+            _ => json!({"rejectedLogRecords": rejected.to_string(), "errorMessage": said}),
+        };
+        return json_response(StatusCode::OK, &json!({ "partialSuccess": partial })).into_response();
+    }
+    let mut body = Vec::new();
+    if rejected > 0 {
+        let mut partial = vec![0x08];
+        push_varint(rejected, &mut partial);
+        partial.push(0x12);
+        push_varint(said.len() as u64, &mut partial);
+        partial.extend_from_slice(said.as_bytes());
+        body.push(0x0a);
+        push_varint(partial.len() as u64, &mut body);
+        body.extend_from_slice(&partial);
+    }
+    ([(header::CONTENT_TYPE, "application/x-protobuf")], body).into_response()
+}
+
+fn push_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+// ---- events of a request in OTLP's JSON form
+
+fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The records as events, one a line, and how many they are.
+fn events(request: &Value) -> (Vec<u8>, u64) {
+    let (mut lines, mut count) = (Vec::new(), 0);
+    for of_resource in members(request, "resourceLogs") {
+        let resource = of_resource.get("resource").map(attributes).unwrap_or_default();
+        for of_scope in members(of_resource, "scopeLogs") {
+            let scope = of_scope.get("scope");
+            for record in members(of_scope, "logRecords") {
+                let event = event(record, &resource, scope);
+                // Writing to memory does not fail, nor does any of these values.
+                let _ = serde_json::to_writer(&mut lines, &event);
+                lines.push(b'\n');
+                count += 1;
+            }
+        }
+    }
+    (lines, count)
+}
+
+fn event(record: &Value, resource: &Map<String, Value>, scope: Option<&Value>) -> Value {
+    let mut event = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            event.insert(name.to_owned(), value);
+        }
+    };
+    let text = |value: Option<&Value>| {
+        let text = value.and_then(Value::as_str).filter(|text| !text.is_empty())?;
+        Some(Value::from(text))
+    };
+    put("time", record.get("timeUnixNano").and_then(time));
+    put("observed_time", record.get("observedTimeUnixNano").and_then(time));
+    put(
+        "severity_number",
+        whole(record.get("severityNumber")).filter(|number| *number != 0).map(Value::from),
+    );
+    put("severity_text", text(record.get("severityText")));
+    put("event_name", text(record.get("eventName")));
+    put("body", record.get("body").map(|body| plain(body, DEPTH_MAX)).filter(|body| !body.is_null()));
+    put("trace_id", text(record.get("traceId")));
+    put("span_id", text(record.get("spanId")));
+    put("flags", whole(record.get("flags")).filter(|flags| *flags != 0).map(Value::from));
+    let own = attributes(record);
+    put("attributes", (!own.is_empty()).then(|| own.into()));
+    put("resource", (!resource.is_empty()).then(|| resource.clone().into()));
+    put("scope", text(scope.and_then(|scope| scope.get("name"))));
+    put("scope_version", text(scope.and_then(|scope| scope.get("version"))));
+    event.into()
+}
+
+fn attributes(value: &Value) -> Map<String, Value> {
+    let pairs = members(value, "attributes").filter_map(|pair| pair_of(pair, DEPTH_MAX));
+    pairs.collect()
+}
+
+fn pair_of(pair: &Value, depth: usize) -> Option<(String, Value)> {
+    let key = pair.get("key")?.as_str()?.to_owned();
+    Some((key, pair.get("value").map_or(Value::Null, |value| plain(value, depth))))
+}
+
+/// A whole number, which JSON has as text where it may be longer than 53 bits.
+fn whole(value: Option<&Value>) -> Option<i64> {
+    match value? {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_i64(),
+    }
+}
+
+/// A value of OTLP as what it is.
+fn plain(value: &Value, depth: usize) -> Value {
+    let Some(fields) = value.as_object().filter(|_| depth > 0) else { return Value::Null };
+    let Some((kind, value)) = fields.iter().next() else { return Value::Null };
+    match kind.as_str() {
+        "intValue" => whole(Some(value)).map_or(Value::Null, Value::from),
+        "arrayValue" => members(value, "values").map(|part| plain(part, depth - 1)).collect(),
+        "kvlistValue" => {
+            members(value, "values").filter_map(|pair| pair_of(pair, depth - 1)).collect::<Map<_, _>>().into()
+        }
+        _ => value.clone(),
+    }
+}
+
+/// Nanoseconds since 1970 as RFC 3339; `None`: they are not set.
+fn time(value: &Value) -> Option<Value> {
+    let nanos = match value {
+        Value::String(text) => text.parse::<u64>().ok()?,
+        value => value.as_u64()?,
+    };
+    if nanos == 0 {
+        return None;
+    }
+    let mut text = Vec::new();
+    write_json(&swiftwater_event::Value::Timestamp((nanos / 1000) as i64), &mut text);
+    serde_json::from_slice(&text).ok()
+}
+
+// ---- Protocol Buffers to that form
+
+type Read<T> = Result<T, Malformed>;
+
+/// A message as an object, its fields read by `read`: a name and a value, or the name of a list and a part of it.
+fn object<'a>(
+    bytes: &'a [u8],
+    mut read: impl FnMut(u32, Field<'a>) -> Read<Option<(&'static str, Value, bool)>>,
+) -> Read<Value> {
+    let mut message = Message::new(bytes);
+    let mut object = Map::new();
+    while let Some((number, field)) = message.next()? {
+        match read(number, field)? {
+            None => {}
+            Some((name, value, false)) => {
+                object.insert(name.to_owned(), value);
+            }
+            Some((name, value, true)) => {
+                let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(list) = list {
+                    list.push(value);
+                }
+            }
+        }
+    }
+    Ok(object.into())
+}
+
+fn text_of(bytes: &[u8]) -> Value {
+    String::from_utf8_lossy(bytes).into()
+}
+
+fn request_of_protobuf(bytes: &[u8]) -> Read<Value> {
+    object(bytes, |number, field| match (number, field) {
+        (1, Field::Bytes(bytes)) => Ok(Some(("resourceLogs", resource_logs(bytes)?, true))),
+        _ => Ok(None),
+    })
+}
+
+fn resource_logs(bytes: &[u8]) -> Read<Value> {
+    object(bytes, |number, field| match (number, field) {
+        (1, Field::Bytes(bytes)) => Ok(Some(("resource", with_attributes(bytes, 1)?, false))),
+        (2, Field::Bytes(bytes)) => Ok(Some(("scopeLogs", scope_logs(bytes)?, true))),
+        _ => Ok(None),
+    })
+}
+
+fn with_attributes(bytes: &[u8], attributes: u32) -> Read<Value> {
+    object(bytes, |number, field| match field {
+        Field::Bytes(bytes) if number == attributes => {
+            Ok(Some(("attributes", key_value(bytes, DEPTH_MAX)?, true)))
+        }
+        _ => Ok(None),
+    })
+}
+
+fn scope_logs(bytes: &[u8]) -> Read<Value> {
+    object(bytes, |number, field| match (number, field) {
+        (1, Field::Bytes(bytes)) => {
+            let scope = object(bytes, |number, field| match (number, field) {
+                (1, Field::Bytes(bytes)) => Ok(Some(("name", text_of(bytes), false))),
+                (2, Field::Bytes(bytes)) => Ok(Some(("version", text_of(bytes), false))),
+                _ => Ok(None),
+            });
+            Ok(Some(("scope", scope?, false)))
+        }
+        (2, Field::Bytes(bytes)) => Ok(Some(("logRecords", log_record(bytes)?, true))),
+        _ => Ok(None),
+    })
+}
+
+fn log_record(bytes: &[u8]) -> Read<Value> {
+    object(bytes, |number, field| {
+        let (name, value) = match (number, field) {
+            (1, Field::Fixed64(nanos)) => ("timeUnixNano", nanos.into()),
+            (11, Field::Fixed64(nanos)) => ("observedTimeUnixNano", nanos.into()),
+            (2, Field::Varint(number)) => ("severityNumber", number.into()),
+            (3, Field::Bytes(bytes)) => ("severityText", text_of(bytes)),
+            (5, Field::Bytes(bytes)) => ("body", any_value(bytes, DEPTH_MAX)?),
+            (6, Field::Bytes(bytes)) => {
+                return Ok(Some(("attributes", key_value(bytes, DEPTH_MAX)?, true)));
+            }
+            (8, Field::Fixed32(flags)) => ("flags", flags.into()),
+            (9, Field::Bytes(bytes)) => ("traceId", hex(bytes).into()),
+            (10, Field::Bytes(bytes)) => ("spanId", hex(bytes).into()),
+            (12, Field::Bytes(bytes)) => ("eventName", text_of(bytes)),
+            _ => return Ok(None),
+        };
+        Ok(Some((name, value, false)))
+    })
+}
+
+fn key_value(bytes: &[u8], depth: usize) -> Read<Value> {
+    object(bytes, |number, field| match (number, field) {
+        (1, Field::Bytes(bytes)) => Ok(Some(("key", text_of(bytes), false))),
+        (2, Field::Bytes(bytes)) => Ok(Some(("value", any_value(bytes, depth)?, false))),
+        _ => Ok(None),
+    })
+}
+
+fn any_value(bytes: &[u8], depth: usize) -> Read<Value> {
+    if depth == 0 {
+        return Err(Malformed);
+    }
+    object(bytes, |number, field| {
+        let (name, value) = match (number, field) {
+            (1, Field::Bytes(bytes)) => ("stringValue", text_of(bytes)),
+            (2, Field::Varint(truth)) => ("boolValue", (truth != 0).into()),
+            (3, Field::Varint(number)) => ("intValue", (number as i64).into()),
+            (4, Field::Fixed64(bits)) => ("doubleValue", f64::from_bits(bits).into()),
+            (5, Field::Bytes(bytes)) => {
+                let list = object(bytes, |number, field| match (number, field) {
+                    (1, Field::Bytes(bytes)) => Ok(Some(("values", any_value(bytes, depth - 1)?, true))),
+                    _ => Ok(None),
+                });
+                ("arrayValue", list?)
+            }
+            (6, Field::Bytes(bytes)) => {
+                let list = object(bytes, |number, field| match (number, field) {
+                    (1, Field::Bytes(bytes)) => Ok(Some(("values", key_value(bytes, depth - 1)?, true))),
+                    _ => Ok(None),
+                });
+                ("kvlistValue", list?)
+            }
+            (7, Field::Bytes(bytes)) => ("bytesValue", base64(bytes).into()),
+            _ => return Ok(None),
+        };
+        Ok(Some((name, value, false)))
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let word =
+            three.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(word >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn records_become_events() {
+        let request = json!({"resourceLogs": [{
+            "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]},
+            "scopeLogs": [{"scope": {"name": "web", "version": "1"}, "logRecords": [
+                {"timeUnixNano": "1544712660300000123", "severityNumber": 9, "severityText": "INFO",
+                 "body": {"stringValue": "hi"}, "traceId": "5b8efff7", "spanId": "",
+                 "attributes": [{"key": "n", "value": {"intValue": "5"}}, {"key": "a", "value": {"arrayValue": {"values": [
+                    {"boolValue": true}, {"kvlistValue": {"values": [{"key": "k", "value": {"doubleValue": 1.5}}]}}]}}}]},
+                {}
+            ]}]
+        }]});
+        let (lines, count) = events(&request);
+        let lines = String::from_utf8(lines).unwrap();
+        let mut read = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        assert_eq!(count, 2);
+        assert_eq!(
+            read.next(),
+            Some(json!({
+                "time": "2018-12-13T14:51:00.300Z", "severity_number": 9, "severity_text": "INFO", "body": "hi",
+                "trace_id": "5b8efff7", "attributes": {"n": 5, "a": [true, {"k": 1.5}]},
+                "resource": {"service.name": "shop"}, "scope": "web", "scope_version": "1",
+            }))
+        );
+        assert_eq!(
+            read.next(),
+            Some(json!({"resource": {"service.name": "shop"}, "scope": "web", "scope_version": "1"}))
+        );
+    }
+
+    fn message(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2];
+        push_varint(bytes.len() as u64, &mut out);
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    #[test]
+    fn protocol_buffers_say_the_same_as_json() {
+        let mut record = vec![0x09];
+        record.extend_from_slice(&1_000_000_000_u64.to_le_bytes());
+        record.extend_from_slice(&[0x10, 9]);
+        record.extend_from_slice(&message(5, &message(1, b"hi")));
+        let pair =
+            [message(1, b"n"), message(2, &[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1])]
+                .concat();
+        record.extend_from_slice(&message(6, &pair));
+        record.extend_from_slice(&message(
+            6,
+            &[message(1, b"b"), message(2, &message(7, b"\x00\xff"))].concat(),
+        ));
+        record.extend_from_slice(&message(9, &[0xab, 0x01]));
+        let bytes = message(1, &message(2, &message(2, &record)));
+        let (lines, count) = events(&request_of_protobuf(&bytes).unwrap());
+        assert_eq!(count, 1);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&lines).unwrap(),
+            json!({"time": "1970-01-01T00:00:01.000Z", "severity_number": 9, "body": "hi", "trace_id": "ab01",
+                   "attributes": {"n": -1, "b": "AP8="}})
+        );
+        for len in 0..bytes.len() {
+            let _ = request_of_protobuf(&bytes[..len]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(request) = request_of_protobuf(&bytes) {
+                events(&request);
+            }
+        }
+    }
+}

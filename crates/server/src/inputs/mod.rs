@@ -1,0 +1,86 @@
+//! Other ways in: what other senders speak, made into events.
+//!
+//! Each module translates one form into JSON objects, a line each, which then go the way of all events: structure, limits
+//! and columns are checked by the same code. Bodies are held whole here, up to [`BODY_BYTES_MAX`], as their senders cut
+//! them small and await an answer for each.
+
+mod bulk;
+mod csv;
+mod logs;
+mod protobuf;
+
+use std::sync::Arc;
+
+use axum::{Router, body::Body, http::HeaderMap, routing::post};
+use bytes::Bytes;
+use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Principal};
+use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, check_block};
+
+pub(crate) use self::csv::{CsvEvents, is_csv};
+use crate::{
+    body::{Encoding, Pieces, heavy},
+    problem::Problem,
+    server::Shared,
+};
+
+/// The longest body, after decompression.
+const BODY_BYTES_MAX: usize = 100 << 20;
+
+/// The routes, as they are named in metrics.
+pub(crate) const ROUTES: [&str; 3] = ["/_bulk", "/{index}/_bulk", "/v1/logs"];
+
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/_bulk", post(bulk::bulk).put(bulk::bulk))
+        .route("/{index}/_bulk", post(bulk::bulk_of_index).put(bulk::bulk_of_index))
+        .route("/v1/logs", post(logs::logs))
+}
+
+/// The whole body, decompressed.
+async fn whole_body(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let config = &shared.config;
+    let bytes_max = match usize::try_from(config.body_bytes_max) {
+        Ok(most) if most > 0 => most.min(BODY_BYTES_MAX),
+        _ => BODY_BYTES_MAX,
+    };
+    let encoding = Encoding::of(headers)?;
+    let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
+    let whole = pieces.whole().await;
+    whole.map(Bytes::from).map_err(|fault| fault.problem("server.body_bytes_max", bytes_max as u64))
+}
+
+/// Checks events, one a line.
+fn check(shared: &Shared, lines: Bytes) -> Checked {
+    let config = &shared.config;
+    let limits = CheckLimits {
+        event_bytes_max: config.event_bytes_max,
+        depth_max: config.event_depth_max,
+        rejections_described_max: 1,
+    };
+    heavy(lines.len(), || check_block(lines, &limits, 1))
+}
+
+/// Hands checked events to the engine; ready when they are acknowledged.
+async fn append(
+    shared: &Shared,
+    stream: &StreamName,
+    batch: EventBatch,
+    rejected: u64,
+) -> Result<Appended, EngineError> {
+    let read_micros = shared.engine.clock().now_micros();
+    let meta = EventMeta {
+        arrival: read_micros.div_euclid(1000),
+        sent_micros: 0,
+        read_micros,
+        ..EventMeta::default()
+    };
+    let options = AppendOptions { rejected, ..AppendOptions::default() };
+    let engine = &shared.engine;
+    let appended = engine.append(&Principal::anonymous(), stream, batch.with_meta(meta), options).await?;
+    if let Some(ticket) = appended.ticket
+        && engine.ack(stream) == Some(Ack::Disk)
+    {
+        engine.synced(ticket).await?;
+    }
+    Ok(appended)
+}
