@@ -1,0 +1,116 @@
+//! PostgreSQL's wire protocol, version 3, so that `psql`, its drivers and tools of business intelligence connect.
+//!
+//! What is spoken: simple and extended queries, text values both ways and binary numbers, cancelling. What is not: TLS,
+//! passwords (it listens where [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY by
+//! the protocol, cursors, and the system tables of `pg_catalog`. `BEGIN`, `COMMIT` and `ROLLBACK` are taken and change
+//! nothing: each statement is a transaction. Settings of a session (`SET`) are taken and passed over.
+//! Limits: [`CONNECTIONS_MAX`], [`MESSAGE_BYTES_MAX`].
+
+mod message;
+mod session;
+
+use std::{
+    collections::HashMap,
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::server::{Phase, Shared};
+use session::Session;
+
+/// Connections at once; more are closed.
+const CONNECTIONS_MAX: usize = 200;
+/// The longest message that is read.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What may be cancelled: by the number of a connection its secret and the statement it runs.
+#[derive(Default)]
+pub(crate) struct Cancels {
+    running: Mutex<HashMap<u32, (u32, Option<String>)>>,
+    secrets: RandomState,
+    count: AtomicU32,
+}
+
+impl Cancels {
+    /// A number and a secret that nobody guesses, for a connection.
+    fn begin(&self) -> (u32, u32) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut hasher = self.secrets.build_hasher();
+        hasher.write_u32(number);
+        let secret = hasher.finish() as u32;
+        self.lock().insert(number, (secret, None));
+        (number, secret)
+    }
+
+    fn running(&self, number: u32, statement: Option<String>) {
+        if let Some(entry) = self.lock().get_mut(&number) {
+            entry.1 = statement;
+        }
+    }
+
+    fn end(&self, number: u32) {
+        self.lock().remove(&number);
+    }
+
+    /// The statement that is meant, if the secret is right.
+    fn find(&self, number: u32, secret: u32) -> Option<String> {
+        let running = self.lock();
+        let (own, statement) = running.get(&number)?;
+        if *own == secret { statement.clone() } else { None }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (u32, Option<String>)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes connections until the server drains.
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let taken = tokio::select! {
+            taken = listener.accept() => taken,
+            () = shared.reached(Phase::Draining) => return,
+        };
+        let stream = match taken {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a connection cannot be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!(limit = CONNECTIONS_MAX, "too many connections of PostgreSQL's protocol");
+            continue;
+        };
+        let (shared, alive) = (Arc::clone(&shared), alive.clone());
+        tokio::spawn(async move {
+            serve(stream, &shared).await;
+            drop((place, alive));
+        });
+    }
+}
+
+async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let (number, secret) = shared.postgres.begin();
+    let mut session = Session::new(stream, Arc::clone(shared), number, secret);
+    let ended = tokio::select! {
+        ended = session.run() => ended,
+        () = shared.reached(Phase::Closing) => Ok(()),
+    };
+    shared.postgres.end(number);
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of PostgreSQL's protocol broke off");
+    }
+}

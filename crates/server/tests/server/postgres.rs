@@ -1,0 +1,180 @@
+//! PostgreSQL's protocol, spoken by the real `psql` and by psycopg where they can be had, and by hand everywhere.
+
+use std::process::{Command, Output};
+
+use swiftwater_engine::EngineConfig;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::{
+    client::{Running, soon},
+    sql::access,
+};
+
+async fn start() -> (Running, u16) {
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+    };
+    let server = Running::with_sql(EngineConfig::default(), change, Some(access())).await;
+    let port = server.postgres.unwrap().port();
+    (server, port)
+}
+
+/// Runs a program elsewhere; none, with a line that says so, where it cannot be had.
+async fn program(name: &'static str, arguments: Vec<String>) -> Option<Output> {
+    let ran = tokio::task::spawn_blocking(move || {
+        Command::new(name).args(arguments).env("PGCONNECT_TIMEOUT", "20").env_remove("PGHOST").output()
+    });
+    match soon(ran).await.unwrap() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            println!("skipped: 1 test, `{name}` cannot be had: {error}");
+            None
+        }
+    }
+}
+
+async fn psql(port: u16, text: &str) -> Option<(bool, String, String)> {
+    let connection = format!("host=127.0.0.1 port={port} user=anyone dbname=swiftwater");
+    let arguments = ["-X", "-A", "-d", &connection, "-c", text].map(str::to_owned);
+    let output = program("psql", arguments.to_vec()).await?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    Some((output.status.success(), text(&output.stdout), text(&output.stderr)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_asks_and_is_answered() {
+    let (_server, port) = start().await;
+    let text = "SELECT value AS v, value * 0.5 AS half, CASE WHEN value = 1 THEN NULL ELSE 'x' END AS t, \
+                value = 1 AS b, TIMESTAMP '2026-01-31 12:00:00' AS at, [value, NULL] AS l \
+                FROM range(0, 2) ORDER BY v";
+    let Some((is_good, out, _)) = psql(port, text).await else { return };
+    assert!(is_good);
+    assert_eq!(
+        out,
+        "v|half|t|b|at|l\n0|0.0|x|f|2026-01-31 12:00:00.000000000|{0,NULL}\n\
+         1|0.5||t|2026-01-31 12:00:00.000000000|{1,NULL}\n(2 rows)\n"
+    );
+    let (is_good, out, error) = psql(port, "SELECT 1 AS a;\nSELECT nope FROM range(0, 2)").await.unwrap();
+    assert!(!is_good);
+    assert!(out.contains("(1 row)"), "{out}");
+    assert!(error.contains("ERROR:  no column `nope`") && error.contains("LINE 1: SELECT nope"), "{error}");
+    assert!(error.contains("HINT:  Columns are: value."), "{error}");
+    let (is_good, out, _) = psql(port, "BEGIN; SELECT 2 AS b; COMMIT").await.unwrap();
+    assert!(is_good && out.contains("b\n2\n(1 row)"), "{out}");
+    let (is_good, out, _) =
+        psql(port, "SELECT count(*) AS n, sum(value) AS s FROM range(0, 300000)").await.unwrap();
+    assert!(is_good && out.contains("300000|44999850000"), "{out}");
+}
+
+const PSYCOPG: &str = r#"
+import sys, psycopg
+with psycopg.connect(f"host=127.0.0.1 port={sys.argv[1]} user=anyone dbname=swiftwater") as connection:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT value, value * 1.5 AS x, 'ä' AS t FROM range(0, 10) WHERE value = %s", (7,))
+        print(cursor.fetchall())
+        cursor.execute("SELECT %s AS a, %s AS b", ("text", None))
+        print(cursor.fetchone())
+        for _ in range(8):
+            cursor.execute("SELECT count(*) FROM range(0, 100) WHERE value < %s", (50,), prepare=True)
+        print(cursor.fetchone())
+        cursor = connection.cursor(binary=True)
+        cursor.execute("SELECT value, value = 3 FROM range(3, 4)")
+        print(cursor.fetchone())
+    try:
+        connection.execute("SELECT nope")
+    except psycopg.Error as error:
+        print(error.sqlstate)
+    connection.rollback()
+    print(connection.execute("SELECT 1").fetchone())
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psycopg_asks_with_parameters() {
+    let (_server, port) = start().await;
+    let python = std::env::var("SWIFTWATER_PSYCOPG_PYTHON").unwrap_or("python3".to_owned());
+    let python: &'static str = python.leak();
+    let Some(has) = program(python, vec!["-c".into(), "import psycopg".into()]).await else { return };
+    if !has.status.success() {
+        println!(
+            "skipped: 1 test, `psycopg` cannot be had (SWIFTWATER_PSYCOPG_PYTHON names a python that has it)"
+        );
+        return;
+    }
+    let output = program(python, vec!["-c".into(), PSYCOPG.into(), port.to_string()]).await.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "[(7, 10.5, 'ä')]\n('text', None)\n(50,)\n(3, True)\n42P01\n(1,)\n",
+        "{error}"
+    );
+}
+
+/// A message with its kind and length.
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as i32 + 4).to_be_bytes();
+    [&[kind][..], &length, body].concat()
+}
+
+async fn connect(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let body = [&196_608_i32.to_be_bytes()[..], b"user\0x\0\0"].concat();
+    let length = (body.len() as i32 + 4).to_be_bytes();
+    stream.write_all(&[&length[..], &body].concat()).await.unwrap();
+    stream
+}
+
+/// Kinds of the messages up to the next ReadyForQuery.
+async fn kinds(stream: &mut TcpStream) -> String {
+    let mut kinds = String::new();
+    loop {
+        let kind = soon(stream.read_u8()).await.unwrap();
+        let length = soon(stream.read_i32()).await.unwrap();
+        let mut body = vec![0; length as usize - 4];
+        soon(stream.read_exact(&mut body)).await.unwrap();
+        kinds.push(char::from(kind));
+        if kind == b'Z' {
+            return kinds;
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_come_in_the_order_of_the_protocol() {
+    let (server, port) = start().await;
+    let mut stream = connect(port).await;
+    assert_eq!(kinds(&mut stream).await, "RSSSSSSSSKZ");
+    stream.write_all(&message(b'Q', b"SELECT 1 AS a; SELECT 2 AS b\0")).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, "TDCTDCZ");
+    stream.write_all(&message(b'Q', b" ; \0")).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, "IZ");
+    // Parse, Bind, Describe and Execute of two rows, a row at a time.
+    let mut all = message(b'P', b"s\0SELECT value FROM range(0, 2)\0\0\0");
+    all.extend(message(b'B', b"\0s\0\0\0\0\0\0\0"));
+    all.extend(message(b'D', b"P\0"));
+    all.extend(message(b'E', b"\0\0\0\0\x01"));
+    all.extend(message(b'E', b"\0\0\0\0\x01"));
+    all.extend(message(b'E', b"\0\0\0\0\x01"));
+    all.extend(message(b'S', b""));
+    stream.write_all(&all).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, "12TDsDsCZ");
+    // After an error everything up to Sync is passed over.
+    let mut all = message(b'P', b"\0SELECT nope\0\0\0");
+    all.extend(message(b'B', b"\0\0\0\0\0\0\0\0"));
+    all.extend(message(b'E', b"\0\0\0\0\0"));
+    all.extend(message(b'E', b"\0\0\0\0\0"));
+    all.extend(message(b'S', b""));
+    stream.write_all(&all).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, "12EZ");
+    // What is no protocol ends the connection, and nothing else.
+    let mut odd = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    odd.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    let _ = soon(odd.read_to_end(&mut rest)).await;
+    stream.write_all(&message(b'Q', b"SELECT 3\0")).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, "TDCZ");
+    drop(stream);
+    drop(server);
+}

@@ -1,0 +1,174 @@
+//! `/v1/sql`, over a server without tables: what there is to ask are series of numbers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use swiftwater_engine::EngineConfig;
+use swiftwater_server::SqlAccess;
+use swiftwater_sql::{
+    At, SchemaRef, SendableRecordBatchStream, Sql, SqlError, SqlOptions, TableKind, TableProvider, Tables,
+};
+
+use crate::client::{Running, soon};
+
+pub(crate) struct NoTables;
+
+#[async_trait]
+impl Tables for NoTables {
+    fn names(&self) -> Vec<(String, TableKind)> {
+        Vec::new()
+    }
+
+    async fn table(&self, _: &str, _: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        Ok(None)
+    }
+
+    async fn create_table(&self, _: &str, _: SchemaRef, _: bool) -> Result<bool, SqlError> {
+        Ok(false)
+    }
+
+    async fn drop_table(&self, _: &str) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    async fn insert(&self, _: &str, _: SendableRecordBatchStream, _: bool) -> Result<u64, SqlError> {
+        Ok(0)
+    }
+}
+
+pub(crate) fn access() -> SqlAccess {
+    let sql = Sql::new(SqlOptions { threads: 2, ..SqlOptions::default() }, Arc::new(NoTables)).unwrap();
+    SqlAccess { sql: Arc::new(sql), others: None }
+}
+
+async fn start() -> Running {
+    Running::with_sql(EngineConfig::default(), |_| {}, Some(access())).await
+}
+
+async fn ask(server: &Running, accept: &str, text: &str) -> (String, String) {
+    let reply = server.send("POST", "/v1/sql", &[("accept", accept)], text.to_owned()).await;
+    assert_eq!(reply.status, 200);
+    let media_type = reply.field("content-type").to_owned();
+    (media_type, reply.text().await)
+}
+
+/// A text that takes far longer than any test waits.
+const ENDLESS: &str =
+    "SELECT count(*) FROM range(0, 1000000000) a, range(0, 1000000000) b WHERE a.value + b.value = -1";
+
+#[tokio::test]
+async fn rows_come_in_the_form_that_is_accepted() {
+    let server = start().await;
+    let text =
+        "SELECT value AS v, 'a,b' AS t FROM range(0, 3) ORDER BY v; SELECT 1 AS one, NULL AS none, 'x' AS t";
+    let (media_type, body) = ask(&server, "*/*", text).await;
+    assert_eq!(
+        (media_type.as_str(), body.as_str()),
+        ("application/json", "[{\"one\":1,\"none\":null,\"t\":\"x\"}]\n")
+    );
+    let (media_type, body) =
+        ask(&server, "application/x-ndjson", "SELECT value AS v FROM range(0, 2) ORDER BY v").await;
+    assert_eq!((media_type.as_str(), body.as_str()), ("application/x-ndjson", "{\"v\":0}\n{\"v\":1}\n"));
+    let reply = server.send("POST", "/v1/sql", &[("swiftwater-statement", "told")], "SELECT 1 AS a").await;
+    assert_eq!(reply.text().await, "[{\"a\":1}]\n");
+    let told = server.get("/v1/sql/told").await.json().await;
+    assert_eq!((&told["rows_returned"], &told["percent"]), (&json!(1), &json!(100.0)));
+    let (media_type, body) = ask(&server, "text/csv", "SELECT 1 AS a, 'x,y' AS b").await;
+    assert!(media_type.starts_with("text/csv"), "{media_type}");
+    assert_eq!(body, "a,b\r\n1,\"x,y\"\r\n");
+    let reply = server
+        .send("POST", "/v1/sql", &[("accept", "application/vnd.apache.arrow.stream")], "SELECT 1 AS a")
+        .await;
+    assert_eq!(reply.field("content-type"), "application/vnd.apache.arrow.stream");
+    let none = server.send("POST", "/v1/sql", &[("accept", "text/html")], "SELECT 1").await;
+    none.problem(StatusCode::NOT_ACCEPTABLE, "not-acceptable").await;
+}
+
+#[tokio::test]
+async fn statements_come_as_json_with_parameters() {
+    let server = start().await;
+    let body = json!({"query": "SELECT value AS v FROM range(0, 10) WHERE value = $1", "parameters": [7]});
+    let fields = [("content-type", "application/json")];
+    let reply = server.send("POST", "/v1/sql", &fields, body.to_string()).await;
+    assert_eq!(reply.json().await, json!([{"v": 7}]));
+    let body = json!({"query": "SELECT \"x\" AS t", "dialect": "spark"});
+    let reply = server.send("POST", "/v1/sql", &fields, body.to_string()).await;
+    assert_eq!(reply.json().await, json!([{"t": "x"}]));
+}
+
+#[tokio::test]
+async fn faults_have_their_places_and_hints() {
+    let server = start().await;
+    let problem = |text: &'static str| server.send("POST", "/v1/sql", &[], text);
+    let found = problem("SELECT 1;\n SELECT value, count(*)\nFROM range(0, 3)").await;
+    let found = found.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    assert_eq!((&found["line"], &found["column"]), (&json!(2), &json!(9)), "{found}");
+    assert_eq!(found["hint"], "Add GROUP BY value, or put it into an aggregate.");
+    let found = problem("SELECT * FROM nowhere").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+    assert_eq!((&found["line"], &found["column"]), (&json!(1), &json!(15)), "{found}");
+    problem("SELECT 1 / 0").await.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    let without = Running::start().await;
+    let found = without.send("POST", "/v1/sql", &[], "SELECT 1").await;
+    found.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+}
+
+async fn statements(server: &Running) -> Vec<Value> {
+    let mut answer = server.get("/v1/sql").await.json().await;
+    std::mem::take(answer["statements"].as_array_mut().unwrap())
+}
+
+async fn until_statements(server: &Running, count: usize) {
+    soon(async {
+        while statements(server).await.len() != count {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_statement() {
+    let server = start().await;
+    let mut client = server.client().await;
+    let connection = client.connection();
+    let asked = tokio::spawn(async move { client.send("POST", "/v1/sql", &[], ENDLESS).await.status });
+    until_statements(&server, 1).await;
+    connection.abort();
+    until_statements(&server, 0).await;
+    asked.abort();
+}
+
+#[tokio::test]
+async fn a_statement_is_seen_and_ended_by_its_name() {
+    let server = start().await;
+    let mut client = server.client().await;
+    let asked = tokio::spawn(async move {
+        client.send("POST", "/v1/sql", &[("swiftwater-statement", "mine")], ENDLESS).await
+    });
+    until_statements(&server, 1).await;
+    let shown = server.get("/v1/sql/mine").await.json().await;
+    assert_eq!((&shown["id"], &shown["query"]), (&json!("mine"), &json!(ENDLESS)));
+    let taken = server.send("POST", "/v1/sql", &[("swiftwater-statement", "mine")], "SELECT 1").await;
+    taken.problem(StatusCode::CONFLICT, "conflict").await;
+    assert_eq!(server.send("DELETE", "/v1/sql/mine", &[], "").await.status, 204);
+    let ended = soon(asked).await.unwrap();
+    ended.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+    server.send("DELETE", "/v1/sql/mine", &[], "").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+    let odd = server.send("POST", "/v1/sql", &[("swiftwater-statement", "a b")], "SELECT 1").await;
+    odd.problem(StatusCode::BAD_REQUEST, "request-invalid").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_fails_late_breaks_off_and_says_why() {
+    let server = start().await;
+    let text = "SELECT 10 / (value - 900000) AS v FROM range(0, 1000000)";
+    let fields = [("swiftwater-statement", "late"), ("accept", "application/x-ndjson")];
+    let reply = server.send("POST", "/v1/sql", &fields, text).await;
+    assert_eq!((reply.status, reply.field("swiftwater-statement")), (200, "late"));
+    assert!(soon(reply.into_body().collect()).await.is_err());
+    let why = server.get("/v1/sql/late").await.json().await;
+    assert_eq!(why["error"]["detail"], "divide by zero error", "{why}");
+}
