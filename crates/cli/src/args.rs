@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Asks a query of a server's live streams, or of a file or standard input
     Query(QueryArgs),
+    /// Runs SQL over what a server has stored, or offers a prompt for it
+    Sql(SqlArgs),
     /// Shows a server's streams, queries and shards at work
     Top(TopArgs),
     /// Writes events of a published workload, made from a seed
@@ -60,6 +62,9 @@ pub(crate) struct ServerArgs {
     /// The address and port to listen on [default: 127.0.0.1:8080]; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// The directory that stored streams and tables are kept in [default: nothing is kept]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
     /// The settings file [default: swiftwater.toml, if it is there]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -82,6 +87,7 @@ pub(crate) struct ServerArgs {
 #[command(after_help = "\
 Examples:
   swiftwater serve
+  swiftwater serve --data ~/swiftwater
   swiftwater serve --listen 127.0.0.1:0 --default-stream clicks
   swiftwater serve --engine.shards 4 --engine.pending-bytes-max 1GiB
   swiftwater serve --print-config > swiftwater.toml
@@ -200,6 +206,53 @@ pub(crate) enum OutputForm {
     Json,
     /// A header and a record a line
     Csv,
+}
+
+/// How an answer to SQL is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SqlForm {
+    /// Aligned columns
+    Table,
+    /// A JSON object a line
+    Ndjson,
+    /// One JSON array
+    Json,
+    /// A header and a line a row
+    Csv,
+    /// An Arrow IPC stream
+    Arrow,
+}
+
+/// `swiftwater sql`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater sql                                 a prompt, with completion and history
+  swiftwater sql \"SELECT state, count(*) FROM smartHomeData GROUP BY state\"
+  swiftwater sql --file nightly.sql --spark
+  swiftwater sql -p Seattle \"SELECT count(*) AS n FROM smartHomeData WHERE metro_area = $1\" --output csv
+
+Several statements are set apart by `;`; the last one answers. Ctrl-C ends what runs.
+Exit status: 0 done, 1 it could not be done, 2 a statement is wrong or failed, 130 ended by Ctrl-C.")]
+pub(crate) struct SqlArgs {
+    /// The statements; a prompt, if there are none
+    #[arg(value_name = "SQL")]
+    pub(crate) text: Option<String>,
+    /// Reads the statements from a file; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    pub(crate) file: Option<PathBuf>,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    pub(crate) output: Option<SqlForm>,
+    /// Reads the statements as Hive and Spark do: "x" is text, the target of an INSERT is made by the first
+    #[arg(long)]
+    pub(crate) spark: bool,
+    /// The value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
+    #[arg(short, long = "parameter", value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) parameters: Vec<String>,
 }
 
 /// `swiftwater query`

@@ -30,6 +30,14 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What there is to say.
+    pub(crate) fn text(&self) -> String {
+        let causes = self.error.iter().flat_map(|error| error.chain()).map(ToString::to_string);
+        format!("error: {}", causes.collect::<Vec<_>>().join(": "))
+    }
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         Failure { code: 1, error: Some(error) }

@@ -18,6 +18,7 @@ mod query;
 mod serve;
 mod settings;
 mod signals;
+mod sql;
 mod stdio;
 mod top;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo_command::run(&args, clock),
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
+        Command::Sql(args) => sql::run(&args),
         Command::Top(args) => top::run(&args, clock),
         Command::Generate(args) => generate::run(&args, clock),
         Command::Completions { shell } => stdio::write_out(|out| {

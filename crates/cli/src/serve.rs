@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::Engine;
+use swiftwater_engine::{Engine, HistoryError};
 use swiftwater_event::Clock;
 use swiftwater_server::{Server, ServerError};
 
@@ -36,6 +36,7 @@ pub(crate) fn load_settings(args: &ServerArgs) -> Result<Loaded, Failure> {
     let mut flags = args.settings.0.clone();
     let short = [
         ("server.listen", &args.listen),
+        ("data.dir", &args.data),
         ("engine.default_stream", &args.default_stream),
         ("log.filter", &args.log),
         ("log.format", &args.log_format),
@@ -63,7 +64,12 @@ pub(crate) fn serve(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("http").max_blocking_threads(threads_max).build();
     runtime.context("cannot start")?.block_on(async {
-        let engine = Engine::start(settings.engine.clone(), clock);
+        let engine = match settings.history() {
+            None => Engine::start(settings.engine.clone(), clock),
+            Some(history) => {
+                Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
+            }
+        };
         let server = Server::bind(engine.clone(), settings.server()).await.map_err(explained)?;
         let interrupts = Interrupts::catch().context("cannot catch signals")?;
         ready(&engine, server.addresses())?;
@@ -92,6 +98,13 @@ fn say_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(error)),
         _ => Ok(()),
     }
+}
+
+/// What can be done about a data directory that cannot be opened.
+fn not_opened(error: HistoryError) -> anyhow::Error {
+    let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
+    let causes: Vec<String> = anyhow::Error::new(error).chain().map(ToString::to_string).collect();
+    anyhow::anyhow!("{}{hint}", causes.join(": "))
 }
 
 /// What can be done about an address that cannot be had.

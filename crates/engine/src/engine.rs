@@ -1,6 +1,7 @@
 //! The face of the engine.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -10,16 +11,21 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{Clock, EventBatch, Offset, Position, StreamName};
+use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
     plan::{Body, Literal, Statement, Window},
 };
 use swiftwater_live::{CollectorLimits, SlicePlan, StandingQuery, explain};
+use swiftwater_log::{DirDisk, Disk};
+use swiftwater_sql::{OtherStatements, Sql};
+use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
-    Emit, EndReason, EngineConfig, EngineError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus,
+    Ack, AppendOptions, Appended, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
+    HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
+    history::{DataDir, History, HistoryTables, Statements},
     id::query_id,
     indexer::run_indexer,
     mailbox::Mailbox,
@@ -46,17 +52,6 @@ impl Principal {
     pub fn local() -> Principal {
         Principal { name: "local".into() }
     }
-}
-
-/// What is known of events besides themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct AppendOptions {
-    /// When the sender says it sent them, in microseconds since 1970.
-    pub sent_micros: Option<i64>,
-    /// The share of its events that the source sends on, where it samples.
-    pub source_sample: Option<f64>,
-    /// Events that were refused beside these, to be counted.
-    pub rejected: u64,
 }
 
 /// How a query is to stand.
@@ -121,6 +116,58 @@ impl Engine {
         Engine { shared, threads: Arc::new(Mutex::new(threads)) }
     }
 
+    /// As [`Engine::start`], with what is kept in a data directory: stored streams go on where they were.
+    pub async fn open(
+        config: EngineConfig,
+        history: HistoryConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Engine, HistoryError> {
+        let path = history.dir.clone();
+        let dir = tokio::task::spawn_blocking(move || DataDir::open(&path));
+        let dir = dir.await.map_err(|_| HistoryError::Broken)??;
+        let disk = |path: PathBuf| -> Result<Arc<dyn Disk>, HistoryError> {
+            let opened = DirDisk::open(&path);
+            Ok(Arc::new(opened.map_err(|source| HistoryError::Directory { path, source })?))
+        };
+        let disks = Disks { log: disk(dir.log())?, catalog: disk(dir.catalog())? };
+        let location = dir.tables().to_string_lossy().into_owned();
+        let store = Store::open(history.store(location), Arc::clone(&clock)).await?;
+        Engine::open_on(config, history, (Some(dir), disks, store), clock).await
+    }
+
+    /// As [`Engine::open`], on disks and a store that are given: for tests that have them fail.
+    pub async fn open_with(
+        config: EngineConfig,
+        history: HistoryConfig,
+        (disks, store): (Disks, Store),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Engine, HistoryError> {
+        Engine::open_on(config, history, (None, disks, store), clock).await
+    }
+
+    async fn open_on(
+        config: EngineConfig,
+        history: HistoryConfig,
+        (dir, disks, store): (Option<DataDir>, Disks, Store),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Engine, HistoryError> {
+        let engine = Engine::start(config, clock);
+        match History::open(history, dir, disks, store, &engine.shared).await {
+            Ok(history) => {
+                let plain = history.plain_tables().await?;
+                let tables = Arc::new(HistoryTables::new(&engine.shared, plain));
+                let sql = Sql::new(history.sql_options(), tables)?;
+                let _ = engine.shared.history.set(history);
+                let _ = engine.shared.sql.set(Arc::new(sql));
+                Ok(engine)
+            }
+            Err(error) => {
+                engine.shutdown(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
     /// The settings that hold.
     pub fn config(&self) -> &EngineConfig {
         &self.shared.config
@@ -132,28 +179,37 @@ impl Engine {
     }
 
     /// Appends checked events to a stream, which comes to be with its first one; waits while too many bytes wait to be
-    /// looked at. An empty batch only counts its rejections. Answers the position after them.
+    /// looked at, or to be stored. An empty batch only counts its rejections. A stored stream's events are on disk when
+    /// [`Engine::synced`] says so.
     pub async fn append(
         &self,
         _principal: &Principal,
         stream: &StreamName,
         batch: EventBatch,
         options: AppendOptions,
-    ) -> Result<Position, EngineError> {
+    ) -> Result<Appended, EngineError> {
+        let shared = &self.shared;
+        if let Some((history, stored)) = shared.stored(stream) {
+            let stream = shared.stream(stream)?;
+            return history.append(shared, (&stream, &stored), batch, options).await;
+        }
         if !batch.is_empty() {
-            self.shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
+            shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
         }
         self.put(stream, batch, &options)
     }
 
-    /// As [`Engine::append`], for a thread that may wait.
+    /// As [`Engine::append`], for a thread that may wait, and for streams that are not stored.
     pub fn append_blocking(
         &self,
         _principal: &Principal,
         stream: &StreamName,
         batch: EventBatch,
         options: AppendOptions,
-    ) -> Result<Position, EngineError> {
+    ) -> Result<Appended, EngineError> {
+        if self.shared.stored(stream).is_some() {
+            return Err(EngineError::NotStored("this source gives no events to stored streams".to_owned()));
+        }
         if !batch.is_empty() {
             self.shared.pending.enter_blocking(batch.bytes().len()).map_err(|_| EngineError::ShuttingDown)?;
         }
@@ -165,26 +221,41 @@ impl Engine {
         name: &StreamName,
         batch: EventBatch,
         options: &AppendOptions,
-    ) -> Result<Position, EngineError> {
+    ) -> Result<Appended, EngineError> {
         let shared = &self.shared;
-        let position =
-            |offset| Position { source: name.as_str().into(), partition: 0, offset: Offset(offset) };
         if batch.is_empty() {
-            let Some(stream) = shared.find_stream(name) else { return Ok(position(0)) };
+            let Some(stream) = shared.find_stream(name) else { return Ok(Appended::live(name, 0, 0)) };
             stream.count_rejected(options.rejected);
-            return Ok(position(stream.status(0).position));
+            return Ok(Appended::live(name, stream.status(0).position, 0));
         }
-        let bytes = batch.bytes().len();
+        let (bytes, events) = (batch.bytes().len(), batch.len() as u64);
         let stream = shared.stream(name).inspect_err(|_| shared.pending.leave(bytes))?;
         stream.count_rejected(options.rejected);
-        let now_micros = shared.clock.now_micros();
-        let sent = options.sent_micros.unwrap_or(0);
-        let (offset, is_new_in_line) =
-            stream.append(batch, now_micros.div_euclid(1000), now_micros, sent, options.source_sample);
+        let (offset, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), options);
         if is_new_in_line {
             shared.put_in_line(stream);
         }
-        Ok(position(offset))
+        Ok(Appended::live(name, offset, events))
+    }
+
+    /// SQL over what is stored.
+    pub fn sql(&self) -> Result<&Arc<Sql>, EngineError> {
+        self.shared.sql.get().ok_or(EngineError::NoHistory)
+    }
+
+    /// Who carries out the statements that are not SQL's but the engine's.
+    pub fn statements(&self) -> Arc<dyn OtherStatements> {
+        Arc::new(Statements::new(&self.shared))
+    }
+
+    /// When events of a stream are acknowledged unless the request says otherwise; none if the stream is not stored.
+    pub fn ack(&self, stream: &StreamName) -> Option<Ack> {
+        self.shared.history.get()?.ack(stream)
+    }
+
+    /// Waits until events that were appended are on disk.
+    pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)?.synced(ticket).await
     }
 
     /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
@@ -497,6 +568,9 @@ impl Engine {
             self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for handle in &handles {
             self.shared.end(&handle.meta.id, EndReason::Shutdown);
+        }
+        if let Some(history) = self.shared.history.get() {
+            history.close(grace).await;
         }
         self.shared.close_line();
         // The ticker may have stopped on its own only when every sender is gone, and this is one.

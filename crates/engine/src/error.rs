@@ -1,6 +1,7 @@
 //! What can go wrong when the engine is asked for something.
 
-use swiftwater_lang::QueryErrors;
+use swiftwater_lang::{QueryErrors, ddl::AlterError};
+use swiftwater_live::columns::ColumnsError;
 
 /// What the caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,23 @@ pub enum EngineError {
     /// No such stream.
     #[error("no stream `{0}`")]
     NoStream(String),
+    /// Jobs are declared, but not run yet.
+    #[error("this version runs no jobs yet")]
+    NoJobs,
+    /// There is something of this name.
+    #[error("there is a {kind} `{name}` already")]
+    Exists {
+        /// What it is.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A declaration cannot be used.
+    #[error(transparent)]
+    Columns(ColumnsError),
+    /// A stream cannot be altered so.
+    #[error(transparent)]
+    Alter(AlterError),
     /// Somebody else reads its results.
     #[error("the results of query `{0}` are being read by another client")]
     Attached(String),
@@ -47,6 +65,42 @@ pub enum EngineError {
         /// What is allowed.
         limit: u64,
     },
+    /// Nothing can be stored without a data directory.
+    #[error("this server keeps nothing: it was started without a data directory")]
+    NoHistory,
+    /// The log's disk is full, or the log has as many bytes as it may have.
+    #[error("nothing can be stored at present: the disk, or what the log may take of it, is full")]
+    DiskFull,
+    /// Events could not be stored.
+    #[error("nothing can be stored at present: {0}")]
+    NotStored(String),
+    /// Whether a request was stored is no longer known.
+    #[error(
+        "request {sequence} of producer `{producer}` is too old to be told from a new one, {lowest} is the oldest that can"
+    )]
+    NumberForgotten {
+        /// Who sent it.
+        producer: String,
+        /// Its number.
+        sequence: u64,
+        /// The lowest number that is remembered.
+        lowest: u64,
+    },
+    /// A part of a request came before those that precede it.
+    #[error(
+        "of request {sequence} of producer `{producer}` only {parts} parts are stored, a later one cannot be"
+    )]
+    PartMissing {
+        /// Who sent it.
+        producer: String,
+        /// Its number.
+        sequence: u64,
+        /// Parts that are stored.
+        parts: u32,
+    },
+    /// A table cannot be had.
+    #[error("{0}")]
+    Table(String),
     /// The engine is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -58,9 +112,16 @@ impl EngineError {
         match self {
             EngineError::Query(_) | EngineError::NoDefaultStream => ErrorKind::Invalid,
             EngineError::NoQuery(_) | EngineError::NoStream(_) => ErrorKind::NotFound,
-            EngineError::Attached(_) => ErrorKind::Conflict,
-            EngineError::Limit { .. } => ErrorKind::Limit,
-            EngineError::ShuttingDown => ErrorKind::Unavailable,
+            EngineError::Attached(_)
+            | EngineError::Exists { .. }
+            | EngineError::NoHistory
+            | EngineError::NumberForgotten { .. }
+            | EngineError::PartMissing { .. } => ErrorKind::Conflict,
+            EngineError::Alter(_) | EngineError::Columns(_) | EngineError::NoJobs => ErrorKind::Invalid,
+            EngineError::Limit { .. } | EngineError::DiskFull => ErrorKind::Limit,
+            EngineError::ShuttingDown | EngineError::NotStored(_) | EngineError::Table(_) => {
+                ErrorKind::Unavailable
+            }
         }
     }
 
@@ -70,6 +131,17 @@ impl EngineError {
             EngineError::NoDefaultStream => Some(
                 "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
             ),
+            EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
+            EngineError::Alter(error) => error.hint().map(str::to_owned),
+            EngineError::DiskFull => Some(
+                "Try again later; free space, or raise data.log_bytes_max or lower data.log_free_bytes_min."
+                    .to_owned(),
+            ),
+            EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
+            EngineError::NumberForgotten { .. } => {
+                Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
+            }
+            EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
             EngineError::Limit { setting, .. } => Some(format!("The limit is the setting `{setting}`.")),
             _ => None,
         }

@@ -1,11 +1,13 @@
 //! The running engine: streams with their queues, shards that look at every event, standing queries and their limits,
 //! the ticker, shutdown. Joins the rooms below; knows nothing of HTTP.
 
+mod append;
 mod check;
 mod config;
 mod emit;
 mod engine;
 mod error;
+mod history;
 mod input;
 mod status;
 
@@ -27,13 +29,16 @@ mod shared;
 mod stream;
 mod ticker;
 
+pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket};
 pub use check::QueryFacts;
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{
     Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta,
 };
-pub use engine::{AppendOptions, Engine, Principal, QueryForm, SubmitOptions, Subscription};
+pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
+pub use history::{Disks, HistoryConfig, HistoryError, PRODUCER_BYTES_MAX, QUARANTINE};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
 pub use swiftwater_live::{DistinctFigures, SketchFigures, SketchMeta};
+pub use swiftwater_log::Compression;

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::RandomState,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -12,11 +12,13 @@ use std::{
 
 use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_live::{Commons, SlicePlan};
+use swiftwater_sql::Sql;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
     engine::dialect_name,
     gate::Gate,
+    history::{History, Stored},
     line::Line,
     running::{EmitContext, QueryHandle, Running, Totals},
     stream::{Stream, lock},
@@ -44,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) kept: Mutex<Kept>,
     /// What standing queries have in common.
     pub(crate) commons: Mutex<Commons>,
+    /// What is durable, where anything is; set before the engine is given out.
+    pub(crate) history: OnceLock<Arc<History>>,
+    /// SQL over it; set with it.
+    pub(crate) sql: OnceLock<Arc<Sql>>,
 }
 
 /// Detached queries that ended, and when they are to be forgotten.
@@ -94,12 +100,20 @@ impl Shared {
             line: Line::default(),
             kept: Mutex::default(),
             commons: Mutex::default(),
+            history: OnceLock::new(),
+            sql: OnceLock::new(),
         };
         (shared, inbox)
     }
 
     pub(crate) fn find_stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
         self.streams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Where the events of a stream are stored, if they are.
+    pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<Stored>)> {
+        let history = self.history.get()?;
+        Some((history, history.stored(name)?))
     }
 
     /// The stream of this name, made if there is none yet.

@@ -63,6 +63,8 @@ pub struct QueryCost {
 pub struct StreamStatus {
     /// Its name.
     pub name: StreamName,
+    /// Whether its events are kept.
+    pub is_stored: bool,
     /// Events accepted.
     pub events: u64,
     /// Bytes of them.

@@ -10,6 +10,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    convert::Infallible,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
@@ -21,7 +22,7 @@ use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 
 use crate::{
-    EndReason, StreamMeta, StreamStatus,
+    AppendOptions, EndReason, StreamMeta, StreamStatus,
     operator::Operator,
     rate::Looks,
     running::{Running, Totals},
@@ -203,6 +204,7 @@ impl Stream {
             tick: Mutex::default(),
             next_due: AtomicI64::new(i64::MAX),
             rejected: AtomicU64::new(0),
+            is_stored: AtomicBool::new(false),
             rates: Mutex::default(),
             looks: Looks::default(),
         }
@@ -210,31 +212,53 @@ impl Stream {
 
     /// Puts events in line; answers the offset after them, and whether the stream must be put in the line of those
     /// with work.
-    pub(crate) fn append(
+    pub(crate) fn append(&self, batch: EventBatch, now_micros: i64, options: &AppendOptions) -> (u64, bool) {
+        let stored = self.append_with(batch, now_micros, options, |_, _| Ok::<_, Infallible>((true, ())));
+        let Ok((offset, (), is_new_in_line)) = stored;
+        (offset, is_new_in_line)
+    }
+
+    /// As [`Stream::append`], once `store` has stored them: it is given the offset of the first and their arrival, under
+    /// the lock that gives these out, and says whether they are to be put in line at all.
+    pub(crate) fn append_with<T, E>(
         &self,
         batch: EventBatch,
-        now: Millis,
         now_micros: i64,
-        sent_micros: i64,
-        sample: Option<f64>,
-    ) -> (u64, bool) {
+        options: &AppendOptions,
+        store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
+    ) -> Result<(u64, T, bool), E> {
         let mut intake = lock(&self.intake);
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.
-        let arrival = now.max(intake.newest_arrival).max(intake.settled);
+        let arrival = now_micros.div_euclid(1000).max(intake.newest_arrival).max(intake.settled);
+        let (is_taken, stored) = store(first.0, arrival)?;
+        if !is_taken {
+            return Ok((intake.next_offset, stored, false));
+        }
         intake.newest_arrival = arrival;
         intake.has_events = true;
-        intake.sample = sample.or(intake.sample);
+        intake.sample = options.source_sample.or(intake.sample);
         intake.next_offset += batch.len() as u64;
         intake.bytes += batch.event_bytes() as u64;
         intake.waiting_bytes += batch.bytes().len();
         intake.waiting.push_back(batch.with_meta(EventMeta {
             arrival,
-            sent_micros,
+            sent_micros: options.sent_micros.unwrap_or(0),
             read_micros: now_micros,
             first,
         }));
-        (intake.next_offset, !std::mem::replace(&mut intake.is_queued, true))
+        Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
+    }
+
+    /// Lets a stream that has had no event in this process go on at an offset.
+    pub(crate) fn begin_at(&self, offset: u64) {
+        let mut merge = lock(&self.merge);
+        let mut intake = lock(&self.intake);
+        if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset
+        {
+            (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
+            intake.has_events |= offset > 0;
+        }
     }
 
     /// Waits until all that was appended before this call is looked at, or the time is over.
@@ -461,6 +485,7 @@ impl Stream {
         let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);
         StreamStatus {
             name: self.name.clone(),
+            is_stored: self.is_stored.load(Ordering::Relaxed),
             events: intake.next_offset,
             bytes: intake.bytes,
             rejected: self.rejected.load(Ordering::Relaxed),

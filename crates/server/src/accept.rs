@@ -1,6 +1,7 @@
 //! Which form an answer takes, by the `Accept` field (RFC 9110, section 12.5.1).
 
 use axum::http::{HeaderMap, StatusCode, header};
+use swiftwater_sql::forms::Form as SqlForm;
 
 use crate::problem::Problem;
 
@@ -25,16 +26,29 @@ const FORMS: [(Form, &str); 3] = [
 /// The form that the client wants most: by weight, then by how exactly it is named. Who does not say gets NDJSON,
 /// since a live query may have no end at which to give one answer.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Problem> {
-    let Some(accept) = joined(headers) else { return Ok(Form::Ndjson) };
-    let mut best: Option<((u16, u8), Form)> = None;
-    for (form, media_type) in FORMS {
+    wanted_most(headers, &FORMS)
+}
+
+/// The form of an answer to SQL: who does not say gets JSON.
+pub(crate) fn sql_form(headers: &HeaderMap) -> Result<SqlForm, Problem> {
+    let forms = SqlForm::ALL.map(|form| {
+        let media_type = form.media_type();
+        (form, media_type.split(';').next().unwrap_or(media_type))
+    });
+    wanted_most(headers, &forms)
+}
+
+fn wanted_most<T: Copy, const N: usize>(headers: &HeaderMap, forms: &[(T, &str); N]) -> Result<T, Problem> {
+    let Some(accept) = joined(headers) else { return Ok(forms[0].0) };
+    let mut best: Option<((u16, u8), T)> = None;
+    for &(form, media_type) in forms {
         let rank = rank(&accept, media_type);
         if rank.0 > 0 && best.is_none_or(|(other, _)| rank > other) {
             best = Some((rank, form));
         }
     }
     best.map(|(_, form)| form).ok_or_else(|| {
-        let names = FORMS.map(|(_, name)| name).join(", ");
+        let names = forms.map(|(_, name)| name).join(", ");
         Problem::new(
             StatusCode::NOT_ACCEPTABLE,
             "not-acceptable",

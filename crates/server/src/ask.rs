@@ -154,7 +154,7 @@ pub(crate) fn dialect_of(name: &str) -> Result<Dialect, Problem> {
 }
 
 /// Whether a body is JSON; else it is text.
-fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
+pub(crate) fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     let Some(field) = headers.get(header::CONTENT_TYPE) else { return Ok(false) };
     let field = field.to_str().unwrap_or("?");
     let name = field.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

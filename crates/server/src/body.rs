@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use zstd::stream::raw::{DParameter, Operation};
 
-use crate::{parameters::cut, problem::Problem};
+use crate::{inputs::CsvEvents, parameters::cut, problem::Problem};
 
 /// A piece has at most this many bytes after decompression; as many are gathered of what is there at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -100,6 +100,8 @@ pub(crate) struct Pieces {
     cut_off: Option<BodyFault>,
     /// Why no more pieces come.
     fault: Option<BodyFault>,
+    /// The body is CSV, and its pieces are its events.
+    csv: Option<CsvEvents>,
 }
 
 impl Pieces {
@@ -115,7 +117,13 @@ impl Pieces {
             bytes_left: if bytes_max > 0 { bytes_max } else { u64::MAX },
             cut_off: None,
             fault: None,
+            csv: None,
         }
+    }
+
+    /// Takes the body for CSV: its pieces are then the events that its records become, one a line.
+    pub(crate) fn read_csv(&mut self) {
+        self.csv = Some(CsvEvents::default());
     }
 
     /// The next piece, never an empty one; `None` at the end. After a fault nothing more comes.
@@ -132,10 +140,14 @@ impl Pieces {
                 if self.fault.is_none() && !self.decoder.may_end() {
                     self.fault = Some(BodyFault::Corrupt("the compressed body ends too early".to_owned()));
                 }
-                match &self.fault {
-                    Some(fault) => return Err(fault.clone()),
-                    None => return Ok(None),
+                if let Some(fault) = &self.fault {
+                    return Err(fault.clone());
                 }
+                let mut last = Vec::new();
+                if let Some(mut csv) = self.csv.take() {
+                    csv.finish(&mut last);
+                }
+                return Ok((!last.is_empty()).then(|| last.into()));
             }
             let mut piece = match self.decoder.decode(&mut self.input) {
                 Ok(piece) => piece,
@@ -149,6 +161,11 @@ impl Pieces {
                 self.fault = Some(BodyFault::TooLong);
             }
             self.bytes_left -= piece.len() as u64;
+            if let Some(csv) = &mut self.csv {
+                let mut events = Vec::with_capacity(piece.len().saturating_mul(2));
+                heavy(piece.len().saturating_mul(8), || csv.push(&piece, &mut events));
+                piece = events.into();
+            }
             if !piece.is_empty() {
                 return Ok(Some(piece));
             }

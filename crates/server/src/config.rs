@@ -43,6 +43,11 @@ pub struct ServerConfig {
     pub metrics_streams_max: usize,
     /// Prepared queries that are kept, in memory. Default: 1000.
     pub prepared_max: usize,
+    /// The longest text of statements for `/v1/sql`, in bytes. Default: 1 MiB.
+    pub sql_text_bytes_max: u64,
+    /// Where to speak PostgreSQL's wire protocol, without passwords: an address that only this machine reaches. Default:
+    /// nowhere.
+    pub postgres_listen: Option<SocketAddr>,
     /// Where to push the metrics, if anywhere. Default: nowhere.
     pub otlp: Option<OtlpConfig>,
     /// Bullet's web API.
@@ -117,6 +122,8 @@ impl Default for ServerConfig {
             shutdown_grace_ms: 10_000,
             metrics_streams_max: 100,
             prepared_max: 1_000,
+            sql_text_bytes_max: 1 << 20,
+            postgres_listen: None,
             otlp: None,
             bullet: BulletConfig::default(),
         }

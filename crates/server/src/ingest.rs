@@ -1,12 +1,16 @@
-//! `POST /v1/streams/{stream}/events`: one object, an array, or NDJSON, of any length.
+//! `POST /v1/streams/{stream}/events`: one object, an array, NDJSON, or CSV with a header, of any length.
 //!
 //! A body goes on in pieces: read, decompressed, split and checked, appended; the next piece is read when the engine
 //! has taken the last one, so a full queue is felt by the sender's socket and memory stays within a few pieces. The
 //! work is a task of its own, so that what was read is counted even if the client breaks off.
 //!
-//! `ack` says when the answer comes: `memory`, the default, when the engine has taken all events; `none`, with 202 and
-//! no position, when all were checked, while the last piece may still wait for room; `disk` is refused, since no stream
-//! is stored yet. `sample` keeps each event with this probability, by a hash of its number in the connection. `sent` (or
+//! `ack` says when the answer comes: `disk` when all events are synced; `memory` when the engine has taken them; `none`,
+//! with 202 and no position, when all were checked, while the last piece may still wait for room. What is not said is
+//! as the stream's declaration has it: `disk` for a stored one, `memory` for another, of which `disk` is refused.
+//!
+//! With `Swiftwater-Producer` and `Swiftwater-Sequence`, the sender's name and its number for the request, a stored stream
+//! stores the request once, however often it is sent: whole, or not at all, up to 16 MiB of events; a longer one in parts
+//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection. `sent` (or
 //! the field `Swiftwater-Sent`) is the sender's time, in microseconds since 1970 or RFC 3339.
 
 use std::{
@@ -22,20 +26,22 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::{AppendOptions, EngineError, Principal};
+use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Numbered, Principal, Ticket};
 use swiftwater_event::{
-    CheckLimits, Checked, Checker, EventBatch, EventBatchBuilder, EventMeta, Position, Rejection, StreamName,
+    CheckLimits, Checked, Checker, EventBatch, EventMeta, Position, Rejection, StreamName,
 };
 use tokio::sync::oneshot;
 
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
+    inputs::is_csv,
+    numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
     routes::Name,
     server::{Connection, Shared},
     status::{json_response, stream_name},
-    wire::{parse_time, position_json, rejection_json},
+    wire::{parse_time, position_json, refused_json},
 };
 
 /// Refused events that are described in an answer; all are counted.
@@ -44,18 +50,14 @@ const REJECTIONS_MAX: usize = 10;
 const DRAIN_BYTES_MAX: usize = 64 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ack {
-    Memory,
-    None,
-}
-
 /// What a request says of its events.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     ack: Ack,
     sample: Option<f64>,
     sent_micros: Option<i64>,
+    /// The body is CSV with a header.
+    is_csv: bool,
 }
 
 /// What became of a body's events.
@@ -64,9 +66,24 @@ struct Tally {
     accepted: u64,
     rejected: u64,
     sampled_out: u64,
+    quarantined: u64,
+    /// All of it was stored before, by a request of the same number.
+    repeated: bool,
     position: Option<Position>,
-    rejections: Vec<Rejection>,
+    /// What is to be on disk before the answer.
+    ticket: Option<Ticket>,
+    rejections: Vec<Refused>,
     oversize: bool,
+}
+
+/// An event that was refused, by its structure or by the stream's columns.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    /// The column at fault, where it is one.
+    pub(crate) path: Option<String>,
+    pub(crate) message: String,
 }
 
 /// Why not all of a body was looked at.
@@ -83,14 +100,23 @@ pub(crate) async fn ingest(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let stream = stream_name(path)?;
-    let options = Options::of(parts.uri.query(), &parts.headers, &stream)?;
+    let default = shared.engine.ack(&stream);
+    let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
+    let number = number_of(&parts.headers)?;
+    if number.is_some() && default.is_none() {
+        return Err(not_stored(&stream, "no number of a request is remembered for it").hint(
+            "Send without Swiftwater-Producer and Swiftwater-Sequence, or create the stream: CREATE STREAM.",
+        ));
+    }
     let encoding = Encoding::of(&parts.headers)?;
     let bytes_max = shared.config.body_bytes_max;
     if encoding == Encoding::Identity && bytes_max > 0 && content_length(&parts.headers) > bytes_max {
         return Err(too_long(&Tally::default(), options, bytes_max));
     }
     let (answer, answered) = oneshot::channel();
-    let ingest = Ingest { shared, connection, stream, options, tally: Tally::default(), waiting: None };
+    let parts = number.map(Parts::new);
+    let ingest =
+        Ingest { shared, connection, stream, options, tally: Tally::default(), waiting: None, parts };
     tokio::spawn(ingest.run(body, encoding, answer));
     answered.await.map_err(|_| Problem::internal("the events were not looked at to their end").closing())
 }
@@ -101,18 +127,22 @@ fn content_length(headers: &HeaderMap) -> u64 {
 }
 
 impl Options {
-    fn of(query: Option<&str>, headers: &HeaderMap, stream: &StreamName) -> Result<Options, Problem> {
+    /// `default`: when events of the stream are acknowledged unless the request says otherwise, if it is stored.
+    fn of(
+        query: Option<&str>,
+        headers: &HeaderMap,
+        stream: &StreamName,
+        default: Option<Ack>,
+    ) -> Result<Options, Problem> {
         let parameters = Parameters::parse(query, &["ack", "sample", "sent"])?;
         let ack = match parameters.get("ack") {
-            None | Some("memory") => Ack::Memory,
+            None => default.unwrap_or(Ack::Memory),
+            Some("memory") => Ack::Memory,
             Some("none") => Ack::None,
+            Some("disk") if default.is_some() => Ack::Disk,
             Some("disk") => {
-                let detail = format!(
-                    "stream `{stream}` is not stored, so its events cannot be acknowledged from disk"
-                );
-                let problem =
-                    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
-                return Err(problem.hint("Use ack=memory."));
+                return Err(not_stored(stream, "its events cannot be acknowledged from disk")
+                    .hint("Use ack=memory, or create the stream: CREATE STREAM."));
             }
             Some(other) => {
                 return Err(bad(format!(
@@ -138,7 +168,7 @@ impl Options {
                 bad(format!("the time sent is microseconds since 1970 or RFC 3339, not `{}`", cut(text)))
             })?),
         };
-        Ok(Options { ack, sample, sent_micros })
+        Ok(Options { ack, sample, sent_micros, is_csv: is_csv(headers) })
     }
 }
 
@@ -150,18 +180,26 @@ struct Ingest {
     options: Options,
     tally: Tally,
     /// With `ack=none`: the last events that were checked, and the number refused with them.
-    waiting: Option<(EventBatch, u64)>,
+    waiting: Option<(Piece, u64)>,
+    /// Where the request has a number: its parts.
+    parts: Option<Parts>,
 }
 
 impl Ingest {
     async fn run(mut self, body: Body, encoding: Encoding, answer: oneshot::Sender<Response>) {
         let config = &self.shared.config;
         let mut pieces = Pieces::new(body, encoding, config.body_bytes_max, config.body_read_timeout_ms);
-        let stop = self.read(&mut pieces).await.err();
+        if self.options.is_csv {
+            pieces.read_csv();
+        }
+        let mut stop = self.read(&mut pieces).await.err();
+        if stop.is_none() {
+            stop = self.finish().await.err();
+        }
         let response = self.response(stop.as_ref());
         let gone = answer.send(response).is_err();
-        if let Some((batch, rejected)) = self.waiting.take()
-            && let Err(error) = self.append(batch, rejected).await
+        if let Some((piece, rejected)) = self.waiting.take()
+            && let Err(error) = self.append(piece, rejected, None).await
         {
             tracing::debug!(stream = %self.stream, %error, "events that nobody waits for were not taken");
         }
@@ -199,37 +237,65 @@ impl Ingest {
 
     /// Counts and appends what was checked.
     async fn take(&mut self, checked: Checked) -> Result<(), Stop> {
-        let Checked { batch, rejected, rejections, .. } = checked;
+        let Checked { batch, rejected, rejections, begins } = checked;
         self.tally.rejected += rejected;
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
-        let room = REJECTIONS_MAX.saturating_sub(self.tally.rejections.len());
-        self.tally.rejections.extend(rejections.into_iter().take(room));
-        let clock = self.shared.engine.clock();
-        let read_micros = clock.now_micros();
-        let meta = EventMeta {
-            arrival: read_micros.div_euclid(1000),
-            sent_micros: self.options.sent_micros.unwrap_or(0),
-            read_micros,
-            ..EventMeta::default()
-        };
-        let batch = self.sample(batch).with_meta(meta);
-        if batch.is_empty() && rejected == 0 {
-            return Ok(());
-        }
-        if self.options.ack == Ack::None {
-            self.tally.accepted += batch.len() as u64;
-            return match self.waiting.replace((batch, rejected)) {
-                Some((before, rejected)) => self.append(before, rejected).await.map(|_| ()),
+        self.tally.describe(rejections.into_iter().map(Refused::from));
+        let piece = Piece::new(self.sample(batch), begins);
+        if self.options.ack == Ack::None && self.parts.is_none() {
+            if piece.is_empty() && rejected == 0 {
+                return Ok(());
+            }
+            self.tally.accepted += piece.len() as u64;
+            return match self.waiting.replace((piece, rejected)) {
+                Some((before, rejected)) => self.append(before, rejected, None).await.map(|_| ()),
                 None => Ok(()),
             };
         }
-        let accepted = batch.len() as u64;
-        let position = self.append(batch, rejected).await?;
-        if accepted > 0 {
-            self.tally.accepted += accepted;
-            self.tally.position = Some(position);
+        match &mut self.parts {
+            None if piece.is_empty() && rejected == 0 => Ok(()),
+            None => self.store(piece, rejected, None).await,
+            Some(parts) => {
+                parts.count_rejected(rejected);
+                for (part, rejected, numbered) in parts.push(piece) {
+                    self.store(part, rejected, Some(numbered)).await?;
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Appends and counts.
+    async fn store(&mut self, piece: Piece, rejected: u64, numbered: Option<Numbered>) -> Result<(), Stop> {
+        let source = piece.source();
+        let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
+            self.append(piece, rejected, numbered).await?;
+        let tally = &mut self.tally;
+        tally.rejected += refusals.len() as u64;
+        tally.quarantined += quarantined;
+        tally.repeated |= is_repeated;
+        tally.describe(refusals.into_iter().map(|refusal| source.describe(refusal)));
+        tally.accepted += accepted;
+        if accepted > 0 {
+            tally.position = Some(position);
+        }
+        tally.ticket = tally.ticket.max(ticket);
         Ok(())
+    }
+
+    /// After the body's end: the last part, and the disk.
+    async fn finish(&mut self) -> Result<(), Stop> {
+        if let Some(parts) = &mut self.parts
+            && let Some((part, rejected, numbered)) = parts.finish()
+        {
+            self.store(part, rejected, Some(numbered)).await?;
+        }
+        match self.tally.ticket {
+            Some(ticket) if self.options.ack == Ack::Disk => {
+                self.shared.engine.synced(ticket).await.map_err(Stop::Engine)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Keeps the sample that was asked for.
@@ -237,22 +303,32 @@ impl Ingest {
         let Some(share) = self.options.sample else { return batch };
         let first = self.connection.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
         let seed = mix(self.connection.number);
-        let mut kept = EventBatchBuilder::default();
-        for row in 0..batch.len() {
-            let hash = mix(seed ^ (first + row as u64));
+        let is_kept = |row: &u32| {
+            let hash = mix(seed ^ (first + u64::from(*row)));
             // 53 bits fill a double exactly, so that a share of 1 keeps all.
-            if ((hash >> 11) as f64) < share * (1u64 << 53) as f64 {
-                kept.push(&batch, row);
-            }
-        }
+            ((hash >> 11) as f64) < share * (1u64 << 53) as f64
+        };
+        let kept: Vec<u32> = (0..batch.len() as u32).filter(is_kept).collect();
         self.tally.sampled_out += (batch.len() - kept.len()) as u64;
-        kept.finish()
+        batch.select(&kept)
     }
 
-    async fn append(&self, batch: EventBatch, rejected: u64) -> Result<Position, Stop> {
+    async fn append(
+        &self,
+        piece: Piece,
+        rejected: u64,
+        numbered: Option<Numbered>,
+    ) -> Result<Appended, Stop> {
         let Options { sent_micros, sample, .. } = self.options;
-        let options = AppendOptions { sent_micros, source_sample: sample, rejected };
         let engine = &self.shared.engine;
+        let read_micros = engine.clock().now_micros();
+        let batch = piece.into_batch().with_meta(EventMeta {
+            arrival: read_micros.div_euclid(1000),
+            sent_micros: sent_micros.unwrap_or(0),
+            read_micros,
+            ..EventMeta::default()
+        });
+        let options = AppendOptions { sent_micros, source_sample: sample, rejected, numbered };
         engine.append(&Principal::anonymous(), &self.stream, batch, options).await.map_err(Stop::Engine)
     }
 
@@ -305,9 +381,26 @@ fn too_long(tally: &Tally, options: Options, bytes_max: u64) -> Problem {
     tally.told_by(BodyFault::TooLong.problem("server.body_bytes_max", bytes_max), options)
 }
 
+impl From<Rejection> for Refused {
+    fn from(rejection: Rejection) -> Refused {
+        let Rejection { line, column, message, .. } = rejection;
+        Refused { line, column, path: None, message }
+    }
+}
+
+fn not_stored(stream: &StreamName, what: &str) -> Problem {
+    let detail = format!("stream `{stream}` is not stored, so {what}");
+    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail)
+}
+
 impl Tally {
+    fn describe(&mut self, refused: impl Iterator<Item = Refused>) {
+        let room = REJECTIONS_MAX.saturating_sub(self.rejections.len());
+        self.rejections.extend(refused.take(room));
+    }
+
     fn to_json(&self, options: Options) -> Value {
-        let errors: Vec<Value> = self.rejections.iter().map(rejection_json).collect();
+        let errors: Vec<Value> = self.rejections.iter().map(refused_json).collect();
         let mut value = json!({
             "accepted": self.accepted,
             "rejected": self.rejected,
@@ -316,6 +409,12 @@ impl Tally {
         });
         if options.sample.is_some() {
             value["sampled_out"] = self.sampled_out.into();
+        }
+        if self.quarantined > 0 {
+            value["quarantined"] = self.quarantined.into();
+        }
+        if self.repeated {
+            value["repeated"] = true.into();
         }
         value
     }

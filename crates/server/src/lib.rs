@@ -14,8 +14,12 @@ mod routes;
 mod body;
 mod bullet;
 mod ingest;
+mod inputs;
+mod numbered;
+mod postgres;
 mod queries;
 mod results;
+mod sql;
 mod status;
 
 mod openapi;
@@ -35,3 +39,4 @@ mod prometheus;
 
 pub use config::{BulletConfig, OtlpConfig, ServerConfig};
 pub use server::{Server, ServerError};
+pub use sql::SqlAccess;

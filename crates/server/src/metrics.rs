@@ -298,6 +298,7 @@ mod tests {
 
     fn stream(name: &str, events: u64) -> StreamStatus {
         StreamStatus {
+            is_stored: false,
             name: StreamName::new(name).unwrap(),
             events,
             bytes: events * 10,

@@ -73,6 +73,11 @@ impl Problem {
         self
     }
 
+    /// The status of its answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
     /// Ends the connection after the answer.
     pub(crate) fn closing(mut self) -> Problem {
         self.0.close = true;
@@ -99,7 +104,7 @@ impl IntoResponse for Problem {
         *response.status_mut() = self.0.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if self.0.status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(self.0.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.0.close {

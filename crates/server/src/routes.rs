@@ -11,10 +11,12 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::{bullet, ingest, openapi, prepared, problem::Problem, queries, server::Shared, status};
+use crate::{
+    bullet, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared, sql, status,
+};
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 14] = [
+const ROUTES: [&str; 16] = [
     "/",
     "/healthz",
     "/readyz",
@@ -29,10 +31,12 @@ const ROUTES: [&str; 14] = [
     "/v1/queries/validate",
     "/v1/queries/{id}",
     "/v1/queries/{id}/results",
+    "/v1/sql",
+    "/v1/sql/{id}",
 ];
 /// All routes there are.
 pub(crate) fn routes() -> impl Iterator<Item = &'static str> {
-    ROUTES.into_iter().chain(bullet::ROUTES)
+    ROUTES.into_iter().chain(inputs::ROUTES).chain(bullet::ROUTES)
 }
 
 /// All other paths, as they are named in metrics.
@@ -53,7 +57,10 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/queries/{id}/results", get(queries::results))
         .route("/v1/prepared", post(prepared::prepare).get(prepared::list))
         .route("/v1/prepared/{id}", get(prepared::show).delete(prepared::forget))
+        .route("/v1/sql", post(sql::run).get(sql::list))
+        .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
         .route("/v1/openapi.json", get(openapi::contract))
+        .merge(inputs::routes())
         .merge(bullet::routes())
         .method_not_allowed_fallback(wrong_method)
         .fallback(no_route)

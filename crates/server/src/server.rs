@@ -34,9 +34,11 @@ use crate::{
     http_stats::HttpStats,
     metrics::{self, Family, ShownStreams},
     otlp::{OtlpSettingError, Pusher},
+    postgres,
     prepared::PreparedQueries,
     problem::Problem,
     process, routes,
+    sql::{SqlAccess, SqlState},
 };
 
 /// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
@@ -52,6 +54,7 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
+    postgres: Option<TcpListener>,
     pusher: Option<Pusher>,
 }
 
@@ -102,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) stats: HttpStats,
     pub(crate) bullet: bullet::State,
     pub(crate) prepared: PreparedQueries,
+    pub(crate) sql: SqlState,
+    pub(crate) postgres: postgres::Cancels,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
@@ -140,6 +145,19 @@ impl Shared {
 impl Server {
     /// Takes the ports; nothing is answered yet, but connections wait.
     pub async fn bind(engine: Engine, config: ServerConfig) -> Result<Server, ServerError> {
+        let sql = engine
+            .sql()
+            .ok()
+            .map(|sql| SqlAccess { sql: Arc::clone(sql), others: Some(engine.statements()) });
+        Server::bind_with_sql(engine, config, sql).await
+    }
+
+    /// As [`bind`](Server::bind), with statements run elsewhere.
+    pub async fn bind_with_sql(
+        engine: Engine,
+        config: ServerConfig,
+        sql: Option<SqlAccess>,
+    ) -> Result<Server, ServerError> {
         if config.listen.is_empty() {
             return Err(ServerError::NoAddress);
         }
@@ -152,18 +170,27 @@ impl Server {
             addresses.push(listener.local_addr().map_err(failed)?);
             listeners.push(listener);
         }
+        let postgres = match config.postgres_listen {
+            None => None,
+            Some(address) => {
+                let listener = TcpListener::bind(address).await;
+                Some(listener.map_err(|source| ServerError::Listen { address, source })?)
+            }
+        };
         let shared = Shared {
             guard: Guard::new(&config, &addresses),
             stats: HttpStats::default(),
             bullet: bullet::State::new(&config.bullet),
             prepared: PreparedQueries::default(),
+            sql: SqlState::new(sql),
+            postgres: postgres::Cancels::default(),
             start_micros: engine.clock().now_micros(),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),
             engine,
             config,
         };
-        Ok(Server { shared: Arc::new(shared), listeners, addresses, pusher })
+        Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, pusher })
     }
 
     /// Where it listens, with the ports that were taken for port 0; in the order of the setting `listen`.
@@ -171,15 +198,23 @@ impl Server {
         &self.addresses
     }
 
+    /// Where it speaks PostgreSQL's protocol, if it does.
+    pub fn postgres_address(&self) -> Option<SocketAddr> {
+        self.postgres.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
     /// Serves until `shutdown` is ready, shuts the engine down, and ends when the last client has its answer, or after
     /// the grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Server { shared, listeners, addresses, pusher } = self;
+        let Server { shared, listeners, addresses, postgres, pusher } = self;
         // Every task holds a sender; when all are gone, so are the tasks.
         let (alive, mut all_gone) = mpsc::channel::<()>(1);
         let router = routes::router(&shared);
         for listener in listeners {
             tokio::spawn(accept(listener, router.clone(), Arc::clone(&shared), alive.clone()));
+        }
+        if let Some(listener) = postgres {
+            tokio::spawn(postgres::accept(listener, Arc::clone(&shared), alive.clone()));
         }
         if let Some(pusher) = pusher {
             let (shared, phase, alive) = (Arc::clone(&shared), shared.phase.subscribe(), alive.clone());

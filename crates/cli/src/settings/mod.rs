@@ -16,7 +16,7 @@ mod tests;
 
 use std::{fmt, path::PathBuf};
 
-use swiftwater_engine::EngineConfig;
+use swiftwater_engine::{EngineConfig, HistoryConfig};
 use swiftwater_server::{OtlpConfig, ServerConfig};
 
 pub(crate) use flags::SettingFlags;
@@ -39,6 +39,10 @@ pub(crate) struct Settings {
     pub(crate) log_format: String,
     /// Streams, queries and their limits.
     pub(crate) engine: EngineConfig,
+    /// The data directory; empty: nothing is kept.
+    pub(crate) data_dir: String,
+    /// How what is kept is kept; its `dir` is left out, see [`Settings::history`].
+    pub(crate) history: HistoryConfig,
 }
 
 impl Default for Settings {
@@ -50,6 +54,8 @@ impl Default for Settings {
             log_filter: "info".to_owned(),
             log_format: "text".to_owned(),
             engine: EngineConfig::default(),
+            data_dir: String::new(),
+            history: HistoryConfig::at(""),
         }
     }
 }
@@ -59,6 +65,12 @@ impl Settings {
     pub(crate) fn server(&self) -> ServerConfig {
         let otlp = (!self.otlp.endpoint.is_empty()).then(|| self.otlp.clone());
         ServerConfig { otlp, ..self.server.clone() }
+    }
+
+    /// What is kept, if anything is.
+    pub(crate) fn history(&self) -> Option<HistoryConfig> {
+        let dir = PathBuf::from(&self.data_dir);
+        (!self.data_dir.is_empty()).then(|| HistoryConfig { dir, ..self.history.clone() })
     }
 }
 

@@ -28,7 +28,8 @@ use swiftwater_engine::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMet
 pub use bullet::{
     BulletError, BulletKind, write_bullet_emit, write_bullet_errors, write_bullet_line, write_bullet_meta,
 };
-pub use status::{position_json, query_json, rejection_json, stream_json};
+pub(crate) use status::refused_json;
+pub use status::{position_json, query_json, stream_json};
 pub use time::{parse_time, time_text, write_time};
 
 /// Adds an emit as one line, without the line's end.

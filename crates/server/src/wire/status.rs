@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use swiftwater_engine::{QueryStatus, StreamStatus};
-use swiftwater_event::{Position, Rejection};
+use swiftwater_event::Position;
 
 use super::time_text;
+use crate::ingest::Refused;
 
 /// A standing query and its cost. `ends` and `finished` are null where there is no such time.
 pub fn query_json(query: &QueryStatus) -> Value {
@@ -38,7 +39,7 @@ pub fn query_json(query: &QueryStatus) -> Value {
 pub fn stream_json(stream: &StreamStatus) -> Value {
     let mut value = json!({
         "name": stream.name.as_str(),
-        "stored": false,
+        "stored": stream.is_stored,
         "events": stream.events,
         "bytes": stream.bytes,
         "rejected": stream.rejected,
@@ -61,7 +62,7 @@ pub fn position_json(position: &Position) -> Value {
     json!({"source": position.source.as_ref(), "partition": position.partition, "offset": position.offset.0})
 }
 
-/// An event that was refused; `path` is null, since faults of structure have no path.
-pub fn rejection_json(rejection: &Rejection) -> Value {
-    json!({"line": rejection.line, "column": rejection.column, "path": null, "message": rejection.message})
+/// An event that was refused; `path` is the column at fault, or null, since faults of structure have none.
+pub(crate) fn refused_json(refused: &Refused) -> Value {
+    json!({"line": refused.line, "column": refused.column, "path": refused.path, "message": refused.message})
 }

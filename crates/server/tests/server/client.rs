@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use swiftwater_engine::{Engine, EngineConfig};
 use swiftwater_event::SystemClock;
-use swiftwater_server::{Server, ServerConfig};
+use swiftwater_server::{Server, ServerConfig, SqlAccess};
 use tokio::{
     net::TcpStream,
     sync::{mpsc, oneshot},
@@ -33,6 +33,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    pub(crate) postgres: Option<SocketAddr>,
     pub(crate) engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -44,17 +45,26 @@ impl Running {
     }
 
     pub(crate) async fn with(engine: EngineConfig, change: impl FnOnce(&mut ServerConfig)) -> Running {
+        Running::with_sql(engine, change, None).await
+    }
+
+    pub(crate) async fn with_sql(
+        engine: EngineConfig,
+        change: impl FnOnce(&mut ServerConfig),
+        sql: Option<SqlAccess>,
+    ) -> Running {
         let engine = Engine::start(EngineConfig { shards: 2, ..engine }, Arc::new(SystemClock::new()));
         let mut config =
             ServerConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..ServerConfig::default() };
         change(&mut config);
-        let server = Server::bind(engine.clone(), config).await.unwrap();
+        let server = Server::bind_with_sql(engine.clone(), config, sql).await.unwrap();
         let address = server.addresses()[0];
+        let postgres = server.postgres_address();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Running { address, engine, stop: Some(stop), task }
+        Running { address, postgres, engine, stop: Some(stop), task }
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -194,6 +204,11 @@ pub(crate) struct Reply {
 impl Reply {
     pub(crate) fn field(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The body as it comes.
+    pub(crate) fn into_body(self) -> Incoming {
+        self.body
     }
 
     /// The rest of the body.

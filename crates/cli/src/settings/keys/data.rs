@@ -1,0 +1,204 @@
+//! What is kept: the data directory, the log, the tables.
+
+use swiftwater_engine::{Ack, Compression};
+
+use super::{DAY, GIB, HOUR, KIB, Key, Kind, MIB, SECOND, TIB, Value};
+
+pub(super) fn keys() -> Vec<Key> {
+    vec![
+        text!(
+            "data.dir",
+            Kind::Text(|_| Ok(())),
+            data_dir,
+            "The directory that stored streams, tables and the catalog are kept in; empty: nothing is kept, and no \
+             stream can be created."
+        ),
+        Key {
+            name: "data.ack",
+            doc: "When events of a stored stream are acknowledged, unless its declaration or the request says otherwise: \
+                  when they are on disk, when they are in memory, or when they were checked.",
+            kind: Kind::Choice(&["disk", "memory", "none"]),
+            get: |settings| {
+                let word = match settings.history.ack {
+                    Ack::Disk => "disk",
+                    Ack::Memory => "memory",
+                    Ack::None => "none",
+                };
+                Value::Text(word.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.ack = match text.as_str() {
+                        "memory" => Ack::Memory,
+                        "none" => Ack::None,
+                        _ => Ack::Disk,
+                    };
+                }
+            },
+        },
+        Key {
+            name: "data.log_compression",
+            doc: "How events are compressed in the log.",
+            kind: Kind::Choice(&["lz4", "zstd", "none"]),
+            get: |settings| {
+                let word = match settings.history.log_compression {
+                    Compression::Lz4 => "lz4",
+                    Compression::Zstd => "zstd",
+                    Compression::None => "none",
+                };
+                Value::Text(word.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.log_compression = match text.as_str() {
+                        "zstd" => Compression::Zstd,
+                        "none" => Compression::None,
+                        _ => Compression::Lz4,
+                    };
+                }
+            },
+        },
+        number!(
+            "data.log_commit_bytes",
+            Kind::Bytes(KIB, GIB),
+            history.log_commit_bytes,
+            "Bytes that the log writes at most before it syncs them, and acknowledges."
+        ),
+        number!(
+            "data.log_linger_micros",
+            Kind::Count(0, 10_000_000),
+            history.log_linger_micros,
+            "Microseconds that the log waits for more before it writes and syncs. 0: what comes during one sync is the \
+             next one's; more saves syncs, and makes every acknowledgement wait."
+        ),
+        number!(
+            "data.log_segment_bytes",
+            Kind::Bytes(32 * MIB, 16 * GIB),
+            history.log_segment_bytes,
+            "Bytes of one file of the log, which goes as a whole when it is not needed any more."
+        ),
+        number!(
+            "data.log_queue_bytes_max",
+            Kind::Bytes(32 * MIB, 16 * GIB),
+            history.log_queue_bytes_max,
+            "Bytes that may wait to be synced; senders wait beyond."
+        ),
+        number!(
+            "data.log_bytes_max",
+            Kind::Bytes(128 * MIB, 1024 * TIB),
+            history.log_bytes_max,
+            "The most bytes that the log may take of the disk. When it has them, because a table cannot be written, \
+             events are refused with 429 until it has room again."
+        ),
+        number!(
+            "data.log_free_bytes_min",
+            Kind::Bytes(0, 1024 * TIB),
+            history.log_free_bytes_min,
+            "Bytes that the log leaves free on its disk; events are refused with 429 rather than take them."
+        ),
+        Key {
+            name: "data.log_skip_corrupt",
+            doc: "Whether a server starts with a log that is damaged in the middle, without what is lost there.",
+            kind: Kind::Choice(&["no", "yes"]),
+            get: |settings| {
+                Value::Text(if settings.history.log_skip_corrupt { "yes" } else { "no" }.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.log_skip_corrupt = text == "yes";
+                }
+            },
+        },
+        number!(
+            "data.producers_max",
+            Kind::Count(1, 10_000_000),
+            history.producers_max,
+            "Producers of each stream whose numbers of requests are remembered, those that sent last."
+        ),
+        number!(
+            "data.feed_bytes_max",
+            Kind::Bytes(MIB, 16 * GIB),
+            history.feed_bytes_max,
+            "Bytes of events that wait in memory on the way to each table; what is more is read from the log again."
+        ),
+        number!(
+            "data.checkpoint_interval_ms",
+            Kind::Millis(10, HOUR),
+            history.checkpoint_interval_ms,
+            "The time between snapshots of the catalog, after which the log is trimmed."
+        ),
+        text!(
+            "store.location",
+            Kind::Text(|_| Ok(())),
+            history.store_location,
+            "Where tables lie: a directory, or `s3://bucket/prefix`; empty: in the data directory."
+        ),
+        list!(
+            "store.options",
+            option,
+            history.store_options,
+            "Options of the object store, as `name=value`: `aws_access_key_id=…`, `aws_endpoint=http://…`."
+        ),
+        number!(
+            "store.commit_interval_ms",
+            Kind::Millis(10, HOUR),
+            history.store_commit_interval_ms,
+            "The time that a row waits for its commit at most. SQL sees it before; longer makes larger files."
+        ),
+        number!(
+            "store.commit_bytes",
+            Kind::Bytes(KIB, GIB),
+            history.store_commit_bytes,
+            "Bytes of columns that are committed before that time is over."
+        ),
+        number!(
+            "store.tail_bytes_max",
+            Kind::Bytes(MIB, 64 * GIB),
+            history.store_tail_bytes_max,
+            "Bytes of columns that wait for their commit in memory, for each table; beyond, rows stay in the log."
+        ),
+        number!(
+            "store.compact_bytes",
+            Kind::Bytes(MIB, 16 * GIB),
+            history.store_compact_bytes,
+            "Small files of a table are joined into ones of about this size."
+        ),
+        number!(
+            "store.versions_kept_ms",
+            Kind::Millis(SECOND, 3650 * DAY),
+            history.store_versions_kept_ms,
+            "How long earlier versions of a table can be read, and what they alone need is kept."
+        ),
+        number!(
+            "sql.memory_bytes_max",
+            Kind::Bytes(MIB, 16 * TIB),
+            history.sql_memory_bytes_max,
+            "Memory that one statement may hold; beyond, its sorts, groups and joins go to disk."
+        ),
+        number!(
+            "sql.spill_bytes_max",
+            Kind::Bytes(0, 1024 * TIB),
+            history.sql_spill_bytes_max,
+            "Bytes that all statements together may have on disk at once."
+        ),
+        number!(
+            "sql.threads",
+            Kind::Count(0, 1_024),
+            history.sql_threads,
+            "Threads that work on statements; 0: one per core."
+        ),
+        number!(
+            "sql.statements_max",
+            Kind::Count(1, 100_000),
+            history.sql_statements_max,
+            "Statements that run at once; others wait for their turn."
+        ),
+    ]
+}
+
+fn option(text: &str) -> Result<(), String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.trim().is_empty() => Ok(()),
+        _ => Err("not an option; write for example `aws_region=eu-central-1`".to_owned()),
+    }
+}

@@ -1,0 +1,93 @@
+//! What is said of events when they are appended, and what becomes of them.
+
+use std::sync::Arc;
+
+use swiftwater_event::{Offset, Position, StreamName};
+use swiftwater_live::columns::Rejected;
+
+/// When the sender of events gets its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// When they were checked.
+    None,
+    /// When the engine has taken them.
+    Memory,
+    /// When they are on disk; only where the stream is stored.
+    Disk,
+}
+
+/// What is known of events besides themselves.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AppendOptions {
+    /// When the sender says it sent them, in microseconds since 1970.
+    pub sent_micros: Option<i64>,
+    /// The share of its events that the source sends on, where it samples.
+    pub source_sample: Option<f64>,
+    /// Events that were refused beside these, to be counted.
+    pub rejected: u64,
+    /// The sender's own number for them: a stored stream stores each number once.
+    pub numbered: Option<Numbered>,
+}
+
+/// A part of a numbered request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// Who sends: any text of up to [`crate::PRODUCER_BYTES_MAX`] bytes.
+    pub producer: Arc<str>,
+    /// The number of the request, its own among this producer's requests to the stream.
+    pub sequence: u64,
+    /// Which part of the request, from 0.
+    pub part: u16,
+}
+
+/// What became of appended events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Appended {
+    /// The position after them.
+    pub position: Position,
+    /// Events that were taken in.
+    pub accepted: u64,
+    /// Events that the stream's columns refuse, in order.
+    pub refusals: Vec<Refusal>,
+    /// Of those refused, how many the stream's quarantine keeps.
+    pub quarantined: u64,
+    /// They were stored by an earlier request of this number: nothing was done now.
+    pub is_repeated: bool,
+    /// Where they lie in the log, if the stream is stored: what [`crate::Engine::synced`] waits for.
+    pub ticket: Option<Ticket>,
+}
+
+impl Appended {
+    /// Of events that no log holds.
+    pub(crate) fn live(stream: &StreamName, offset: u64, accepted: u64) -> Appended {
+        Appended {
+            position: Position { source: stream.as_str().into(), partition: 0, offset: Offset(offset) },
+            accepted,
+            refusals: Vec::new(),
+            quarantined: 0,
+            is_repeated: false,
+            ticket: None,
+        }
+    }
+}
+
+/// An event that does not fit its stream's columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its row in the batch that was to be appended.
+    pub row: u32,
+    /// The column at fault.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl From<&Rejected> for Refusal {
+    fn from(rejected: &Rejected) -> Refusal {
+        Refusal { row: rejected.row, path: rejected.path.to_string(), message: rejected.message.clone() }
+    }
+}
+
+/// A place in the log, which is on disk when all before it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u64);

@@ -1,0 +1,153 @@
+//! From events to the columns of a table.
+
+use std::{
+    cell::RefCell,
+    sync::{Arc, Mutex},
+};
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use swiftwater_event::{EventBatch, Millis, Offset};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_live::columns::{
+    Accepted, ColumnsError, ColumnsScratch, Inferred, InferredColumn, InferredColumns, Read, Rejected,
+    StreamColumns, event_texts,
+};
+use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
+
+use super::feed::Fed;
+use crate::stream::lock;
+
+/// The columns of a stream, compiled.
+#[derive(Debug)]
+pub(crate) enum Columns {
+    /// As they are declared.
+    Declared { names: Arc<[Box<str>]>, columns: StreamColumns },
+    /// As they were found in the events so far.
+    Found(Mutex<Arc<InferredColumns>>),
+}
+
+/// Columns of accepted events.
+#[derive(Debug)]
+pub(crate) struct AcceptedColumns {
+    pub(crate) names: Arc<[Box<str>]>,
+    /// One per name.
+    pub(crate) arrays: Vec<ArrayRef>,
+    /// Events whose text is to be kept, as the columns do not say them whole.
+    pub(crate) text_needed: Option<BooleanBuffer>,
+}
+
+/// Batches of fewer events are decoded again, many together, when they go on to their table: to hold on to the columns of
+/// each would cost more.
+const KEPT_EVENTS_MIN: usize = 256;
+
+impl Columns {
+    pub(crate) fn of(create: &CreateStream, found: &[InferredColumn]) -> Result<Columns, ColumnsError> {
+        if create.is_declared() {
+            let names = create.columns.iter().map(|column| column.name.clone()).collect();
+            return Ok(Columns::Declared { names, columns: StreamColumns::new(create)? });
+        }
+        let columns_max =
+            create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);
+        Ok(Columns::Found(Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)))))
+    }
+
+    /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.
+    pub(crate) fn accept(
+        &self,
+        batch: EventBatch,
+        now: Millis,
+    ) -> (EventBatch, Option<AcceptedColumns>, Vec<Rejected>) {
+        let Columns::Declared { names, columns } = self else { return (batch, None, Vec::new()) };
+        let Accepted { good, columns, text_needed, rejected } =
+            SCRATCH.with_borrow_mut(|scratch| columns.accept(&batch, now, scratch));
+        let kept = (good.len() >= KEPT_EVENTS_MIN).then(|| AcceptedColumns {
+            names: Arc::clone(names),
+            arrays: columns,
+            text_needed,
+        });
+        (good, kept, rejected)
+    }
+
+    /// The columns of events that were accepted, and those columns that were found for the first time.
+    pub(crate) fn read(
+        &self,
+        batch: &EventBatch,
+        now: Millis,
+    ) -> (AcceptedColumns, Option<Vec<InferredColumn>>) {
+        match self {
+            Columns::Declared { names, columns } => {
+                let Read { columns: arrays, text_needed } =
+                    SCRATCH.with_borrow_mut(|scratch| columns.read(batch, now, scratch));
+                (AcceptedColumns { names: Arc::clone(names), arrays, text_needed }, None)
+            }
+            Columns::Found(columns) => {
+                let known = Arc::clone(&lock(columns));
+                let Inferred { grown, columns: arrays, text_needed } =
+                    SCRATCH.with_borrow_mut(|scratch| known.accept(batch, scratch));
+                let now_known = grown.map_or_else(|| Arc::clone(&known), Arc::new);
+                let names = now_known.columns().iter().map(|column| column.name.clone()).collect();
+                let has_grown = now_known.columns().len() > known.columns().len();
+                let found = has_grown.then(|| now_known.columns().to_vec());
+                *lock(columns) = now_known;
+                (AcceptedColumns { names, arrays, text_needed }, found)
+            }
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<ColumnsScratch> = RefCell::default();
+}
+
+/// Rows of a table from events that follow one another, and their columns.
+///
+/// Text is copied out of the events' buffers: what waits for its commit is not to hold them.
+pub(crate) fn rows(
+    first: u64,
+    arrivals: &[(i64, usize)],
+    batch: &EventBatch,
+    accepted: AcceptedColumns,
+) -> Rows {
+    let count = batch.len();
+    let mut fields = vec![
+        Field::new(OFFSET_COLUMN, DataType::Int64, false),
+        Field::new(TIME_COLUMN, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
+    ];
+    let offsets = Int64Array::from_iter_values((0..count as i64).map(|row| first as i64 + row));
+    let times =
+        arrivals.iter().flat_map(|&(at, events)| std::iter::repeat_n(at.saturating_mul(1000), events));
+    let times = TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC");
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(offsets), Arc::new(times)];
+    let AcceptedColumns { names, arrays, text_needed } = accepted;
+    for (name, array) in names.iter().zip(arrays) {
+        fields.push(Field::new(&**name, array.data_type().clone(), true));
+        columns.push(own_text(array));
+    }
+    if let Some(needed) = &text_needed {
+        fields.push(Field::new(EVENT_COLUMN, DataType::Utf8View, true));
+        columns.push(Arc::new(event_texts(batch, Some(needed))));
+    }
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+    Rows { first: Offset(first), batch: batch.expect("columns have the rows and types of their fields") }
+}
+
+fn own_text(array: ArrayRef) -> ArrayRef {
+    match array.as_any().downcast_ref::<StringViewArray>() {
+        Some(texts) => Arc::new(texts.gc()),
+        None => array,
+    }
+}
+
+/// Batches that follow one another as one, with how many events arrived when.
+pub(crate) fn joined(fed: &[Fed]) -> (EventBatch, Vec<(i64, usize)>) {
+    let arrivals = fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
+    match fed {
+        [one] => (one.batch.clone(), arrivals),
+        _ => {
+            let batches: Vec<EventBatch> = fed.iter().map(|fed| fed.batch.clone()).collect();
+            (EventBatch::concat(&batches), arrivals)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The settings of what is durable, with units in their names. The settings file of the binary has the same names.
+
+use std::{path::PathBuf, time::Duration};
+
+use swiftwater_log::{Compression, LogOptions};
+use swiftwater_sql::SqlOptions;
+use swiftwater_store::StoreOptions;
+
+use crate::Ack;
+
+/// Where and how events are kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryConfig {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// When events of a stored stream are acknowledged, unless its declaration or the request says otherwise.
+    pub ack: Ack,
+    /// How payloads in the log are compressed.
+    pub log_compression: Compression,
+    /// The most bytes that the log writes before it syncs.
+    pub log_commit_bytes: u64,
+    /// Microseconds that the log waits for more before it writes and syncs; 0: not at all.
+    pub log_linger_micros: u64,
+    /// Bytes of one segment file of the log.
+    pub log_segment_bytes: u64,
+    /// Bytes that may wait to be synced; senders wait beyond.
+    pub log_queue_bytes_max: u64,
+    /// The most bytes of all files of the log.
+    pub log_bytes_max: u64,
+    /// Bytes that the log leaves free on its disk.
+    pub log_free_bytes_min: u64,
+    /// Go on behind what is damaged in the log, which is then lost.
+    pub log_skip_corrupt: bool,
+    /// Producers whose numbers are remembered, for each stream.
+    pub producers_max: usize,
+    /// Bytes of events that wait in memory for each table; what is more is read from the log again.
+    pub feed_bytes_max: usize,
+    /// Where tables lie: a directory, or `s3://bucket/prefix`; empty: in the data directory.
+    pub store_location: String,
+    /// Options of the object store, as `name=value`.
+    pub store_options: Vec<String>,
+    /// Milliseconds that the first uncommitted row of a table waits for its commit at most.
+    pub store_commit_interval_ms: u64,
+    /// Bytes of uncommitted columns that start a commit before that.
+    pub store_commit_bytes: usize,
+    /// Bytes of uncommitted columns in memory, for each table.
+    pub store_tail_bytes_max: usize,
+    /// Files that compaction makes are about this large.
+    pub store_compact_bytes: u64,
+    /// Milliseconds that earlier versions of a table can be read.
+    pub store_versions_kept_ms: u64,
+    /// Milliseconds between snapshots of the catalog, after which the log is trimmed.
+    pub checkpoint_interval_ms: u64,
+    /// Bytes of memory that one statement of SQL may hold; beyond, sorts, groups and joins go to disk.
+    pub sql_memory_bytes_max: usize,
+    /// Bytes that all statements together may have on disk.
+    pub sql_spill_bytes_max: u64,
+    /// Threads for SQL; 0: one per core.
+    pub sql_threads: usize,
+    /// Statements that run at once; others wait.
+    pub sql_statements_max: usize,
+}
+
+impl HistoryConfig {
+    /// The defaults, in a data directory.
+    pub fn at(dir: impl Into<PathBuf>) -> HistoryConfig {
+        let log = LogOptions::default();
+        let store = StoreOptions::at("");
+        let sql = SqlOptions::default();
+        HistoryConfig {
+            dir: dir.into(),
+            ack: Ack::Disk,
+            log_compression: Compression::Lz4,
+            log_commit_bytes: log.group_bytes_max,
+            log_linger_micros: 0,
+            log_segment_bytes: log.segment_bytes,
+            log_queue_bytes_max: log.queue_bytes_max,
+            log_bytes_max: log.bytes_max,
+            log_free_bytes_min: log.free_bytes_min,
+            log_skip_corrupt: log.skip_corrupt,
+            producers_max: 10_000,
+            feed_bytes_max: 64 << 20,
+            store_location: String::new(),
+            store_options: Vec::new(),
+            store_commit_interval_ms: store.commit_interval.as_millis() as u64,
+            store_commit_bytes: store.commit_bytes,
+            store_tail_bytes_max: store.tail_bytes_max,
+            store_compact_bytes: store.compact_file_bytes,
+            store_versions_kept_ms: store.vacuum_retention.as_millis() as u64,
+            checkpoint_interval_ms: 5_000,
+            sql_memory_bytes_max: sql.memory_bytes_max,
+            sql_spill_bytes_max: sql.spill_bytes_max,
+            sql_threads: sql.threads,
+            sql_statements_max: sql.statements_max,
+        }
+    }
+
+    pub(crate) fn log(&self) -> LogOptions {
+        LogOptions {
+            segment_bytes: self.log_segment_bytes,
+            group_bytes_max: self.log_commit_bytes,
+            linger: Duration::from_micros(self.log_linger_micros),
+            queue_bytes_max: self.log_queue_bytes_max,
+            bytes_max: self.log_bytes_max,
+            free_bytes_min: self.log_free_bytes_min,
+            skip_corrupt: self.log_skip_corrupt,
+            ..LogOptions::default()
+        }
+    }
+
+    pub(crate) fn store(&self, default_location: String) -> StoreOptions {
+        let location =
+            if self.store_location.is_empty() { default_location } else { self.store_location.clone() };
+        let options = self.store_options.iter().filter_map(|option| option.split_once('='));
+        StoreOptions {
+            storage: options.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+            commit_interval: Duration::from_millis(self.store_commit_interval_ms),
+            commit_bytes: self.store_commit_bytes,
+            tail_bytes_max: self.store_tail_bytes_max,
+            compact_file_bytes: self.store_compact_bytes,
+            log_retention: Duration::from_millis(self.store_versions_kept_ms),
+            vacuum_retention: Duration::from_millis(self.store_versions_kept_ms),
+            ..StoreOptions::at(location)
+        }
+    }
+}

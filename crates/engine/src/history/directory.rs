@@ -1,0 +1,93 @@
+//! The directory that holds everything durable of one server.
+//!
+//! ```text
+//! DIR/lock           held by the one process that may write
+//! DIR/catalog/       the catalog's snapshot (snapshots.rs)
+//! DIR/log/           segments of the log (room `log`)
+//! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store lies elsewhere
+//! DIR/exports/       what COPY … TO writes
+//! DIR/spill/         what SQL puts aside; emptied at each start
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::HistoryError;
+
+/// A data directory, locked for this process.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    /// Locked while it is open; the system lets go when the process ends, however it ends.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes what is missing and locks the directory.
+    pub(crate) fn open(path: &Path) -> Result<DataDir, HistoryError> {
+        let fault = |source: io::Error| HistoryError::Directory { path: path.to_owned(), source };
+        for part in ["log", "catalog", "tables", "exports"] {
+            fs::create_dir_all(path.join(part)).map_err(fault)?;
+        }
+        let spill = path.join("spill");
+        match fs::remove_dir_all(&spill) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
+            _ => fs::create_dir_all(&spill).map_err(fault)?,
+        }
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("lock"))
+            .map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(HistoryError::Locked(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(fault(source)),
+        }
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(crate) fn catalog(&self) -> PathBuf {
+        self.path.join("catalog")
+    }
+
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.path.join("tables")
+    }
+
+    pub(crate) fn spill(&self) -> PathBuf {
+        self.path.join("spill")
+    }
+
+    pub(crate) fn exports(&self) -> PathBuf {
+        self.path.join("exports")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_is_one_process_s_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/data");
+        let first = DataDir::open(&path).unwrap();
+        assert!(matches!(DataDir::open(&path), Err(HistoryError::Locked(_))));
+        fs::write(first.spill().join("left"), "x").unwrap();
+        drop(first);
+        let again = DataDir::open(&path).unwrap();
+        assert_eq!(
+            fs::read_dir(again.spill()).unwrap().count(),
+            0,
+            "what was put aside is of no use any more"
+        );
+    }
+}

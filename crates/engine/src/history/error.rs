@@ -1,0 +1,91 @@
+//! What can go wrong with what is durable.
+
+use std::{io, path::PathBuf};
+
+use crate::ErrorKind;
+
+/// Why a data directory cannot be opened, or something in it cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The directory cannot be had.
+    #[error("cannot open the data directory `{}`", path.display())]
+    Directory {
+        /// Where it is to be.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("the data directory `{}` is in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// It was written by a newer version.
+    #[error("{what} has format {found}, written by {written_by}; this version reads up to {known}")]
+    Newer {
+        /// What was found.
+        what: &'static str,
+        /// Its format.
+        found: u32,
+        /// The newest that is known here.
+        known: u32,
+        /// Who wrote it.
+        written_by: String,
+    },
+    /// The catalog cannot be read.
+    #[error("cannot read {what} in the data directory")]
+    Catalog {
+        /// Which part.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A statement of the catalog cannot be carried out again.
+    #[error("cannot carry out again `{text}`: {why}")]
+    Statement {
+        /// The statement.
+        text: String,
+        /// Why.
+        why: String,
+    },
+    /// The catalog's file cannot be read or written.
+    #[error("cannot read or write the catalog's file")]
+    Snapshot(#[source] io::Error),
+    /// The work was not done to its end.
+    #[error("a thread of this process ended before its work did")]
+    Broken,
+    /// The log.
+    #[error("the log in the data directory")]
+    Log(#[from] swiftwater_log::LogError),
+    /// SQL cannot be had.
+    #[error("SQL cannot be had")]
+    Sql(#[from] swiftwater_sql::SqlError),
+    /// The store.
+    #[error("the store")]
+    Store(#[from] swiftwater_store::StoreError),
+}
+
+impl HistoryError {
+    /// What to do, where there is something to say.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            HistoryError::Locked(_) => {
+                Some("End the other server, or give this one a directory of its own: --data DIR.")
+            }
+            HistoryError::Newer { .. } => Some("Start the version that wrote it, or a newer one."),
+            HistoryError::Catalog { .. } | HistoryError::Statement { .. } => Some(
+                "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
+            ),
+            HistoryError::Directory { .. } => Some("Give a directory that can be written to: --data DIR."),
+            _ => None,
+        }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            HistoryError::Locked(_) => ErrorKind::Conflict,
+            _ => ErrorKind::Unavailable,
+        }
+    }
+}

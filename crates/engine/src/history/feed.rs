@@ -1,0 +1,199 @@
+//! What waits between the log and a stream's table.
+//!
+//! Events are put in line as they are appended, and go on to the table when the log has synced them. The line is bounded:
+//! what does not fit is not kept, and is read from the log again once the line is empty, until the reader has caught up
+//! with the appends; then the line is used again. A start after a crash is the same case.
+//! Knows places in the log and batches of events, nothing of tables; takes no lock and waits for nothing.
+
+use std::collections::VecDeque;
+
+use super::columns::AcceptedColumns;
+use swiftwater_event::EventBatch;
+use swiftwater_log::LogPosition;
+
+/// Events on their way to the table.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    /// With their offsets and arrival.
+    pub(crate) batch: EventBatch,
+    /// Decoded, where that was done for the whole batch when it was accepted.
+    pub(crate) columns: Option<AcceptedColumns>,
+    /// They are in the log before here.
+    pub(crate) end: LogPosition,
+}
+
+impl Fed {
+    pub(crate) fn first(&self) -> u64 {
+        self.batch.meta().first.0
+    }
+}
+
+/// The line of one stream.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    line: VecDeque<Fed>,
+    bytes: usize,
+    bytes_max: usize,
+    /// Where the log is to be read from once the line is empty.
+    behind: Option<LogPosition>,
+    /// The end of the last events of the stream in the log.
+    last: LogPosition,
+    /// Where events begin in the log, now and then: offset of the first, and place. Ascending; those that are committed
+    /// are dropped when asked for.
+    marks: VecDeque<(u64, LogPosition)>,
+}
+
+/// Marks stand so many bytes of the log apart.
+const MARK_BYTES: u64 = 1 << 20;
+
+impl Feed {
+    pub(crate) fn new(bytes_max: usize) -> Feed {
+        Feed {
+            line: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            behind: None,
+            last: LogPosition::default(),
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// Notes where events are in the log: `start` is at or before their beginning.
+    pub(crate) fn mark(&mut self, first: u64, start: LogPosition, end: LogPosition) {
+        if self.marks.back().is_none_or(|(_, last)| start.0 >= last.0 + MARK_BYTES) {
+            self.marks.push_back((first, start));
+        }
+        self.last = end;
+    }
+
+    /// Puts events in line, as far as there is room. They were marked.
+    pub(crate) fn push(&mut self, fed: Fed, start: LogPosition) {
+        if self.behind.is_some() {
+            return;
+        }
+        let bytes = fed.batch.bytes().len();
+        if self.bytes > 0 && self.bytes + bytes > self.bytes_max {
+            self.behind = Some(start);
+            return;
+        }
+        self.bytes += bytes;
+        self.line.push_back(fed);
+    }
+
+    /// Takes events that are synced, in order, up to about so many bytes.
+    pub(crate) fn take(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.line.front()
+            && next.end <= synced
+            && (taken.is_empty() || bytes + next.batch.bytes().len() <= bytes_max)
+            && let Some(next) = self.line.pop_front()
+        {
+            bytes += next.batch.bytes().len();
+            taken.push(next);
+        }
+        self.bytes -= bytes;
+        taken
+    }
+
+    /// Where the log is to be read, if the line is empty because events were left out.
+    pub(crate) fn behind(&self) -> Option<LogPosition> {
+        self.behind.filter(|_| self.line.is_empty())
+    }
+
+    /// Leaves out what was marked, from this place on.
+    pub(crate) fn fall_behind(&mut self, from: LogPosition) {
+        self.behind = Some(from);
+    }
+
+    /// A reader has read the log up to here. If that was all, the line is used again; else this answers where the last
+    /// events end.
+    pub(crate) fn caught_up(&mut self, read: LogPosition) -> Option<LogPosition> {
+        let left = (read < self.last).then_some(self.last);
+        self.behind = left.map(|_| read);
+        left
+    }
+
+    /// Where the first events in line end in the log.
+    pub(crate) fn waits_for(&self) -> Option<LogPosition> {
+        self.line.front().map(|fed| fed.end)
+    }
+
+    /// The place in the log before which the stream needs nothing, where its table has committed what is before this
+    /// offset; none where it needs nothing at all. `next` is the offset of the next event to come.
+    pub(crate) fn needs_from(&mut self, committed: u64, next: u64) -> Option<LogPosition> {
+        if committed >= next {
+            self.marks.clear();
+            return None;
+        }
+        while self.marks.get(1).is_some_and(|(first, _)| *first <= committed) {
+            self.marks.pop_front();
+        }
+        self.marks.front().map(|(_, start)| *start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use swiftwater_event::{CheckLimits, Checker, EventMeta, Offset};
+
+    use super::*;
+
+    /// One event of 10 bytes.
+    fn fed(first: u64, end: u64) -> Fed {
+        let mut checker = Checker::new(CheckLimits::default());
+        let batch = checker.push(Bytes::from_static(b"{\"a\":1000}")).batch;
+        let meta = EventMeta { first: Offset(first), ..EventMeta::default() };
+        Fed { batch: batch.with_meta(meta), columns: None, end: LogPosition(end) }
+    }
+
+    fn firsts(feed: &mut Feed, synced: u64, bytes_max: usize) -> Vec<u64> {
+        feed.take(LogPosition(synced), bytes_max).iter().map(Fed::first).collect()
+    }
+
+    #[test]
+    fn only_what_is_synced_goes_on() {
+        let mut feed = Feed::new(1000);
+        for event in 0..3 {
+            feed.push(fed(event, 10 * (event + 1)), LogPosition(10 * event));
+        }
+        assert_eq!(firsts(&mut feed, 9, 1000), [0u64; 0]);
+        assert_eq!(firsts(&mut feed, 20, 1000), [0, 1]);
+        assert_eq!(firsts(&mut feed, 30, 1000), [2]);
+        assert_eq!(feed.bytes, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_read_again_from_where_it_begins() {
+        let mut feed = Feed::new(20);
+        for event in 0..5 {
+            let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
+            feed.mark(event, start, end);
+            feed.push(fed(event, end.0), start);
+        }
+        assert_eq!(feed.behind(), None, "the line comes first");
+        assert_eq!(firsts(&mut feed, 100, 15), [0]);
+        assert_eq!(firsts(&mut feed, 100, 15), [1]);
+        assert_eq!(feed.behind(), Some(LogPosition(20)));
+        assert_eq!(feed.caught_up(LogPosition(40)), Some(LogPosition(50)));
+        assert_eq!(feed.behind(), Some(LogPosition(40)));
+        assert_eq!(feed.caught_up(LogPosition(50)), None);
+        feed.push(fed(5, 60), LogPosition(50));
+        assert_eq!(firsts(&mut feed, 60, 15), [5]);
+    }
+
+    #[test]
+    fn log_is_needed_from_the_first_event_that_is_not_committed() {
+        let mut feed = Feed::new(20);
+        assert_eq!(feed.needs_from(0, 0), None);
+        for mark in 0..4 {
+            let start = mark * MARK_BYTES;
+            feed.mark(mark * 10, LogPosition(start), LogPosition(start + MARK_BYTES));
+        }
+        assert_eq!(feed.needs_from(0, 40), Some(LogPosition(0)));
+        assert_eq!(feed.needs_from(9, 40), Some(LogPosition(0)));
+        assert_eq!(feed.needs_from(25, 40), Some(LogPosition(2 * MARK_BYTES)));
+        assert_eq!(feed.needs_from(40, 40), None);
+    }
+}

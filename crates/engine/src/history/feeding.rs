@@ -1,0 +1,142 @@
+//! From the log to the tables: a task for each stored stream.
+//!
+//! It hands on what is in the stream's feed and synced, and where the feed left events out, what the log has of them.
+//! Order is that of the offsets. A table that cannot take rows keeps the task waiting, and the feed is bounded, so
+//! nothing grows but the log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
+use swiftwater_log::{EventsHead, Head, LogError, LogPosition};
+use swiftwater_store::StoreError;
+
+use super::{
+    columns::{joined, rows},
+    feed::Fed,
+    history::{History, heavy},
+    stored::Stored,
+};
+
+/// Bytes of events that are made into rows at once.
+const ROWS_BYTES: usize = 4 << 20;
+
+/// Why a stream's events do not go on to its table.
+#[derive(Debug, thiserror::Error)]
+enum FeedError {
+    #[error("the log cannot be read")]
+    Log(#[from] LogError),
+    #[error("the table takes no rows")]
+    Store(#[from] StoreError),
+    #[error("columns that were found cannot be written down: {0}")]
+    Found(String),
+    #[error("the log has at position {0} what is no event")]
+    NoEvents(u64),
+}
+
+impl History {
+    /// Feeds a stream's table until the stream is dropped or the engine ends.
+    pub(super) async fn feed(&self, stored: &Arc<Stored>) {
+        let mut closing = self.closing();
+        tokio::select! {
+            result = self.feed_on(stored) => if let Err(error) = result {
+                let error = &error as &dyn std::error::Error;
+                // A dropped stream ends so.
+                if self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored)) {
+                    tracing::error!(stream = %stored.name, error, "events are not going on to their table");
+                }
+            },
+            _ = closing.wait_for(|closing| *closing) => {}
+        }
+    }
+
+    async fn feed_on(&self, stored: &Arc<Stored>) -> Result<(), FeedError> {
+        loop {
+            let fed = stored.fed.notified();
+            tokio::pin!(fed);
+            fed.as_mut().enable();
+            let synced = self.log.horizons().synced;
+            let taken = stored.take_fed(synced, ROWS_BYTES);
+            if !taken.is_empty() {
+                self.hand_on(stored, taken).await?;
+            } else if let Some(from) = stored.behind() {
+                self.read_again(stored, from).await?;
+            } else if let Some(end) = stored.waits_for() {
+                self.log.synced(end).await?;
+            } else {
+                fed.await;
+            }
+        }
+    }
+
+    /// Hands on what the log has from a place on, until the feed can be used again.
+    async fn read_again(&self, stored: &Arc<Stored>, from: LogPosition) -> Result<(), FeedError> {
+        let mut reader = self.log.read(from);
+        loop {
+            let (fed, is_end) = heavy(usize::MAX, || -> Result<_, FeedError> {
+                let (mut fed, mut bytes) = (Vec::new(), 0);
+                while bytes < ROWS_BYTES {
+                    let Some(record) = reader.next()? else { return Ok((fed, true)) };
+                    if let Head::Events(head) = &record.head
+                        && head.stream == stored.id
+                    {
+                        let batch =
+                            events(head, record.payload).ok_or(FeedError::NoEvents(record.position.0))?;
+                        bytes += batch.bytes().len();
+                        fed.push(Fed { batch, columns: None, end: record.end });
+                    }
+                }
+                Ok((fed, false))
+            })?;
+            if !fed.is_empty() {
+                self.hand_on(stored, fed).await?;
+            }
+            if is_end {
+                if let Some(last) = stored.caught_up(reader.position()) {
+                    // What was appended since is on its way to the disk.
+                    self.log.synced(last).await?;
+                } else {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn hand_on(&self, stored: &Arc<Stored>, mut fed: Vec<Fed>) -> Result<(), FeedError> {
+        let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
+        let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
+        let kept = if fed.len() == 1 { fed[0].columns.take() } else { None };
+        let (batch, arrivals, columns, found) = heavy(bytes, || {
+            let (batch, arrivals) = joined(&fed);
+            let (columns, found) = match kept {
+                Some(columns) => (columns, None),
+                // The arrival of the first stands for all: a default of NOW may be some milliseconds early.
+                None => stored.declared().columns.read(&batch, fed[0].batch.meta().arrival),
+            };
+            (batch, arrivals, columns, found)
+        });
+        if let Some(found) = found {
+            self.found(stored, found).await.map_err(|error| FeedError::Found(error.to_string()))?;
+        }
+        let rows = heavy(bytes, || rows(first, &arrivals, &batch, columns));
+        Ok(stored.table.append(rows).await?)
+    }
+}
+
+/// The events of a record. They were checked when they came in, and are again.
+fn events(head: &EventsHead, payload: &[u8]) -> Option<EventBatch> {
+    let limits =
+        CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, rejections_described_max: 0 };
+    let mut payload = payload.to_vec();
+    payload.push(b'\n');
+    let mut checker = Checker::new(limits);
+    let batch = checker.push(Bytes::from(payload)).batch;
+    let is_whole = checker.finish().batch.is_empty() && batch.len() == head.events as usize;
+    let meta = EventMeta {
+        arrival: head.arrival,
+        sent_micros: head.sent_micros,
+        first: head.first,
+        ..*batch.meta()
+    };
+    is_whole.then(|| batch.with_meta(meta))
+}

@@ -1,0 +1,574 @@
+//! The durable side of the engine: log, catalog, tables, and what goes on between them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, Millis, StreamName};
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{self, CreateStream, Ddl},
+    parse_ddl,
+};
+use swiftwater_live::columns::{InferredColumn, Rejected};
+use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
+use swiftwater_sql::SqlOptions;
+use swiftwater_store::{Store, Table};
+use tokio::{sync::watch, task::JoinHandle};
+
+use super::{
+    HistoryConfig, HistoryError,
+    catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry},
+    columns::Columns,
+    directory::DataDir,
+    snapshots::Snapshots,
+    spec::table_spec,
+    stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
+};
+use crate::{
+    Ack, AppendOptions, Appended, EngineError, Refusal, Ticket,
+    shared::Shared,
+    stream::{Stream, lock},
+};
+
+/// Everything durable of one engine.
+pub(crate) struct History {
+    pub(crate) config: HistoryConfig,
+    clock: Arc<dyn Clock>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) store: Store,
+    catalog: Mutex<Catalog>,
+    snapshots: Mutex<Snapshots>,
+    /// Held while a statement changes the catalog: one at a time.
+    changing: tokio::sync::Mutex<()>,
+    stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    closing: watch::Sender<bool>,
+    /// Locked for this process as long as it lives.
+    dir: Option<DataDir>,
+}
+
+/// The stream that keeps bad events of all streams that have theirs kept.
+pub const QUARANTINE: &str = "quarantine";
+
+/// The disks that a history is on; in tests they are made up.
+pub struct Disks {
+    /// The log's.
+    pub log: Arc<dyn Disk>,
+    /// That of the catalog's snapshots.
+    pub catalog: Arc<dyn Disk>,
+}
+
+impl History {
+    /// Opens a data directory, or makes a new one, and brings its streams back as they were.
+    pub(crate) async fn open(
+        config: HistoryConfig,
+        dir: Option<DataDir>,
+        disks: Disks,
+        store: Store,
+        shared: &Shared,
+    ) -> Result<Arc<History>, HistoryError> {
+        let clock = Arc::clone(&shared.clock);
+        let options = config.log();
+        let Disks { log, catalog } = disks;
+        let (log_clock, began) = (Arc::clone(&clock), clock.monotonic_nanos());
+        let opened = tokio::task::spawn_blocking(move || -> Result<_, HistoryError> {
+            let (snapshots, snapshot) = Snapshots::open(catalog)?;
+            Ok((Log::open(log, log_clock, options, Box::new(|_| ()))?, snapshots, snapshot))
+        });
+        let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
+        let replay = Replay::of(&config, &log, snapshot)?;
+        let history = Arc::new(History {
+            config,
+            clock: Arc::clone(&clock),
+            log: Arc::new(log),
+            store,
+            catalog: Mutex::new(replay.catalog),
+            snapshots: Mutex::new(snapshots),
+            changing: tokio::sync::Mutex::default(),
+            stored: RwLock::default(),
+            tasks: Mutex::default(),
+            closing: watch::Sender::new(false),
+            dir,
+        });
+        history.bring_back(shared, replay.recovered).await?;
+        let housekeeping = Arc::clone(&history);
+        history.spawn(async move { housekeeping.keep_house().await });
+        let nanos = clock.monotonic_nanos().saturating_sub(began);
+        let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
+        tracing::info!(streams, millis = nanos / 1_000_000, "what is stored was opened");
+        Ok(history)
+    }
+
+    /// Opens the tables of the catalog's streams, and lets the streams go on where they were.
+    async fn bring_back(
+        self: &Arc<Self>,
+        shared: &Shared,
+        mut recovered: BTreeMap<u32, Recovered>,
+    ) -> Result<(), HistoryError> {
+        let entries: Vec<StreamEntry> =
+            lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
+        for entry in entries.into_iter().filter(|entry| entry.create.is_stored()) {
+            let state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
+            let table = self.store.open_table(table_spec(&entry.create, &entry.found)).await?;
+            self.open_stream(shared, &entry, table, state).map_err(|error| HistoryError::Statement {
+                text: entry.create.name.to_string(),
+                why: error.to_string(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets a stream be stored from now on.
+    fn open_stream(
+        self: &Arc<Self>,
+        shared: &Shared,
+        entry: &StreamEntry,
+        table: Table,
+        mut state: Recovered,
+    ) -> Result<(), EngineError> {
+        let stream = shared.stream(&entry.create.name)?;
+        // A table can be ahead of its log only where the log was lost; its offsets are not given again.
+        state.next = state.next.max(table.committed().0).max(stream.status(0).position);
+        stream.begin_at(state.next);
+        stream.is_stored.store(true, Ordering::Relaxed);
+        let declared = Declared::new(entry)?;
+        let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
+        let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(entry.create.name.clone(), Arc::clone(&stored));
+        drop(all);
+        let history = Arc::clone(self);
+        self.spawn(async move { history.feed(&stored).await });
+        Ok(())
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(tokio::spawn(task));
+    }
+
+    /// A stream that is stored.
+    pub(crate) fn stored(&self, name: &StreamName) -> Option<Arc<Stored>> {
+        self.stored.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All that are.
+    pub(crate) fn all_stored(&self) -> Vec<Arc<Stored>> {
+        self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// When events of a stream are acknowledged unless the request says otherwise; none if it is not stored.
+    pub(crate) fn ack(&self, name: &StreamName) -> Option<Ack> {
+        let stored = self.stored(name)?;
+        Some(match stored.declared().create.options.ack {
+            Some(ddl::Ack::None) => Ack::None,
+            Some(ddl::Ack::Memory) => Ack::Memory,
+            Some(ddl::Ack::Disk) => Ack::Disk,
+            None => self.config.ack,
+        })
+    }
+
+    /// Takes events of a stored stream in.
+    pub(crate) async fn append(
+        &self,
+        shared: &Shared,
+        (stream, stored): (&Arc<Stream>, &Arc<Stored>),
+        batch: EventBatch,
+        options: AppendOptions,
+    ) -> Result<Appended, EngineError> {
+        let now_micros = self.clock.now_micros();
+        stream.count_rejected(options.rejected);
+        if let Some(numbered) = &options.numbered
+            && let Some(receipt) = stored.look(numbered)?
+        {
+            return Ok(stored.appended(Outcome::Repeated(receipt), receipt.offset, batch.len() as u64));
+        }
+        if batch.is_empty() {
+            return Ok(Appended::live(&stored.name, stored.next(), 0));
+        }
+        let bytes = batch.bytes().len();
+        let declared = stored.declared();
+        let (good, columns, rejected) =
+            heavy(bytes, || declared.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
+        let mut appended = Appended {
+            refusals: rejected.iter().map(Refusal::from).collect(),
+            ..Appended::live(&stored.name, stored.next(), 0)
+        };
+        stream.count_rejected(rejected.len() as u64);
+        if !rejected.is_empty() && declared.create.options.on_bad_event == Some(ddl::OnBadEvent::Quarantine) {
+            appended.ticket = self.quarantine(shared, &stored.name, (&batch, &rejected)).await?;
+            appended.quarantined = rejected.len() as u64;
+        }
+        let events = good.len() as u64;
+        if events == 0 {
+            return Ok(appended);
+        }
+        let compression = self.config.log_compression;
+        let packed = heavy(bytes, || Packed::new(&lines(&good), compression)).map_err(unavailable)?;
+        let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
+        shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
+        let packing = Packing { batch: good.clone(), columns, packed, room };
+        let result = stream.append_with(good, now_micros, &options, |first, arrival| {
+            match stored.store(&self.log, packing, (first, arrival), &options)? {
+                outcome @ Outcome::Appended(_) => Ok((true, outcome)),
+                outcome @ Outcome::Repeated(_) => Ok((false, outcome)),
+            }
+        });
+        if !matches!(result, Ok((_, Outcome::Appended(_), _))) {
+            shared.pending.leave(bytes);
+        }
+        let (offset, outcome, is_new_in_line) = result?;
+        if is_new_in_line {
+            shared.put_in_line(Arc::clone(stream));
+        }
+        let stored = stored.appended(outcome, offset, events);
+        Ok(Appended {
+            ticket: stored.ticket.max(appended.ticket),
+            refusals: appended.refusals,
+            quarantined: appended.quarantined,
+            ..stored
+        })
+    }
+
+    /// Keeps bad events, with the reason, in the stream that is made for them.
+    async fn quarantine(
+        &self,
+        shared: &Shared,
+        of: &StreamName,
+        (batch, rejected): (&EventBatch, &[Rejected]),
+    ) -> Result<Option<Ticket>, EngineError> {
+        let name = StreamName::new(QUARANTINE).expect("it is a name");
+        let Some(stored) = self.stored(&name) else { return Ok(None) };
+        let stream = shared.stream(&name)?;
+        let mut lines = Vec::new();
+        for Rejected { row, path, message } in rejected {
+            let event = String::from_utf8_lossy(batch.event(*row as usize));
+            let kept = serde_json::json!({
+                "stream": of.as_str(), "path": path, "reason": message, "event": event,
+            });
+            lines.extend_from_slice(kept.to_string().as_bytes());
+            lines.push(b'\n');
+        }
+        let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
+        let batch = Checker::new(limits).push(lines.into()).batch;
+        let appended =
+            Box::pin(self.append(shared, (&stream, &stored), batch, AppendOptions::default())).await?;
+        Ok(appended.ticket)
+    }
+
+    /// Waits until what a ticket stands for is on disk.
+    pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
+        self.log.synced(LogPosition(position)).await.map_err(unavailable)
+    }
+
+    /// Makes the stream that keeps bad events, for a declaration that wants them kept.
+    async fn make_quarantine(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateStream,
+    ) -> Result<(), EngineError> {
+        let wanted = create.options.on_bad_event == Some(ddl::OnBadEvent::Quarantine);
+        if !wanted || create.name.as_str() == QUARANTINE {
+            return Ok(());
+        }
+        let text = format!(
+            "CREATE STREAM IF NOT EXISTS {QUARANTINE} (stream STRING, path STRING, reason STRING, event STRING)"
+        );
+        let options = ParseOptions::new(Dialect::Native, 0);
+        match parse_ddl(&text, &options).map_err(EngineError::Query)? {
+            Some(ddl) => Box::pin(self.change_one(shared, &ddl)).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries out a statement that changes the catalog; answers whether it changed anything.
+    pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
+        let _one_at_a_time = self.changing.lock().await;
+        if let Ddl::CreateStream(create) = ddl {
+            self.make_quarantine(shared, create).await?;
+        }
+        let is_changed = self.change_one(shared, ddl).await?;
+        if let Ddl::AlterStream(alter) = ddl {
+            let create = lock(&self.catalog).stream(&alter.name).map(|entry| entry.create.clone());
+            if let Some(create) = create {
+                self.make_quarantine(shared, &create).await?;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    async fn change_one(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
+        if let Ddl::CreateStream(create) = ddl {
+            Columns::of(create, &[]).map_err(EngineError::Columns)?;
+        }
+        let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
+        self.record(change).await?;
+        match ddl {
+            Ddl::CreateStream(create) if create.is_stored() => {
+                let opened = self.store.open_table(table_spec(create, &[])).await;
+                let entry = lock(&self.catalog).stream(&create.name).cloned();
+                let opened = opened.map_err(|error| EngineError::Table(error.to_string()));
+                if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
+                    self.open_stream(shared, &entry, table.clone(), self.config.recovered())?;
+                }
+                if let Err(error) = opened {
+                    let undo = Ddl::DropStream { name: create.name.clone(), if_exists: true };
+                    self.record(Change::Ddl(undo.to_string())).await?;
+                    return Err(error);
+                }
+            }
+            Ddl::AlterStream(alter) => self.alter(&alter.name).await?,
+            Ddl::DropStream { name, .. } => {
+                if let Some(stream) = shared.find_stream(name) {
+                    stream.is_stored.store(false, Ordering::Relaxed);
+                }
+                self.drop_stream(name).await?;
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Writes a change into the log and, when it is on disk, into the catalog.
+    pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
+        let record = ChangeRecord::new(self.clock.now(), change);
+        let packed = Packed::new(&record.to_bytes(), self.config.log_compression).map_err(unavailable)?;
+        let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
+        // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
+        let end = {
+            let mut catalog = lock(&self.catalog);
+            let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
+            catalog.apply(&record).map_err(|error| EngineError::NotStored(error.to_string()))?;
+            end
+        };
+        self.synced(Ticket(end.0)).await
+    }
+
+    async fn alter(&self, name: &StreamName) -> Result<(), EngineError> {
+        let entry = lock(&self.catalog).stream(name).cloned();
+        let (Some(entry), Some(stored)) = (entry, self.stored(name)) else { return Ok(()) };
+        let spec = table_spec(&entry.create, &entry.found);
+        stored.table.alter(&spec).await.map_err(|error| EngineError::Table(error.to_string()))?;
+        stored.declare(Declared::new(&entry)?);
+        Ok(())
+    }
+
+    /// Writes down that columns were found in a stream's events, and gives them to its table.
+    pub(super) async fn found(
+        &self,
+        stored: &Stored,
+        columns: Vec<InferredColumn>,
+    ) -> Result<(), EngineError> {
+        let columns = columns.into_iter().map(|column| (column.name, column.ty.to_string())).collect();
+        self.record(Change::Found { stream: stored.id.0, columns }).await?;
+        let entry = lock(&self.catalog).stream(&stored.name).cloned();
+        let Some(entry) = entry else { return Ok(()) };
+        let spec = table_spec(&entry.create, &entry.found);
+        stored.table.alter(&spec).await.map_err(|error| EngineError::Table(error.to_string()))
+    }
+
+    async fn drop_stream(&self, name: &StreamName) -> Result<(), EngineError> {
+        let stored = self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if stored.is_none() {
+            return Ok(());
+        }
+        let dropped = self.store.drop_table(name.as_str()).await;
+        dropped.map(|_| ()).map_err(|error| EngineError::Table(error.to_string()))
+    }
+
+    /// Looks at the catalog.
+    pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
+        look(&lock(&self.catalog))
+    }
+
+    /// Tells whether the engine is ending.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
+    }
+
+    /// Writes snapshots and trims the log, until the end.
+    async fn keep_house(&self) {
+        let mut closing = self.closing();
+        let interval = Duration::from_millis(self.config.checkpoint_interval_ms.max(1));
+        let mut was = None;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                _ = closing.changed() => return,
+            }
+            let appended = self.log.horizons().appended;
+            // Time goes on in the log only where something happened in it.
+            if was != Some(appended) {
+                if let Err(error) = self.tick(self.clock.now()).await {
+                    tracing::warn!(%error, "the time could not be written into the log");
+                }
+                if let Err(error) = self.checkpoint().await {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "the catalog could not be written down"
+                    );
+                }
+                was = Some(self.log.horizons().appended);
+            }
+        }
+    }
+
+    async fn tick(&self, now: Millis) -> Result<(), EngineError> {
+        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
+    }
+
+    /// Writes the catalog down and lets go of what nobody needs of the log.
+    pub(crate) async fn checkpoint(&self) -> Result<(), HistoryError> {
+        // Read first: what is appended from here on is needed whoever asks.
+        let mut needed = self.log.horizons().synced;
+        let stored: HashMap<u32, Arc<Stored>> =
+            self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
+        let snapshot = {
+            let catalog = lock(&self.catalog);
+            let position = self.log.horizons().appended;
+            catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
+        };
+        for position in stored.values().filter_map(|stored| stored.needs_from()) {
+            needed = needed.min(position);
+        }
+        // What the snapshot counts as stored is to be on disk before the snapshot is.
+        self.log.synced(self.log.horizons().appended).await?;
+        heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.log.trim(needed);
+        Ok(())
+    }
+
+    /// Stops taking anything in, commits what waits, writes the catalog down.
+    pub(crate) async fn close(&self, grace: Duration) {
+        let commit = async {
+            for stored in self.all_stored() {
+                self.hurry(&stored).await;
+            }
+        };
+        if tokio::time::timeout(grace, commit).await.is_err() {
+            tracing::info!(
+                "not all tables were committed when the grace period was over; the log has the rest"
+            );
+        }
+        self.closing.send_replace(true);
+        if let Err(error) = self.checkpoint().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written down");
+        }
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for mut task in tasks {
+            if tokio::time::timeout(grace, &mut task).await.is_err() {
+                task.abort();
+                let _ = task.await;
+            }
+        }
+        self.store.close().await;
+    }
+
+    /// Lets a table commit all that was appended to its stream.
+    async fn hurry(&self, stored: &Stored) {
+        let Some(next) = stored.awaited() else { return };
+        let mut progress = stored.table.progress();
+        let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;
+        let _ = stored.table.flush().await;
+    }
+
+    /// Names of tables in the store that no stream has.
+    pub(crate) async fn plain_tables(&self) -> Result<Vec<String>, HistoryError> {
+        let names = self.store.tables().await?;
+        let is_stream = |name: &str| StreamName::new(name).is_ok_and(|name| self.stored(&name).is_some());
+        Ok(names.iter().filter(|name| !is_stream(name)).map(ToString::to_string).collect())
+    }
+
+    /// Limits of SQL, and where it puts things aside.
+    pub(crate) fn sql_options(&self) -> SqlOptions {
+        SqlOptions {
+            memory_bytes_max: self.config.sql_memory_bytes_max,
+            spill_directory: self.dir.as_ref().map(DataDir::spill),
+            spill_bytes_max: self.config.sql_spill_bytes_max,
+            threads: self.config.sql_threads,
+            statements_max: self.config.sql_statements_max,
+            output_roots: self.dir.iter().map(DataDir::exports).collect(),
+            ..SqlOptions::default()
+        }
+    }
+}
+
+/// What the snapshot and the log come to.
+struct Replay {
+    catalog: Catalog,
+    recovered: BTreeMap<u32, Recovered>,
+}
+
+impl Replay {
+    fn of(config: &HistoryConfig, log: &Log, snapshot: Option<Snapshot>) -> Result<Replay, HistoryError> {
+        let mut recovered: BTreeMap<u32, Recovered> = BTreeMap::new();
+        let mut catalog = Catalog::default();
+        let mut known = LogPosition(0);
+        if let Some(snapshot) = snapshot {
+            catalog = Catalog::from_snapshot(&snapshot)?;
+            known = LogPosition(snapshot.position);
+            for stream in &snapshot.streams {
+                let mut state = config.recovered();
+                state.take(&stream.numbers);
+                recovered.insert(stream.id, state);
+            }
+        }
+        let mut reader = log.read(log.usage().oldest);
+        while let Some(record) = reader.next()? {
+            match &record.head {
+                Head::Events(head) => recovered
+                    .entry(head.stream.0)
+                    .or_insert_with(|| config.recovered())
+                    .read(head, record.position, record.end),
+                Head::Catalog if record.position >= known => {
+                    catalog.apply(&ChangeRecord::from_bytes(record.payload)?)?;
+                }
+                Head::Catalog | Head::Tick { .. } => {}
+            }
+        }
+        Ok(Replay { catalog, recovered })
+    }
+}
+
+impl HistoryConfig {
+    pub(crate) fn recovered(&self) -> Recovered {
+        Recovered::new(self.feed_bytes_max, self.producers_max)
+    }
+}
+
+/// The events as the log has them: each on a line of its own.
+fn lines(batch: &EventBatch) -> bytes::Bytes {
+    let is_lines = (1..batch.len()).all(|row| batch.span(row).start == batch.span(row - 1).end + 1)
+        && (1..batch.len()).all(|row| batch.bytes()[batch.span(row).start - 1] == b'\n');
+    if is_lines && !batch.is_empty() {
+        return batch.bytes().slice(batch.span(0).start..batch.span(batch.len() - 1).end);
+    }
+    let mut lines = Vec::with_capacity(batch.event_bytes() + batch.len());
+    for row in 0..batch.len() {
+        lines.extend_from_slice(batch.event(row));
+        lines.push(b'\n');
+    }
+    lines.into()
+}
+
+/// Does work on so many bytes without keeping other tasks from their thread.
+pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
+    const INLINE_BYTES_MAX: usize = 128 << 10;
+    let can_block = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == MultiThread);
+    if bytes <= INLINE_BYTES_MAX || !can_block {
+        return work();
+    }
+    tokio::task::block_in_place(work)
+}
+
+impl Declared {
+    fn new(entry: &StreamEntry) -> Result<Declared, EngineError> {
+        let columns = Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
+        Ok(Declared { columns, create: entry.create.clone() })
+    }
+}

@@ -1,0 +1,37 @@
+//! What is durable: events, the catalog, tables, and how they come back after a crash.
+//!
+//! Events of a stored stream go into the log, are acknowledged when they are synced, and are handed on to the stream's
+//! table from there; the log is trimmed when the table has committed them. What has a name is in the catalog, whose
+//! changes stand in the same log. So a start is: the last snapshot of the catalog, the log from there on, and each table
+//! from the offset that it has committed. Knows nothing of HTTP; formats of files are those of `log` and `store`, and the
+//! catalog's own.
+
+mod config;
+mod directory;
+mod error;
+
+mod catalog;
+mod snapshots;
+
+mod feed;
+mod producers;
+mod stored;
+
+mod columns;
+mod feeding;
+mod history;
+mod spec;
+
+mod statements;
+mod tables;
+
+pub use config::HistoryConfig;
+pub use error::HistoryError;
+pub use history::{Disks, QUARANTINE};
+pub use producers::PRODUCER_BYTES_MAX;
+
+pub(crate) use directory::DataDir;
+pub(crate) use history::History;
+pub(crate) use statements::Statements;
+pub(crate) use stored::Stored;
+pub(crate) use tables::HistoryTables;

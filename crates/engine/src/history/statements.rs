@@ -1,0 +1,153 @@
+//! Statements that are the engine's: streams are created, altered, dropped, shown.
+
+use std::sync::{Arc, Weak};
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use async_trait::async_trait;
+use swiftwater_lang::{
+    Dialect, ParseOptions, QueryErrors,
+    ddl::{Ddl, Show, Thing},
+    parse_ddl,
+};
+use swiftwater_sql::{ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
+
+use super::{history::History, stored::Stored, tables::from_engine};
+use crate::{EngineError, shared::Shared};
+
+/// Whoever carries them out.
+pub(crate) struct Statements(Weak<Shared>);
+
+impl Statements {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Statements {
+        Statements(Arc::downgrade(shared))
+    }
+}
+
+#[async_trait]
+impl OtherStatements for Statements {
+    fn takes(&self, words: &[&str]) -> bool {
+        match words {
+            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB", ..]
+            | ["RUN", "JOB", ..]
+            | ["SHOW", "STREAMS" | "JOBS", ..]
+            | ["SHOW", "CREATE", "STREAM", ..] => true,
+            _ => false,
+        }
+    }
+
+    async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {
+        let unavailable = || SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down");
+        let shared = self.0.upgrade().ok_or_else(unavailable)?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        let options = ParseOptions::new(Dialect::Native, shared.clock.now());
+        let ddl = parse_ddl(text, &options).map_err(|errors| from_query(&errors))?;
+        let Some(ddl) = ddl else {
+            return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is none of the engine's"));
+        };
+        match &ddl {
+            Ddl::Show(show) => history.show(show).map(Some),
+            Ddl::Describe { kind, name } => history.describe(*kind, name).map(Some),
+            _ => {
+                let is_changed = history.change(&shared, &ddl).await.map_err(from_engine)?;
+                Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
+            }
+        }
+    }
+}
+
+/// The first fault of a statement, with its place.
+pub(crate) fn from_query(QueryErrors(errors): &QueryErrors) -> SqlError {
+    let Some(first) = errors.first() else {
+        return SqlError::new(SqlErrorKind::Invalid, "the statement is wrong");
+    };
+    let place =
+        first.line.zip(first.column).map(|(line, column)| Place { line: line.into(), column: column.into() });
+    let error = SqlError::new(SqlErrorKind::Invalid, first.message.clone()).at(place);
+    match &first.hint {
+        Some(hint) => error.with_hint(hint.clone()),
+        None => error,
+    }
+}
+
+fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .expect("all columns have as many rows")
+}
+
+fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+impl History {
+    fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
+        match show {
+            Show::Streams => Ok(self.show_streams()),
+            Show::Jobs => Err(from_engine(EngineError::NoJobs)),
+            Show::Tables => {
+                let hint = "It is a statement of SQL's.";
+                Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))
+            }
+            Show::CreateStream(name) => {
+                let text = self.with_catalog(|catalog| {
+                    catalog.stream(name).map(|entry| Ddl::CreateStream(entry.create.clone()).to_string())
+                });
+                let text = text.ok_or_else(|| from_engine(EngineError::NoStream(name.to_string())))?;
+                Ok(table([("stream", texts([name.as_str()])), ("statement", texts([&*text]))]))
+            }
+        }
+    }
+
+    fn show_streams(&self) -> RecordBatch {
+        let entries: Vec<_> =
+            self.with_catalog(|catalog| catalog.streams().map(|(_, entry)| entry.clone()).collect());
+        let stored: Vec<Option<Arc<Stored>>> =
+            entries.iter().map(|entry| self.stored(&entry.create.name)).collect();
+        let number = |look: &dyn Fn(&Stored) -> u64| -> ArrayRef {
+            let values = stored.iter().map(|stored| stored.as_ref().map(|stored| look(stored) as i64));
+            Arc::new(values.collect::<Int64Array>())
+        };
+        table([
+            ("stream", texts(entries.iter().map(|entry| entry.create.name.as_str()))),
+            (
+                "stored",
+                Arc::new(
+                    entries.iter().map(|entry| Some(entry.create.is_stored())).collect::<BooleanArray>(),
+                ),
+            ),
+            ("created", {
+                let created = entries.iter().map(|entry| entry.created);
+                Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))
+            }),
+            ("events", number(&|stored| stored.next())),
+            ("in_table", number(&|stored| stored.table.appended().0)),
+            ("committed", number(&|stored| stored.table.committed().0)),
+        ])
+    }
+
+    fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
+        if kind == Some(Thing::Job) {
+            return Err(from_engine(EngineError::NoJobs));
+        }
+        let entry = self.with_catalog(|catalog| {
+            catalog.streams().find(|(stream, _)| stream.as_str() == name).map(|(_, entry)| entry.clone())
+        });
+        let entry = entry.ok_or_else(|| from_engine(EngineError::NoStream(name.to_owned())))?;
+        let declared = entry.create.columns.iter().map(|column| {
+            let default = column.default.as_ref().map(ToString::to_string);
+            let checks: Vec<String> = column.checks.iter().map(ToString::to_string).collect();
+            (column.name.to_string(), column.ty.to_string(), !column.not_null, default, checks.join(" "))
+        });
+        let found = entry
+            .found
+            .iter()
+            .map(|column| (column.name.to_string(), column.ty.to_string(), true, None, String::new()));
+        let rows: Vec<_> = declared.chain(found).collect();
+        Ok(table([
+            ("column", texts(rows.iter().map(|row| row.0.as_str()))),
+            ("type", texts(rows.iter().map(|row| row.1.as_str()))),
+            ("nullable", Arc::new(rows.iter().map(|row| Some(row.2)).collect::<BooleanArray>())),
+            ("default", Arc::new(rows.iter().map(|row| row.3.clone()).collect::<StringArray>())),
+            ("checks", texts(rows.iter().map(|row| row.4.as_str()))),
+        ]))
+    }
+}

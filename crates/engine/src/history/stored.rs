@@ -1,0 +1,302 @@
+//! A stream whose events are kept: how they are taken in, and what waits on the way to its table.
+//!
+//! Events are accepted (the stream's columns), packed and given room in the log before any lock is taken. Then, under the
+//! lock of the stream's intake, which gives them their offset and arrival, they are put into the log's queue, into the
+//! feed of the table, and among the producer's numbers; so the order in the log is that of the offsets.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_log::{EventsHead, Head, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId};
+use swiftwater_store::Table;
+use tokio::sync::Notify;
+
+use super::{
+    catalog::{ReceiptSnapshot, StreamNumbers},
+    columns::{AcceptedColumns, Columns},
+    feed::{Fed, Feed},
+    producers::{Producers, Receipt, Verdict},
+};
+use crate::{AppendOptions, Appended, EngineError, Numbered, Ticket, stream::lock};
+
+/// A stored stream.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) id: StreamId,
+    pub(crate) name: StreamName,
+    declared: RwLock<Arc<Declared>>,
+    pub(crate) table: Table,
+    state: Mutex<State>,
+    /// Of what is before this offset, nothing is on its way to the table.
+    settled: u64,
+    /// Told when events were put into the feed.
+    pub(crate) fed: Notify,
+}
+
+/// What is declared of a stream, compiled.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) create: CreateStream,
+    pub(crate) columns: Columns,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The offset of the next event.
+    next: u64,
+    /// The end of the stream's last events in the log.
+    last: LogPosition,
+    feed: Feed,
+    producers: Producers,
+}
+
+/// What the log, or the catalog's snapshot, says of a stream when a server starts.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) next: u64,
+    pub(crate) last: LogPosition,
+    pub(crate) feed: Feed,
+    pub(crate) producers: Producers,
+}
+
+/// Events ready to be stored.
+pub(crate) struct Packing {
+    pub(crate) batch: EventBatch,
+    pub(crate) columns: Option<AcceptedColumns>,
+    pub(crate) packed: Packed,
+    pub(crate) room: Reservation,
+}
+
+/// What came of storing them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// They are in the log before here.
+    Appended(LogPosition),
+    /// An earlier request of the same number stored them.
+    Repeated(Receipt),
+}
+
+impl Stored {
+    pub(crate) fn new(id: StreamId, declared: Declared, table: Table, recovered: Recovered) -> Stored {
+        let Recovered { next, last, mut feed, producers } = recovered;
+        let committed = table.committed().0;
+        let needed = feed.needs_from(committed, next);
+        if let Some(from) = needed {
+            feed.fall_behind(from);
+        }
+        Stored {
+            id,
+            name: declared.create.name.clone(),
+            declared: RwLock::new(Arc::new(declared)),
+            table,
+            state: Mutex::new(State { next, last, feed, producers }),
+            settled: if needed.is_none() { next } else { 0 },
+            fed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn declared(&self) -> Arc<Declared> {
+        Arc::clone(&self.declared.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn declare(&self, declared: Declared) {
+        *self.declared.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(declared);
+    }
+
+    /// The offset of the next event.
+    pub(crate) fn next(&self) -> u64 {
+        lock(&self.state).next
+    }
+
+    /// The offset that the table is to reach for all events to be in it; none where it has them all.
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        Some(self.next()).filter(|next| *next > self.settled)
+    }
+
+    /// Puts events into the log and the feed. The caller holds the stream's intake, which has given them `first` and
+    /// `arrival`.
+    pub(crate) fn store(
+        &self,
+        log: &Log,
+        packing: Packing,
+        (first, arrival): (u64, Millis),
+        options: &AppendOptions,
+    ) -> Result<Outcome, EngineError> {
+        let Packing { batch, columns, packed, room } = packing;
+        let mut state = lock(&self.state);
+        if let Some(numbered) = &options.numbered
+            && let Some(receipt) = state.look(numbered)?
+        {
+            return Ok(Outcome::Repeated(receipt));
+        }
+        let events = batch.len() as u64;
+        let head = EventsHead {
+            stream: self.id,
+            first: Offset(first),
+            events: events as u32,
+            arrival,
+            sent_micros: options.sent_micros.unwrap_or(0),
+            sample: options.source_sample,
+            producer: options
+                .numbered
+                .as_ref()
+                .map(|numbered| Producer { id: (&*numbered.producer).into(), sequence: numbered.sequence }),
+            part: options.numbered.as_ref().map_or(0, |numbered| numbered.part),
+        };
+        let start = log.horizons().appended;
+        let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
+        state.next = first + events;
+        state.last = end;
+        if let Some(Numbered { producer, sequence, part }) = &options.numbered {
+            let receipt = Receipt {
+                sequence: *sequence,
+                parts: u32::from(*part) + 1,
+                accepted: events,
+                offset: first + events,
+                log_position: end.0,
+            };
+            state.producers.note(producer, receipt);
+        }
+        let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
+        state.feed.mark(first, start, end);
+        state.feed.push(Fed { batch: batch.with_meta(meta), columns, end }, start);
+        drop(state);
+        self.fed.notify_one();
+        Ok(Outcome::Appended(end))
+    }
+
+    /// Whether a part is stored already, before anything is done about it.
+    pub(crate) fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
+        lock(&self.state).look(numbered)
+    }
+
+    /// Takes what is synced out of the feed.
+    pub(crate) fn take_fed(&self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+        lock(&self.state).feed.take(synced, bytes_max)
+    }
+
+    /// Where the log is to be read, because the feed left events out.
+    pub(crate) fn behind(&self) -> Option<LogPosition> {
+        lock(&self.state).feed.behind()
+    }
+
+    /// The log was read up to here; answers where the stream's last events end, if that was not all.
+    pub(crate) fn caught_up(&self, read: LogPosition) -> Option<LogPosition> {
+        lock(&self.state).feed.caught_up(read)
+    }
+
+    /// Where the first events in the feed end in the log.
+    pub(crate) fn waits_for(&self) -> Option<LogPosition> {
+        lock(&self.state).feed.waits_for()
+    }
+
+    /// The place in the log before which the stream needs nothing; none where it needs nothing at all.
+    pub(crate) fn needs_from(&self) -> Option<LogPosition> {
+        let committed = self.table.committed().0;
+        let mut state = lock(&self.state);
+        let next = state.next;
+        state.feed.needs_from(committed, next)
+    }
+
+    /// How far it is, as that is written down.
+    pub(crate) fn numbers(&self) -> StreamNumbers {
+        let state = lock(&self.state);
+        let receipts = |receipt: &Receipt| -> ReceiptSnapshot {
+            (receipt.sequence, receipt.parts, receipt.accepted, receipt.offset, receipt.log_position)
+        };
+        let producers = state.producers.iter().map(|(id, all)| (id.into(), all.map(receipts).collect()));
+        StreamNumbers { position: state.last.0, next_offset: state.next, producers: producers.collect() }
+    }
+
+    /// What became of events that were stored, or had been.
+    pub(crate) fn appended(&self, outcome: Outcome, offset: u64, events: u64) -> Appended {
+        match outcome {
+            Outcome::Appended(end) => {
+                Appended { ticket: Some(Ticket(end.0)), ..Appended::live(&self.name, offset, events) }
+            }
+            Outcome::Repeated(receipt) => Appended {
+                is_repeated: true,
+                ticket: Some(Ticket(receipt.log_position)),
+                ..Appended::live(&self.name, receipt.offset, events)
+            },
+        }
+    }
+}
+
+impl State {
+    fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
+        let Numbered { producer, sequence, part } = numbered;
+        match self.producers.look(producer, *sequence, *part) {
+            Verdict::New => Ok(None),
+            Verdict::Stored(receipt) => Ok(Some(receipt)),
+            Verdict::Forgotten(lowest) => Err(EngineError::NumberForgotten {
+                producer: producer.to_string(),
+                sequence: *sequence,
+                lowest,
+            }),
+            Verdict::Gap(parts) => {
+                Err(EngineError::PartMissing { producer: producer.to_string(), sequence: *sequence, parts })
+            }
+        }
+    }
+}
+
+impl Recovered {
+    pub(crate) fn new(feed_bytes_max: usize, producers_max: usize) -> Recovered {
+        Recovered {
+            next: 0,
+            last: LogPosition(0),
+            feed: Feed::new(feed_bytes_max),
+            producers: Producers::new(producers_max),
+        }
+    }
+
+    /// Takes over what a snapshot says.
+    pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
+        self.next = snapshot.next_offset;
+        self.last = LogPosition(snapshot.position);
+        for (id, receipts) in &snapshot.producers {
+            for &(sequence, parts, accepted, offset, log_position) in receipts {
+                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position });
+            }
+        }
+    }
+
+    /// Takes over events of the log.
+    pub(crate) fn read(&mut self, head: &EventsHead, start: LogPosition, end: LogPosition) {
+        // Needed for the table, whatever the snapshot knows of them.
+        self.feed.mark(head.first.0, start, end);
+        if start < self.last {
+            return;
+        }
+        let (events, first) = (u64::from(head.events), head.first.0);
+        self.next = first + events;
+        self.last = end;
+        if let Some(Producer { id, sequence }) = &head.producer {
+            let receipt = Receipt {
+                sequence: *sequence,
+                parts: u32::from(head.part) + 1,
+                accepted: events,
+                offset: first + events,
+                log_position: end.0,
+            };
+            self.producers.note(id, receipt);
+        }
+    }
+}
+
+/// An error of the log as whoever appends sees it.
+pub(crate) fn unavailable(error: LogError) -> EngineError {
+    match error {
+        LogError::Full => EngineError::DiskFull,
+        LogError::Closed => EngineError::ShuttingDown,
+        LogError::TooLarge { bytes, bytes_max } => EngineError::Limit {
+            what: "bytes of the events at once",
+            setting: "data.log_queue_bytes_max",
+            wanted: bytes,
+            limit: bytes_max,
+        },
+        error => EngineError::NotStored(error.to_string()),
+    }
+}

@@ -1,0 +1,266 @@
+//! The tables of SQL: stored streams, each as it is with every event that was acknowledged before, and plain tables.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
+use swiftwater_sql::{
+    At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
+    Tables,
+    forms::{Form, FormWriter},
+};
+use swiftwater_store::{
+    EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
+};
+
+use super::stored::Stored;
+use crate::{AppendOptions, EngineError, ErrorKind, shared::Shared, stream::lock};
+
+/// How long a statement waits for what was acknowledged to be in its table.
+const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of JSON that an INSERT appends to a stream at once.
+const INSERT_BYTES: usize = 1 << 20;
+
+/// What there is, for SQL.
+pub(crate) struct HistoryTables {
+    shared: Weak<Shared>,
+    /// Names of plain tables.
+    plain: Mutex<BTreeSet<String>>,
+}
+
+impl HistoryTables {
+    /// Over the tables of an engine, and the plain ones of these names.
+    pub(crate) fn new(shared: &Arc<Shared>, plain: impl IntoIterator<Item = String>) -> HistoryTables {
+        HistoryTables { shared: Arc::downgrade(shared), plain: Mutex::new(plain.into_iter().collect()) }
+    }
+
+    fn shared(&self) -> Result<Arc<Shared>, SqlError> {
+        self.shared
+            .upgrade()
+            .ok_or_else(|| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
+    }
+
+    fn stored(&self, name: &str) -> Result<Option<Arc<Stored>>, SqlError> {
+        let Ok(name) = StreamName::new(name) else { return Ok(None) };
+        Ok(self.shared()?.stored(&name).map(|(_, stored)| stored))
+    }
+
+    async fn plain_table(&self, name: &str) -> Result<Option<Table>, SqlError> {
+        let shared = self.shared()?;
+        let Some(history) = shared.history.get() else { return Ok(None) };
+        if !lock(&self.plain).contains(name) {
+            return Ok(None);
+        }
+        history.store.table(name).await.map_err(from_store)
+    }
+}
+
+/// Waits until a table has all events that the stream had taken when this was called.
+async fn fresh(stored: &Stored) -> Result<(), SqlError> {
+    let Some(next) = stored.awaited() else { return Ok(()) };
+    let mut progress = stored.table.progress();
+    let waited =
+        tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;
+    match waited {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
+        Err(_) => {
+            let behind = next.saturating_sub(stored.table.appended().0);
+            let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
+            let failing = stored.table.status().failing;
+            let hint = match failing {
+                Some(failing) => {
+                    format!("Its store fails: {}. What was acknowledged is in the log.", failing.error)
+                }
+                None => "Try again when less is coming in.".to_owned(),
+            };
+            Err(SqlError::new(SqlErrorKind::Unavailable, message).with_hint(hint))
+        }
+    }
+}
+
+#[async_trait]
+impl Tables for HistoryTables {
+    fn names(&self) -> Vec<(String, TableKind)> {
+        let Some(shared) = self.shared.upgrade() else { return Vec::new() };
+        let streams = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
+        let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
+        streams.chain(lock(&self.plain).iter().map(|name| (name.clone(), TableKind::Table))).collect()
+    }
+
+    async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        let table = match self.stored(name)? {
+            Some(stored) => {
+                if at.is_none() {
+                    fresh(&stored).await?;
+                }
+                stored.table.clone()
+            }
+            None => match self.plain_table(name).await? {
+                Some(table) => table,
+                None => return Ok(None),
+            },
+        };
+        let at = at.map(|at| match at {
+            At::Version(version) => swiftwater_store::At::Version(version),
+            At::Timestamp(time) => swiftwater_store::At::Timestamp(time),
+        });
+        table.provider(at).await.map(Some).map_err(from_store)
+    }
+
+    async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        if let Some(stored) = self.stored(name)? {
+            let system = [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, "_day", "_hour"];
+            let schema = stored.table.schema();
+            let own =
+                schema.fields().iter().filter(|field| !system.contains(&field.name().as_str())).cloned();
+            return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
+        }
+        Ok(self.plain_table(name).await?.map(|table| table.schema()))
+    }
+
+    async fn create_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        if_not_exists: bool,
+    ) -> Result<bool, SqlError> {
+        let exists =
+            |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        if self.stored(name)?.is_some() {
+            return Err(exists("stream"));
+        }
+        if lock(&self.plain).contains(name) {
+            return if if_not_exists { Ok(false) } else { Err(exists("table")) };
+        }
+        history.store.create_plain(name, schema).await.map_err(from_store)?;
+        lock(&self.plain).insert(name.to_owned());
+        Ok(true)
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        if !lock(&self.plain).contains(name) {
+            let error = SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`"));
+            return Err(match self.stored(name)? {
+                Some(_) => error.with_hint(format!("It is a stream: DROP STREAM {name}.")),
+                None => error,
+            });
+        }
+        history.store.drop_table(name).await.map_err(from_store)?;
+        lock(&self.plain).remove(name);
+        Ok(())
+    }
+
+    async fn insert(
+        &self,
+        name: &str,
+        rows: SendableRecordBatchStream,
+        overwrite: bool,
+    ) -> Result<u64, SqlError> {
+        let Some(stored) = self.stored(name)? else {
+            let table = self.plain_table(name).await?;
+            let table =
+                table.ok_or_else(|| SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")))?;
+            return table.insert(rows, overwrite).await.map_err(from_store);
+        };
+        if overwrite {
+            let message = format!("`{name}` is a stream, whose events are never overwritten");
+            return Err(SqlError::new(SqlErrorKind::Invalid, message).with_hint("Write INSERT INTO."));
+        }
+        self.insert_events(&stored, rows).await
+    }
+}
+
+impl HistoryTables {
+    /// Rows as events: appended in pieces, on disk when this returns.
+    async fn insert_events(
+        &self,
+        stored: &Arc<Stored>,
+        mut rows: SendableRecordBatchStream,
+    ) -> Result<u64, SqlError> {
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        let stream = shared.stream(&stored.name).map_err(from_engine)?;
+        let (mut count, mut ticket) = (0, None);
+        let mut writer = FormWriter::new(Form::Ndjson, &rows.schema())?;
+        let mut is_end = false;
+        while !is_end {
+            let mut json = Vec::new();
+            while json.len() < INSERT_BYTES {
+                let Some(batch) = rows.next().await else {
+                    is_end = true;
+                    break;
+                };
+                writer.batch(&batch.map_err(SqlError::from)?, &mut json)?;
+            }
+            let mut checker =
+                Checker::new(CheckLimits { event_bytes_max: 64 << 20, ..CheckLimits::default() });
+            let mut batch = checker.push(Bytes::from(json)).batch;
+            let rest = checker.finish().batch;
+            if !rest.is_empty() {
+                batch = swiftwater_event::EventBatch::concat(&[batch, rest]);
+            }
+            if batch.is_empty() {
+                continue;
+            }
+            let read_micros = shared.clock.now_micros();
+            let meta =
+                EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
+            let options = AppendOptions::default();
+            let appended = history
+                .append(&shared, (&stream, stored), batch.with_meta(meta), options)
+                .await
+                .map_err(from_engine)?;
+            if let Some(refusal) = appended.refusals.first() {
+                let message = format!("column `{}`: {}", refusal.path, refusal.message);
+                return Err(SqlError::new(SqlErrorKind::Invalid, message));
+            }
+            count += appended.accepted;
+            ticket = ticket.max(appended.ticket);
+        }
+        if let Some(ticket) = ticket {
+            history.synced(ticket).await.map_err(from_engine)?;
+        }
+        Ok(count)
+    }
+}
+
+pub(crate) fn from_store(error: StoreError) -> SqlError {
+    let kind = match error.kind() {
+        StoreErrorKind::Invalid => SqlErrorKind::Invalid,
+        StoreErrorKind::NotFound => SqlErrorKind::NotFound,
+        StoreErrorKind::Conflict => SqlErrorKind::Conflict,
+        StoreErrorKind::Unavailable => SqlErrorKind::Unavailable,
+        StoreErrorKind::Limit => SqlErrorKind::Limit,
+        StoreErrorKind::Corrupt => SqlErrorKind::Corrupt,
+        StoreErrorKind::Internal => SqlErrorKind::Internal,
+    };
+    let message = error.to_string();
+    SqlError::new(kind, message).with_source(error)
+}
+
+pub(crate) fn from_engine(error: EngineError) -> SqlError {
+    let kind = match error.kind() {
+        ErrorKind::Invalid => SqlErrorKind::Invalid,
+        ErrorKind::NotFound => SqlErrorKind::NotFound,
+        ErrorKind::Conflict => SqlErrorKind::Conflict,
+        ErrorKind::Unavailable => SqlErrorKind::Unavailable,
+        ErrorKind::Limit => SqlErrorKind::Limit,
+    };
+    let sql = SqlError::new(kind, error.to_string());
+    match error.hint() {
+        Some(hint) => sql.with_hint(hint),
+        None => sql,
+    }
+}

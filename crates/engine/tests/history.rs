@@ -1,0 +1,194 @@
+//! Stored streams: what was acknowledged is in SQL at once, and after a restart, once.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use swiftwater_engine::{
+    AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, Numbered, Principal,
+};
+use swiftwater_event::{CheckLimits, Checker, EventBatch, StreamName, SystemClock};
+use swiftwater_sql::{
+    RunOptions,
+    forms::{Form, FormWriter},
+};
+
+async fn open(dir: &Path) -> Engine {
+    let mut history = HistoryConfig::at(dir);
+    (history.log_free_bytes_min, history.store_commit_interval_ms) = (0, 50);
+    history.checkpoint_interval_ms = 20;
+    let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    Engine::open(config, history, Arc::new(SystemClock::new())).await.expect("the directory opens")
+}
+
+/// Without time nothing is committed any more.
+async fn stop(engine: Engine, grace: Duration) {
+    engine.shutdown(grace).await;
+}
+
+fn batch(text: &str) -> EventBatch {
+    let mut checker = Checker::new(CheckLimits::default());
+    let batch = checker.push(Bytes::from(format!("{text}\n"))).batch;
+    assert!(checker.finish().batch.is_empty());
+    batch
+}
+
+async fn append(engine: &Engine, stream: &str, text: &str, numbered: Option<Numbered>) -> Appended {
+    let options = AppendOptions { numbered, ..AppendOptions::default() };
+    let name = StreamName::new(stream).unwrap();
+    let appended =
+        engine.append(&Principal::local(), &name, batch(text), options).await.expect("it is taken");
+    if let Some(ticket) = appended.ticket {
+        engine.synced(ticket).await.expect("it is synced");
+    }
+    appended
+}
+
+/// The answer of the last statement, a row a line.
+async fn sql(engine: &Engine, text: &str) -> String {
+    let options = RunOptions { others: Some(engine.statements()), ..RunOptions::default() };
+    let run = engine.sql().expect("there is SQL").run(text, options).await;
+    let mut answer = run.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut out = Vec::new();
+    let mut writer = FormWriter::new(Form::Ndjson, answer.schema()).unwrap();
+    while let Some(rows) = answer.next().await {
+        writer.batch(&rows.unwrap_or_else(|error| panic!("{text}: {error}")), &mut out).unwrap();
+    }
+    String::from_utf8(out).unwrap()
+}
+
+fn number(producer: &str, sequence: u64) -> Option<Numbered> {
+    Some(Numbered { producer: producer.into(), sequence, part: 0 })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_event_is_in_sql_at_once_and_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL, b STRING)").await;
+    for number in 0..20 {
+        append(&engine, "t", &format!("{{\"a\":{number},\"b\":\"x{number}\"}}"), None).await;
+        let counted = sql(&engine, "SELECT count(*) AS n, max(a) AS a FROM t").await;
+        assert_eq!(counted, format!("{{\"n\":{},\"a\":{number}}}\n", number + 1));
+    }
+    stop(engine, Duration::from_secs(5)).await;
+    for round in 0..3 {
+        let engine = open(dir.path()).await;
+        let counted =
+            sql(&engine, "SELECT count(*) AS n, count(DISTINCT a) AS d, max(_offset) AS o FROM t").await;
+        assert_eq!(counted, format!("{{\"n\":{0},\"d\":{0},\"o\":{1}}}\n", 20 + round, 19 + round));
+        append(&engine, "t", &format!("{{\"a\":{}}}", 100 + round), None).await;
+        // What is not in the table is in the log.
+        stop(engine, Duration::ZERO).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retried_request_is_stored_once_whatever_happens_between() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    let first = append(&engine, "t", "{\"a\":1}\n{\"a\":2}", number("p", 7)).await;
+    let again = append(&engine, "t", "{\"a\":1}\n{\"a\":2}", number("p", 7)).await;
+    assert!(!first.is_repeated && again.is_repeated);
+    assert_eq!((again.position, again.accepted), (first.position, 2));
+    stop(engine, Duration::from_secs(5)).await;
+    let engine = open(dir.path()).await;
+    assert!(append(&engine, "t", "{\"a\":1}\n{\"a\":2}", number("p", 7)).await.is_repeated);
+    assert!(!append(&engine, "t", "{\"a\":3}", number("p", 8)).await.is_repeated);
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":3}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_event_is_refused_or_kept_apart_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL CHECK (a > 0)) WITH (on_bad_event = quarantine)").await;
+    let appended = append(&engine, "t", "{\"a\":1}\n{\"a\":-1}\n{\"b\":1}\n{\"a\":2}", None).await;
+    assert_eq!((appended.accepted, appended.refusals.len(), appended.quarantined), (2, 2, 2));
+    assert_eq!(appended.refusals[0].row, 1);
+    assert_eq!(sql(&engine, "SELECT sum(a) AS s FROM t").await, "{\"s\":3}\n");
+    let kept = sql(&engine, "SELECT stream, path, event FROM quarantine ORDER BY _offset").await;
+    let expected = "{\"stream\":\"t\",\"path\":\"a\",\"event\":\"{\\\"a\\\":-1}\"}\n\
+                    {\"stream\":\"t\",\"path\":\"a\",\"event\":\"{\\\"b\\\":1}\"}\n";
+    assert_eq!(kept, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_of_an_undeclared_stream_are_found_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t WITH (store = true)").await;
+    append(&engine, "t", "{\"a\":1}\n{\"a\":2,\"b\":\"x\"}\n{\"a\":\"odd\"}", None).await;
+    let rows = "{\"a\":1,\"b\":null,\"_event\":null}\n{\"a\":2,\"b\":\"x\",\"_event\":null}\n\
+                {\"a\":null,\"b\":null,\"_event\":\"{\\\"a\\\":\\\"odd\\\"}\"}\n";
+    let select = "SELECT a, b, _event FROM t ORDER BY _offset";
+    assert_eq!(sql(&engine, select).await, rows);
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, select).await, rows);
+    append(&engine, "t", "{\"c\":1.5}", None).await;
+    assert_eq!(sql(&engine, "SELECT c FROM t WHERE c IS NOT NULL").await, "{\"c\":1.5}\n");
+    let described = sql(&engine, "DESCRIBE STREAM t").await;
+    assert!(described.contains("\"column\":\"c\",\"type\":\"DOUBLE\""), "{described}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_is_altered_and_dropped_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a INTEGER)").await;
+    append(&engine, "t", "{\"a\":1}", None).await;
+    sql(&engine, "ALTER STREAM t ADD COLUMN b STRING, ALTER COLUMN a TYPE LONG").await;
+    append(&engine, "t", "{\"a\":5000000000,\"b\":\"x\"}", None).await;
+    let select = "SELECT a, b FROM t ORDER BY _offset";
+    let rows = "{\"a\":1,\"b\":null}\n{\"a\":5000000000,\"b\":\"x\"}\n";
+    assert_eq!(sql(&engine, select).await, rows);
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, select).await, rows);
+    sql(&engine, "DROP STREAM t").await;
+    let options = RunOptions::default();
+    assert!(engine.sql().unwrap().run("SELECT * FROM t", options.clone()).await.is_err());
+    sql(&engine, "CREATE STREAM t (z STRING)").await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":0}\n");
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    append(&engine, "t", "{\"z\":\"new\"}", None).await;
+    assert_eq!(sql(&engine, "SELECT z FROM t").await, "{\"z\":\"new\"}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_go_into_streams_and_tables_by_statement() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG, b STRING)").await;
+    sql(&engine, "INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')").await;
+    sql(&engine, "CREATE TABLE u AS SELECT b, sum(a) AS s FROM t GROUP BY b").await;
+    sql(&engine, "INSERT INTO u VALUES ('z', 3)").await;
+    let select = "SELECT b, s FROM u ORDER BY b";
+    assert_eq!(
+        sql(&engine, select).await,
+        "{\"b\":\"x\",\"s\":1}\n{\"b\":\"y\",\"s\":2}\n{\"b\":\"z\",\"s\":3}\n"
+    );
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM u").await, "{\"n\":3}\n");
+    sql(&engine, "DROP TABLE u").await;
+    assert!(engine.sql().unwrap().run("SELECT * FROM u", RunOptions::default()).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_belongs_to_one_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let second =
+        Engine::open(EngineConfig::default(), HistoryConfig::at(dir.path()), Arc::new(SystemClock::new()))
+            .await;
+    let error = second.err().expect("it is in use");
+    assert!(error.to_string().contains("is in use by another process"), "{error}");
+    let unknown = StreamName::new("live").unwrap();
+    assert_eq!(engine.ack(&unknown), None);
+    let live = engine.append(&Principal::local(), &unknown, batch("{}"), AppendOptions::default()).await;
+    assert_eq!(live.map(|appended| appended.ticket), Ok::<_, EngineError>(None));
+}

@@ -1,0 +1,229 @@
+//! Requests that have a number, and the parts in which they are stored.
+//!
+//! A part has up to [`PART_BYTES`] of events' text, and as many events as fit, in order; so the parts of a body depend on
+//! nothing but its events, and a body that is sent again is cut at the same places. Where each event stood in the body is
+//! kept beside, for telling what is wrong with it.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use swiftwater_engine::{Numbered, PRODUCER_BYTES_MAX, Refusal};
+use swiftwater_event::{EventBatch, Origin};
+
+use crate::{
+    ingest::Refused,
+    parameters::{bad, cut},
+    problem::Problem,
+};
+
+/// The most bytes of events, with one for the end of each line, that are stored whole or not at all.
+pub(crate) const PART_BYTES: usize = 16 << 20;
+
+/// Who sends, and the number of the request; none where it has none.
+pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, Problem> {
+    let field = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("").trim());
+    let (producer, sequence) = (field("swiftwater-producer"), field("swiftwater-sequence"));
+    let (producer, sequence) = match (producer, sequence) {
+        (None, None) => return Ok(None),
+        (Some(producer), Some(sequence)) => (producer, sequence),
+        _ => {
+            return Err(bad("of Swiftwater-Producer and Swiftwater-Sequence one is missing")
+                .hint("Send both: a name, and a number that rises with each request."));
+        }
+    };
+    if producer.is_empty() || producer.len() > PRODUCER_BYTES_MAX {
+        return Err(bad(format!(
+            "Swiftwater-Producer is 1 to {PRODUCER_BYTES_MAX} visible ASCII characters"
+        )));
+    }
+    let number = sequence.parse().map_err(|_| {
+        bad(format!("Swiftwater-Sequence is a whole number from 0 to 2^64 - 1, not `{}`", cut(sequence)))
+    })?;
+    Ok(Some((producer.into(), number)))
+}
+
+/// Events that are appended at once.
+pub(crate) struct Piece {
+    batch: EventBatch,
+    source: Source,
+}
+
+/// Where events stood in the body.
+#[derive(Clone, Default)]
+pub(crate) struct Source {
+    /// From which row on which batch has the events, and where its buffer begins in the body; ascending.
+    segments: Vec<(u32, EventBatch, Origin)>,
+}
+
+impl Piece {
+    pub(crate) fn new(batch: EventBatch, begins: Origin) -> Piece {
+        Piece { source: Source { segments: vec![(0, batch.clone(), begins)] }, batch }
+    }
+
+    fn joined(segments: Vec<(EventBatch, Origin)>) -> Piece {
+        let batch = match &segments[..] {
+            [(batch, _)] => batch.clone(),
+            _ => {
+                let batches: Vec<EventBatch> = segments.iter().map(|(batch, _)| batch.clone()).collect();
+                EventBatch::concat(&batches)
+            }
+        };
+        let mut first = 0;
+        let segments = segments.into_iter().map(|(batch, begins)| {
+            let from = first;
+            first += batch.len() as u32;
+            (from, batch, begins)
+        });
+        Piece { source: Source { segments: segments.collect() }, batch }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        self.source.clone()
+    }
+
+    pub(crate) fn into_batch(self) -> EventBatch {
+        self.batch
+    }
+}
+
+impl Source {
+    /// What is said of an event that the stream's columns refuse.
+    pub(crate) fn describe(&self, refusal: Refusal) -> Refused {
+        let Refusal { row, path, message } = refusal;
+        let segment = self.segments.iter().rev().find(|(first, ..)| *first <= row);
+        let (line, column) = segment.map_or((0, 0), |(first, batch, begins)| {
+            begins.place(batch.bytes(), batch.span((row - first) as usize).start)
+        });
+        Refused { line, column, path: Some(path), message }
+    }
+}
+
+/// A numbered request on its way.
+pub(crate) struct Parts {
+    producer: Arc<str>,
+    sequence: u64,
+    /// The number of the part that is gathered.
+    part: u16,
+    gathered: Vec<(EventBatch, Origin)>,
+    bytes: usize,
+    rejected: u64,
+}
+
+impl Parts {
+    pub(crate) fn new((producer, sequence): (Arc<str>, u64)) -> Parts {
+        Parts { producer, sequence, part: 0, gathered: Vec::new(), bytes: 0, rejected: 0 }
+    }
+
+    /// Counts events that were refused, to be told with the next part.
+    pub(crate) fn count_rejected(&mut self, rejected: u64) {
+        self.rejected += rejected;
+    }
+
+    /// Takes events; answers the parts that they complete.
+    pub(crate) fn push(&mut self, piece: Piece) -> Vec<(Piece, u64, Numbered)> {
+        let mut complete = Vec::new();
+        let Some((_, _, begins)) = piece.source.segments.first() else { return complete };
+        let batch = &piece.batch;
+        let mut from = 0;
+        for row in 0..batch.len() {
+            let bytes = batch.span(row).len() + 1;
+            if self.bytes > 0 && self.bytes + bytes > PART_BYTES {
+                self.gather(batch, from..row, *begins);
+                complete.extend(self.finish());
+                from = row;
+            }
+            self.bytes += bytes;
+        }
+        self.gather(batch, from..batch.len(), *begins);
+        complete
+    }
+
+    fn gather(&mut self, batch: &EventBatch, rows: std::ops::Range<usize>, begins: Origin) {
+        if rows.is_empty() {
+            return;
+        }
+        let part = if rows.len() == batch.len() {
+            batch.clone()
+        } else {
+            let rows: Vec<u32> = (rows.start as u32..rows.end as u32).collect();
+            batch.select(&rows)
+        };
+        self.gathered.push((part, begins));
+    }
+
+    /// The part that was gathered; none where there is nothing to tell.
+    pub(crate) fn finish(&mut self) -> Option<(Piece, u64, Numbered)> {
+        let gathered = std::mem::take(&mut self.gathered);
+        let rejected = std::mem::take(&mut self.rejected);
+        self.bytes = 0;
+        if gathered.is_empty() && rejected == 0 {
+            return None;
+        }
+        let numbered =
+            Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part: self.part };
+        self.part = self.part.saturating_add(u16::from(!gathered.is_empty()));
+        Some((Piece::joined(gathered), rejected, numbered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use swiftwater_event::{CheckLimits, Checker};
+
+    use super::*;
+
+    fn pieces(text: &str, sizes: usize) -> Vec<Piece> {
+        let mut checker = Checker::new(CheckLimits::default());
+        let mut checked: Vec<_> =
+            text.as_bytes().chunks(sizes).map(|chunk| checker.push(Bytes::copy_from_slice(chunk))).collect();
+        checked.push(checker.finish());
+        checked.into_iter().map(|checked| Piece::new(checked.batch, checked.begins)).collect()
+    }
+
+    #[test]
+    fn parts_do_not_depend_on_how_a_body_arrives() {
+        let event = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1 << 19));
+        let text = event.repeat(70);
+        let cut = |sizes: usize| {
+            let mut parts = Parts::new(("p".into(), 7));
+            let mut complete: Vec<_> =
+                pieces(&text, sizes).into_iter().flat_map(|piece| parts.push(piece)).collect();
+            complete.extend(parts.finish());
+            complete
+                .into_iter()
+                .map(|(piece, _, numbered)| (piece.len(), numbered.part, numbered.sequence))
+                .collect::<Vec<_>>()
+        };
+        let expected = [(31, 0, 7), (31, 1, 7), (8, 2, 7)];
+        assert_eq!(cut(1 << 20), expected);
+        assert_eq!(cut(700_001), expected);
+        assert_eq!(cut(usize::MAX), expected);
+    }
+
+    #[test]
+    fn refused_event_is_found_in_the_body() {
+        let text = "{\"n\":1}\n{\"n\":2}\n  {\"n\":3}\n";
+        for sizes in 1..text.len() {
+            let mut parts = Parts::new(("p".into(), 1));
+            for piece in pieces(text, sizes) {
+                assert!(parts.push(piece).is_empty());
+            }
+            let (piece, ..) = parts.finish().expect("there are events");
+            let refusal = |row| Refusal { row, path: "n".to_owned(), message: "no".to_owned() };
+            let place = |row| {
+                let Refused { line, column, .. } = piece.source().describe(refusal(row));
+                (line, column)
+            };
+            assert_eq!([place(0), place(1), place(2)], [(1, 1), (2, 1), (3, 3)], "pieces of {sizes}");
+        }
+    }
+}
