@@ -32,7 +32,9 @@ SOAK_SECONDS=${SOAK_SECONDS:-3600}
 SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
-export SOAK_SECONDS SOAK_CASES PROPTEST_CASES
+# Of the object store's calls, each is one at which it crashes.
+SWIFTWATER_CRASH_STEP=1
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES SWIFTWATER_CRASH_STEP
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)
