@@ -2,6 +2,7 @@
 # Long runs, for a night rather than a change: `make torture`.
 #   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
 #   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
+#   KILLS          kills of a server under load (default 200)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
 set -u
@@ -32,9 +33,8 @@ SOAK_SECONDS=${SOAK_SECONDS:-3600}
 SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
-# Of the object store's calls, each is one at which it crashes.
-SWIFTWATER_CRASH_STEP=1
-export SOAK_SECONDS SOAK_CASES PROPTEST_CASES SWIFTWATER_CRASH_STEP
+KILLS=${KILLS:-200}
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)
@@ -52,8 +52,6 @@ else
 fi
 
 part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
-part "lints of sketches in SQL" \
-    "$CARGO" clippy -p swiftwater-sketch --features datafusion --all-targets -- -D warnings
 if command -v valgrind >/dev/null 2>&1; then
     part "instructions an event" "$CARGO" test --release -p swiftwater-bench --test instructions -- --nocapture
 else

@@ -1,0 +1,149 @@
+//! The real server, killed by SIGKILL at random instants while several clients send: what was acknowledged is there once.
+//!
+//! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
+//! 50 ms and the catalog written down every 20 ms, so kills fall into both. `KILLS` says how often (10), `KILLS_SEED` which
+//! instants; both are printed, with the events.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and it tells what it did"
+)]
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use common::{TestServer, http::Connection};
+use serde_json::Value;
+use swiftwater_testkit::Rng;
+
+const CLIENTS: u64 = 4;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn start(dir: &Path) -> TestServer {
+    TestServer::start(&[
+        "--data",
+        dir.to_str().unwrap(),
+        "--store.commit-interval-ms",
+        "50",
+        "--data.checkpoint-interval-ms",
+        "20",
+        "--data.log-free-bytes-min",
+        "0",
+    ])
+}
+
+fn sql(server: &TestServer, text: &str) -> Vec<Value> {
+    let authority = server.url.strip_prefix("http://").unwrap();
+    let mut connection = Connection::open(authority).unwrap();
+    let answer =
+        connection.ask_with("POST", "/v1/sql", &["accept: application/json"], text.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{text}: {}", String::from_utf8_lossy(&answer.body));
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+/// Where the server is now; empty while there is none.
+type Address = Arc<Mutex<String>>;
+
+/// A client that sends batches until it is told to stop; answers how many events were acknowledged.
+fn client(number: u64, address: Address, stop: Arc<AtomicBool>, sent: Arc<AtomicU64>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut rng = Rng::new(number);
+        let (mut sequence, mut acknowledged) = (0, 0);
+        while !stop.load(Ordering::Relaxed) {
+            let count = 1 + rng.below(20) as u64;
+            let lines: Vec<String> = (0..count)
+                .map(|event| format!("{{\"client\":{number},\"number\":{}}}", acknowledged + event))
+                .collect();
+            let body = lines.join("\n");
+            let fields =
+                [format!("swiftwater-producer: c{number}"), format!("swiftwater-sequence: {sequence}")];
+            let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+            // The same request until it is acknowledged, whatever happens to the server.
+            loop {
+                let at = address.lock().unwrap().clone();
+                let answer = Connection::open(&at).and_then(|mut connection| {
+                    connection.ask_with("POST", "/v1/streams/t/events", &fields, body.as_bytes())
+                });
+                match answer {
+                    Ok(answer) if answer.status == 200 => break,
+                    Ok(answer) if answer.status < 500 => {
+                        panic!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body))
+                    }
+                    _ => std::thread::park_timeout(Duration::from_millis(5)),
+                }
+            }
+            acknowledged += count;
+            sequence += 1;
+            sent.fetch_add(count, Ordering::Relaxed);
+        }
+        acknowledged
+    })
+}
+
+#[test]
+fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
+    let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = start(dir.path());
+    sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
+    let address: Address = Arc::default();
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let set_address = |server: &TestServer| {
+        *address.lock().unwrap() = server.url.strip_prefix("http://").unwrap().to_owned();
+    };
+    set_address(&server);
+    let clients: Vec<JoinHandle<u64>> = (0..CLIENTS)
+        .map(|number| client(number, Arc::clone(&address), Arc::clone(&stop), Arc::clone(&sent)))
+        .collect();
+    let mut rng = Rng::new(seed);
+    for _ in 0..kills {
+        // Some progress first, so that no kill is of a server that did nothing.
+        let before = sent.load(Ordering::Relaxed);
+        common::until("events to be acknowledged", || sent.load(Ordering::Relaxed) > before);
+        std::thread::park_timeout(Duration::from_millis(rng.below(300) as u64));
+        server.running.signal("KILL");
+        drop(server);
+        server = start(dir.path());
+        set_address(&server);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let acknowledged: Vec<u64> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    let rows = sql(
+        &server,
+        "SELECT client, count(*) AS n, count(DISTINCT number) AS d, max(number) AS top FROM t GROUP BY client",
+    );
+    let found: HashMap<u64, (u64, u64, u64)> = rows
+        .iter()
+        .map(|row| {
+            let number = |name: &str| row[name].as_u64().unwrap();
+            (number("client"), (number("n"), number("d"), number("top")))
+        })
+        .collect();
+    for (number, count) in (0..CLIENTS).zip(&acknowledged) {
+        assert_eq!(
+            found.get(&number),
+            Some(&(*count, *count, count - 1)),
+            "client {number}, KILLS_SEED={seed}"
+        );
+    }
+    let offsets =
+        sql(&server, "SELECT count(*) AS n, count(DISTINCT _offset) AS d, max(_offset) AS top FROM t");
+    let events: u64 = acknowledged.iter().sum();
+    assert_eq!(offsets[0]["d"].as_u64(), Some(events));
+    assert_eq!(offsets[0]["top"].as_u64(), Some(events - 1), "no offset is left out");
+    println!("killed {kills} times, {events} events acknowledged and found, KILLS_SEED={seed}");
+}
