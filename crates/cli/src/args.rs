@@ -71,7 +71,7 @@ pub(crate) struct ServerArgs {
     /// The stream that `STREAM()` means
     #[arg(long, value_name = "NAME")]
     pub(crate) default_stream: Option<String>,
-    /// What is logged, on standard error: a level, or directives as `info,swiftwater_engine=debug` [default: info]
+    /// What is logged, on standard error: a level, or directives as `info,swiftwater_engine=debug` [default: info, and warn for the library that reads Delta logs]
     #[arg(long, value_name = "FILTER", env = "SWIFTWATER_LOG")]
     pub(crate) log: Option<String>,
     /// How it is logged: `text` or `json` [default: text]

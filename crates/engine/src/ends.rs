@@ -214,11 +214,11 @@ impl Shared {
 
     /// A stream that was only asked about, and no longer is, leaves no trace.
     fn forget_if_empty(&self, stream: &Arc<Stream>) {
-        if stream.has_events() {
+        if stream.exists() {
             return;
         }
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
-        if !stream.has_events() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
+        if !stream.exists() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
             streams.remove(&stream.name);
         }
     }
@@ -227,7 +227,7 @@ impl Shared {
     pub(crate) fn forget_empty_streams(&self) {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|_, stream| {
-            Arc::strong_count(stream) > 1 || stream.has_events() || !lock(&stream.merge).running.is_empty()
+            Arc::strong_count(stream) > 1 || stream.exists() || !lock(&stream.merge).running.is_empty()
         });
     }
 

@@ -497,16 +497,16 @@ impl Engine {
         }
     }
 
-    /// All streams that have had an event, by name.
+    /// All streams that were created or have had an event, by name.
     pub fn streams(&self, _principal: &Principal) -> Vec<StreamStatus> {
         let now = self.shared.clock.now();
         let streams = self.shared.all_streams();
-        streams.iter().filter(|stream| stream.has_events()).map(|stream| stream.status(now)).collect()
+        streams.iter().filter(|stream| stream.exists()).map(|stream| stream.status(now)).collect()
     }
 
     /// One stream.
     pub fn stream(&self, _principal: &Principal, name: &StreamName) -> Result<StreamStatus, EngineError> {
-        let stream = self.shared.find_stream(name).filter(|stream| stream.has_events());
+        let stream = self.shared.find_stream(name).filter(|stream| stream.exists());
         let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
         Ok(stream.status(self.shared.clock.now()))
     }

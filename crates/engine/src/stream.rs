@@ -45,6 +45,7 @@ pub(crate) struct Stream {
     /// When the next window closes or the next query ends; `i64::MAX`: never.
     next_due: AtomicI64,
     rejected: AtomicU64,
+    pub(crate) is_stored: AtomicBool,
     rates: Mutex<Rates>,
     /// When the ticker looked at the clock.
     pub(crate) looks: Looks,
@@ -462,6 +463,11 @@ impl Stream {
         self.next_due.load(Ordering::Acquire)
     }
 
+    /// Whether it is there for anybody but those who ask about it.
+    pub(crate) fn exists(&self) -> bool {
+        self.is_stored.load(Ordering::Relaxed) || self.has_events()
+    }
+
     pub(crate) fn has_events(&self) -> bool {
         lock(&self.intake).has_events
     }
@@ -490,7 +496,7 @@ impl Stream {
             bytes: intake.bytes,
             rejected: self.rejected.load(Ordering::Relaxed),
             position: intake.next_offset,
-            newest_arrival: intake.has_events.then_some(intake.newest_arrival),
+            newest_arrival: (intake.bytes > 0).then_some(intake.newest_arrival),
             events_per_second: rates.events_per_second,
             bytes_per_second: rates.bytes_per_second,
             queries,

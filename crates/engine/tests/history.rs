@@ -1,5 +1,7 @@
 //! Stored streams: what was acknowledged is in SQL at once, and after a restart, once.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -66,6 +68,7 @@ async fn acknowledged_event_is_in_sql_at_once_and_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;
     sql(&engine, "CREATE STREAM t (a LONG NOT NULL, b STRING)").await;
+    assert!(engine.streams(&Principal::local()).iter().all(|stream| stream.is_stored));
     for number in 0..20 {
         append(&engine, "t", &format!("{{\"a\":{number},\"b\":\"x{number}\"}}"), None).await;
         let counted = sql(&engine, "SELECT count(*) AS n, max(a) AS a FROM t").await;

@@ -50,8 +50,9 @@ fn resident_bytes() -> usize {
     line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap_or(0) * 1024
 }
 
-/// Bytes of one detached query that waits for its first match, its share of the index and of all tables included.
-const QUERY_BYTES_MAX: usize = 1100;
+/// Bytes of one detached query that waits for its first match, its share of the index and of all tables included. It was 1,002
+/// before candidates had a cache line each in the index, which made matching twice as fast: to be had back elsewhere.
+const QUERY_BYTES_MAX: usize = 1300;
 
 #[test]
 fn detached_queries_take_little_memory() {

@@ -369,7 +369,7 @@ proptest! {
             let again = bullet(&printed);
             prop_assert_eq!(again.as_ref().map(|(_, again)| again), Some(&printed), "{}", text);
             // Parentheses round these are not printed, nor is what they hold together.
-            let is_faithful = ![" AND ", " OR ", " XOR "].iter().any(|word| text.contains(word));
+            let is_faithful = ![" AND ", " OR ", " XOR ", " IN "].iter().any(|word| text.contains(word));
             if is_faithful {
                 prop_assert_eq!(again.map(|(again, _)| again), Some(query), "{}", text);
             }

@@ -56,7 +56,7 @@ fn the_documented_file_is_what_the_defaults_are() {
 
 #[test]
 fn every_default_is_allowed() {
-    for key in KEYS {
+    for key in KEYS.iter() {
         let value = (key.get)(&Settings::default());
         assert_eq!(key.check(&value), Ok(()), "{}", key.name);
         let mut settings = Settings::default();
@@ -103,7 +103,8 @@ fn all_faults_are_told_at_once_with_their_places() {
          `250ms`, `5s` or `1h 30min`; allowed: 1ms to 1s",
         "swiftwater.toml:3: `engine.shards` = 5000: out of range; allowed: 0 to 1024",
         "swiftwater.toml:4: there is no setting `engine.tick`; did you mean `engine.tick_ms`?",
-        "swiftwater.toml:6: there is no section or setting `enigne`; sections are [server], [otlp], [log], [engine], [bullet]",
+        "swiftwater.toml:6: there is no section or setting `enigne`; sections are [server], [otlp], [log], [engine], \
+         [data], [store], [sql], [bullet]",
         "swiftwater.toml:10: `log.format` = \"xml\": not one of the words; allowed: \"text\" or \"json\"",
         "environment SWIFTWATER_ENGINE__SHARD: there is no setting `SWIFTWATER_ENGINE__SHARD`; did you mean \
          `SWIFTWATER_ENGINE__SHARDS`?",

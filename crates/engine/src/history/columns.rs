@@ -23,7 +23,7 @@ use crate::stream::lock;
 #[derive(Debug)]
 pub(crate) enum Columns {
     /// As they are declared.
-    Declared { names: Arc<[Box<str>]>, columns: StreamColumns },
+    Declared { names: Arc<[Box<str>]>, columns: Box<StreamColumns> },
     /// As they were found in the events so far.
     Found(Mutex<Arc<InferredColumns>>),
 }
@@ -46,7 +46,7 @@ impl Columns {
     pub(crate) fn of(create: &CreateStream, found: &[InferredColumn]) -> Result<Columns, ColumnsError> {
         if create.is_declared() {
             let names = create.columns.iter().map(|column| column.name.clone()).collect();
-            return Ok(Columns::Declared { names, columns: StreamColumns::new(create)? });
+            return Ok(Columns::Declared { names, columns: Box::new(StreamColumns::new(create)?) });
         }
         let columns_max =
             create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);

@@ -14,7 +14,7 @@ use swiftwater_store::StoreError;
 use super::{
     columns::{joined, rows},
     feed::Fed,
-    history::{History, heavy},
+    state::{History, heavy},
     stored::Stored,
 };
 

@@ -19,19 +19,19 @@ mod stored;
 
 mod columns;
 mod feeding;
-mod history;
 mod spec;
+mod state;
 
 mod statements;
 mod tables;
 
 pub use config::HistoryConfig;
 pub use error::HistoryError;
-pub use history::{Disks, QUARANTINE};
 pub use producers::PRODUCER_BYTES_MAX;
+pub use state::{Disks, QUARANTINE};
 
 pub(crate) use directory::DataDir;
-pub(crate) use history::History;
+pub(crate) use state::History;
 pub(crate) use statements::Statements;
 pub(crate) use stored::Stored;
 pub(crate) use tables::HistoryTables;

@@ -11,7 +11,7 @@ use swiftwater_lang::{
 };
 use swiftwater_sql::{ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
 
-use super::{history::History, stored::Stored, tables::from_engine};
+use super::{state::History, stored::Stored, tables::from_engine};
 use crate::{EngineError, shared::Shared};
 
 /// Whoever carries them out.
@@ -26,13 +26,13 @@ impl Statements {
 #[async_trait]
 impl OtherStatements for Statements {
     fn takes(&self, words: &[&str]) -> bool {
-        match words {
+        matches!(
+            words,
             ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB", ..]
-            | ["RUN", "JOB", ..]
-            | ["SHOW", "STREAMS" | "JOBS", ..]
-            | ["SHOW", "CREATE", "STREAM", ..] => true,
-            _ => false,
-        }
+                | ["RUN", "JOB", ..]
+                | ["SHOW", "STREAMS" | "JOBS", ..]
+                | ["SHOW", "CREATE", "STREAM", ..]
+        )
     }
 
     async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {

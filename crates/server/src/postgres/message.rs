@@ -36,8 +36,8 @@ impl Outgoing {
         self.message(b'Z', |out| out.push(state));
     }
 
-    /// An error with its place as a count of characters, from 1, of `statement`.
-    pub(crate) fn error(&mut self, error: &SqlError, statement: &str) {
+    /// An error with its place as a count of characters, from 1, of the text in which so many stand before `statement`.
+    pub(crate) fn error(&mut self, error: &SqlError, statement: &str, before: usize) {
         self.message(b'E', |out| {
             let mut field = |kind: u8, value: &str| {
                 out.push(kind);
@@ -51,12 +51,12 @@ impl Outgoing {
                 field(b'H', hint);
             }
             if let Some(place) = error.place() {
-                let before: usize = statement
+                let lines: usize = statement
                     .split_inclusive('\n')
                     .take(usize::try_from(place.line).unwrap_or(1).saturating_sub(1))
                     .map(|line| line.chars().count())
                     .sum();
-                let position = before as u64 + place.column;
+                let position = (before + lines) as u64 + place.column;
                 field(b'P', &position.to_string());
             }
             out.push(0);

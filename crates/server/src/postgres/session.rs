@@ -200,7 +200,11 @@ impl Session {
         if statements.is_empty() {
             self.out.message(b'I', |_| {});
         }
+        let mut from = 0;
         for statement in statements {
+            // The statements are parts of the text, in order.
+            let begins = text[from..].find(&statement).map_or(from, |at| from + at);
+            from = begins;
             let mut portal = Portal {
                 statement: Prepared { text: statement, types: Vec::new() },
                 parameters: Vec::new(),
@@ -218,8 +222,9 @@ impl Session {
                 }
                 Err(failed) => Err(failed),
             };
-            if let Err(Failed { error, text }) = done {
-                self.fail(&error, &text);
+            if let Err(Failed { error, text: statement }) = done {
+                let before = text[..begins].chars().count();
+                self.fail_in(&error, &statement, before);
                 break;
             }
         }
@@ -465,11 +470,16 @@ impl Session {
     }
 
     fn fail(&mut self, error: &SqlError, text: &str) {
+        self.fail_in(error, text, 0);
+    }
+
+    /// As [`Self::fail`], of a statement before which so many characters stand in what the client sent.
+    fn fail_in(&mut self, error: &SqlError, statement: &str, before: usize) {
         self.shared.postgres.running(self.number, None);
         if self.state == b'T' {
             self.state = b'E';
         }
-        self.out.error(error, text);
+        self.out.error(error, statement, before);
     }
 
     /// Waits for work, and ends it when the client goes away meanwhile.

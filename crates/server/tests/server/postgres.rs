@@ -1,5 +1,7 @@
 //! PostgreSQL's protocol, spoken by the real `psql` and by psycopg where they can be had, and by hand everywhere.
 
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
+
 use std::process::{Command, Output};
 
 use swiftwater_engine::EngineConfig;
@@ -60,7 +62,7 @@ async fn psql_asks_and_is_answered() {
     let (is_good, out, error) = psql(port, "SELECT 1 AS a;\nSELECT nope FROM range(0, 2)").await.unwrap();
     assert!(!is_good);
     assert!(out.contains("(1 row)"), "{out}");
-    assert!(error.contains("ERROR:  no column `nope`") && error.contains("LINE 1: SELECT nope"), "{error}");
+    assert!(error.contains("ERROR:  no column `nope`") && error.contains("LINE 2: SELECT nope"), "{error}");
     assert!(error.contains("HINT:  Columns are: value."), "{error}");
     let (is_good, out, _) = psql(port, "BEGIN; SELECT 2 AS b; COMMIT").await.unwrap();
     assert!(is_good && out.contains("b\n2\n(1 row)"), "{out}");

@@ -337,6 +337,9 @@ impl Parser<'_> {
         }
         match &split_statements(body)[..] {
             [] => Err(Fault::at(place(0), "a job runs at least one statement")),
+            [one] if one.text.starts_with("$$") => {
+                Err(Fault::at(place(0), "nothing can stand between AS and `$$`"))
+            }
             [one] => Ok(one.text.into()),
             [_, second, ..] => Err(Fault::at(place(second.start), "only one statement can stand here")
                 .hint("Write several between `$$` and `$$`.")),
