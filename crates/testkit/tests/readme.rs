@@ -221,8 +221,9 @@ fn binary() -> Result<PathBuf, String> {
             .map_err(|error| format!("SWIFTWATER_BIN: {}: {error}", path.display()));
     }
     let mut build = Command::new(env!("CARGO"));
-    // The whole workspace, because that is what `cargo test --workspace` has just built with the same features.
-    build.args(["build", "--workspace", "--bin", "swiftwater", "--message-format", "json"]);
+    // The whole workspace with its tests, because that is what `cargo test --workspace` has just built: without them the
+    // features of some dependency would be others, and most of them built again.
+    build.args(["build", "--workspace", "--bins", "--tests", "--message-format", "json"]);
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
