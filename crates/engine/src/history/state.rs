@@ -455,7 +455,8 @@ impl History {
             );
         }
         self.closing.send_replace(true);
-        if let Err(error) = self.checkpoint().await {
+        // A log that cannot sync is not waited for: what it has is read again at the next start.
+        if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written down");
         }
         let tasks = std::mem::take(&mut *lock(&self.tasks));
