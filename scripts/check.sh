@@ -5,6 +5,9 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 CARGO=${CARGO:-cargo}
+# What is built once needs no intermediate files for the next time: they would take half of the disk that this takes.
+CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+export CARGO_INCREMENTAL
 locked=""
 [ "${CI:-}" = true ] && locked=--locked
 log=$(mktemp)
@@ -50,7 +53,7 @@ if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
 elif ! npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
     skip "STOMP clients from npm" "npm ci --prefix tests/stomp failed: the registry cannot be reached"
 fi
-# Other readers of Delta Lake and an S3 server, for crates/store/tests/others.rs.
+# Other readers of Delta Lake and an S3 server, for crates/store/tests/store/others.rs.
 delta="${CARGO_TARGET_DIR:-target}/delta-python"
 if python3 -m venv "$delta" >/dev/null 2>&1 &&
     "$delta/bin/pip" install -q -r tests/delta/requirements.txt >/dev/null 2>&1; then

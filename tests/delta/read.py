@@ -3,7 +3,7 @@
 usage: read.py DIRECTORY TABLE...
 
 One line a table and reader: TABLE READER ROWS DISTINCT_OFFSETS SUM_OF_OFFSETS MAX_TIME NON_NULLS..., the last for each
-column in the order of their names. crates/store/tests/others.rs compares them with its own answers.
+column in the order of their names. crates/store/tests/store/others.rs compares them with its own answers.
 """
 
 import pathlib

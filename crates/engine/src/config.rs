@@ -45,6 +45,8 @@ pub struct EngineConfig {
     pub query_duration_ms_max: u64,
     /// How long a query stands that does not say so; 0: as long as it may.
     pub query_duration_ms_default: u64,
+    /// How long ending a query by hand waits for the events that were sent before, so that its last answer has them.
+    pub query_end_wait_ms: u64,
     /// Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit.
     pub query_emits_max: u64,
     /// What happens to a query that gives more; one by Bullet's rules is always ended.
@@ -106,6 +108,7 @@ impl Default for EngineConfig {
             query_text_bytes_max: 64 << 10,
             query_duration_ms_max: 0,
             query_duration_ms_default: 0,
+            query_end_wait_ms: 1_000,
             query_emits_max: 0,
             fast_query: FastQuery::End,
             bullet_emits_max: 50,

@@ -488,7 +488,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let stream = self.handle(id).ok().and_then(|handle| self.shared.find_stream(&handle.stream));
         if let Some(stream) = stream {
-            stream.wait_for_appended(Duration::from_secs(1));
+            stream.wait_for_appended(Duration::from_millis(self.shared.config.query_end_wait_ms));
         }
         if self.shared.end(id, reason) || self.shared.forget(id) {
             Ok(())

@@ -76,6 +76,12 @@ pub(super) fn keys() -> Vec<Key> {
             "How long a query stands that does not say so; 0: as long as it may."
         ),
         number!(
+            "engine.query_end_wait_ms",
+            Kind::Millis(0, DAY),
+            engine.query_end_wait_ms,
+            "How long ending a query by hand waits for the events that were sent before, so that its last answer has them."
+        ),
+        number!(
             "engine.query_emits_max",
             Kind::Count(0, 1_000_000_000),
             engine.query_emits_max,

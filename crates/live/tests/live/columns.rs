@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::batch_of;
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
 use proptest::prelude::*;
-use support::batch_of;
 use swiftwater_event::EventBatch;
 use swiftwater_lang::{Dialect, ParseOptions, ddl::Ddl, parse_ddl};
 use swiftwater_live::columns::{

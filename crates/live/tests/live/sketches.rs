@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -70,11 +68,11 @@ fn plan(asked: &Asked<'_>) -> Query {
 /// Runs a query over events dealt in batches of `batch` over `shards` in turn.
 fn run(asked: &Asked<'_>, sizes: SketchSizes, events: &[String], batch: usize, shards: usize) -> ResultSet {
     let query = Arc::new(StandingQuery::compile_sized(plan(asked), sizes).unwrap());
-    support::run(&query, events, batch, shards).0.pop().unwrap()
+    crate::support::run(&query, events, batch, shards).0.pop().unwrap()
 }
 
 fn records(result: &ResultSet) -> Vec<Json> {
-    support::records(std::slice::from_ref(result))
+    crate::support::records(std::slice::from_ref(result))
 }
 
 #[track_caller]

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -15,8 +13,8 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{ResultSet, StandingQuery};
 
+use crate::support::{Done, records};
 use Dialect::{Bullet, Native};
-use support::{Done, records};
 
 /// A view: its container's text, whether it is OUTER, its columns.
 type View<'t> = (&'t str, bool, &'t [&'t str]);
@@ -71,7 +69,7 @@ fn read_slots(expr: &mut Expr, columns: &[&str]) {
 
 /// Runs a query over events dealt in batches of `batch` over `shards` in turn; the results, and what was done.
 fn run(plan: Query, events: &[String], batch: usize, shards: usize) -> (Vec<ResultSet>, Done) {
-    support::run(&Arc::new(StandingQuery::compile(plan).unwrap()), events, batch, shards)
+    crate::support::run(&Arc::new(StandingQuery::compile(plan).unwrap()), events, batch, shards)
 }
 
 /// Checks a query's records, for every way to deal the events.

@@ -6,15 +6,13 @@
     reason = "helpers of tests print, and what fails there fails a test"
 )]
 
-mod common;
-
 use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
-use common::*;
+use crate::common::*;
 use swiftwater_event::Type;
 use swiftwater_store::{Partitioning, StoreOptions, Table};
 

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -11,7 +9,7 @@ use swiftwater_lang::{Dialect, ParseOptions};
 use swiftwater_live::{Collector, Index, QueryNumber, Shard, StandingQuery};
 use swiftwater_testkit::MixedEvents;
 
-use support::{ONE_ANSWER, batch_of, finish, input_of};
+use crate::support::{ONE_ANSWER, batch_of, finish, input_of};
 
 /// What came of a query: its records, matches, mistyped values, and operations that could not be done.
 type Told = (String, u64, u64, u64);

@@ -6,12 +6,10 @@
     reason = "helpers of tests print, and what fails there fails a test"
 )]
 
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::common::*;
 use async_trait::async_trait;
-use common::*;
 use object_store::{ObjectStore, path::Path};
 use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{Durability, Durable, Result, Store, StoreOptions, Table, TableSpec};

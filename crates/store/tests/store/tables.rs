@@ -5,12 +5,10 @@
     reason = "helpers of tests print, and what fails there fails a test"
 )]
 
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::common::*;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
-use common::*;
 use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{At, ErrorKind, Partitioning, Progress, Rows, Store, StoreError, TableSpec};
 

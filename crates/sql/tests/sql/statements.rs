@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{MemoryTables, batches, block_on, csv, numbers, smart_home, sql};
 use async_trait::async_trait;
-use common::{MemoryTables, batches, block_on, csv, numbers, smart_home, sql};
 use futures_util::StreamExt;
 use swiftwater_sql::{
     Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RunOptions, Sql, SqlError, SqlOptions,

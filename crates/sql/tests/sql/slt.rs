@@ -1,4 +1,4 @@
-//! Statements in files, with their answers: `tests/slt/*.slt`.
+//! Statements in files, with their answers: `tests/sql/slt/*.slt`.
 //!
 //! ```text
 //! # a comment
@@ -18,12 +18,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{MemoryTables, articles, block_on, csv, smart_home, sql};
+use crate::common::{MemoryTables, articles, block_on, csv, smart_home, sql};
 use swiftwater_sql::{Dialect, RunOptions, Sql, SqlError, SqlOptions};
 
 /// A record of a file: its directive, its text, and its answer.
@@ -166,7 +164,7 @@ fn run_file(path: &Path, write: bool) -> (usize, Vec<String>) {
 #[test]
 fn every_file_answers_as_it_says() {
     let write = std::env::var_os("SLT_WRITE").is_some();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/slt");
     let mut paths: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

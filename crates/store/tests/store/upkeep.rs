@@ -6,15 +6,13 @@
     reason = "helpers of tests print, and what fails there fails a test"
 )]
 
-mod common;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::common::*;
 use arrow_array::{
     ArrayRef, BooleanArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
     TimestampMicrosecondArray,
 };
-use common::*;
 use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{At, Rows, Store, TableSpec};
 

@@ -3,9 +3,9 @@
 
 // Taken as files: a dependency on testkit switches on a feature of serde_json, and all of Arrow and DataFusion would be
 // built a second time for these tests.
-#[path = "../../../testkit/src/clock.rs"]
+#[path = "../../../../testkit/src/clock.rs"]
 mod clock;
-#[path = "../../../testkit/src/failing_store.rs"]
+#[path = "../../../../testkit/src/failing_store.rs"]
 mod failing_store;
 
 use std::sync::Arc;

@@ -1,0 +1,10 @@
+//! An engine as its users see it: what goes in, what comes out, by whose clock.
+
+mod bullet_answers;
+mod bullet_clock;
+mod bullet_rules;
+mod held;
+mod history;
+mod input;
+mod live;
+mod shared;

@@ -1,0 +1,11 @@
+//! Standing queries over batches, without an engine around them.
+
+mod bullet_scalars;
+mod columns;
+mod expressions;
+mod matcher;
+mod shapes;
+mod sketches;
+mod support;
+mod views;
+mod windows;

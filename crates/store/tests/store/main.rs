@@ -1,0 +1,7 @@
+//! Tables on object storage: what they keep, through crashes, beside other readers.
+
+mod common;
+mod crashes;
+mod others;
+mod tables;
+mod upkeep;
