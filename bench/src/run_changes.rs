@@ -173,7 +173,7 @@ impl Changes<'_> {
             if self.here.len() > COMING
                 && let Some(oldest) = self.here.pop_front()
             {
-                let id = oldest.query().id.clone();
+                let id = oldest.query().id;
                 let began = Instant::now();
                 self.engine.end_query(&Principal::local(), &id, EndReason::Client)?;
                 took.ends.push(began.elapsed());

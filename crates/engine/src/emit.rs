@@ -1,20 +1,12 @@
 //! What a standing query answers: records, and what is to be known about them.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::SketchMeta;
 
-/// A query's identity: 26 characters of Crockford's base 32 (a ULID), sortable by time of submission.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueryId(pub Arc<str>);
-
-impl fmt::Display for QueryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::QueryId;
 
 /// Records as JSON text: one object a line, each line ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

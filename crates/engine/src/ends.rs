@@ -181,8 +181,8 @@ impl Shared {
             status.finished = Some(context.now);
             let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
             let mut kept = lock(&self.kept);
-            kept.until.insert((until, handle.meta.id.clone()));
-            kept.by_id.insert(handle.meta.id.clone(), (until, status));
+            kept.until.insert((until, handle.meta.id));
+            kept.by_id.insert(handle.meta.id, (until, status));
             drop(kept);
             // Its reader may have taken the last emit and gone before it was kept.
             if handle.mailbox.is_done_with() && !handle.mailbox.is_attached() {
@@ -198,7 +198,7 @@ impl Shared {
         {
             let mut kept = lock(&self.kept);
             let Some((until, _)) = kept.by_id.remove(id) else { return false };
-            kept.until.remove(&(until, id.clone()));
+            kept.until.remove(&(until, *id));
         }
         if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
@@ -208,7 +208,7 @@ impl Shared {
 
     /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
     pub(crate) fn forget_oldest_kept(&self) -> bool {
-        let oldest = lock(&self.kept).until.first().map(|(_, id)| id.clone());
+        let oldest = lock(&self.kept).until.first().map(|(_, id)| *id);
         oldest.is_some_and(|id| self.forget(&id))
     }
 
@@ -234,7 +234,7 @@ impl Shared {
     pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {
         let kept = lock(&self.kept);
         let over: Vec<QueryId> =
-            kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| id.clone()).collect();
+            kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect();
         drop(kept);
         for id in over {
             self.forget(&id);

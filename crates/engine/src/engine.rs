@@ -26,7 +26,6 @@ use crate::{
     Ack, AppendOptions, Appended, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
     history::{DataDir, History, HistoryTables, Statements},
-    id::query_id,
     indexer::run_indexer,
     mailbox::Mailbox,
     operator::Operator,
@@ -319,7 +318,7 @@ impl Engine {
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
         let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
         let meta = Arc::new(QueryMeta {
-            id: query_id(now, number, &shared.id_secret),
+            id: QueryId::new(now, number, &shared.id_secret),
             printed: if printed == text { Arc::clone(&text) } else { printed },
             text,
             received: now,
@@ -348,11 +347,7 @@ impl Engine {
             closes_singly: options.dialect == Dialect::Bullet,
         };
         let mut running = Running::new(Arc::clone(&handle), Arc::clone(&query), limits, u64::MAX);
-        shared
-            .queries
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(meta.id.clone(), Arc::clone(&handle));
+        shared.queries.write().unwrap_or_else(PoisonError::into_inner).insert(meta.id, Arc::clone(&handle));
         let shared_with = meaning.as_ref().and_then(|meaning| {
             let cuts = running.work().collector.cuts();
             lock(&stream.merge).find_operator(meaning, &cuts)
@@ -645,7 +640,7 @@ impl Subscription {
     pub fn detach(self) -> QueryId {
         self.handle.mailbox.keep();
         self.handle.is_detached.store(true, Ordering::Release);
-        self.handle.meta.id.clone()
+        self.handle.meta.id
     }
 }
 
@@ -659,7 +654,7 @@ impl Drop for Subscription {
             }
         } else {
             self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
-            self.shared.ask_to_end(id.clone(), EndReason::Client);
+            self.shared.ask_to_end(*id, EndReason::Client);
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::{
     Emit, EndReason, EngineConfig, EngineError, QueryMeta, StreamMeta,
     engine::{compile, spawn, with_shards},
     fault::guarded,
-    id::query_id,
+    id::QueryId,
     mailbox::Mailbox,
     running::{EmitContext, QueryHandle, Running, Totals},
     stream::lock,
@@ -335,7 +335,7 @@ impl<'m> Merger<'m> {
             closes_singly: false,
         };
         let meta = Arc::new(QueryMeta {
-            id: query_id(started, QUERY, &std::hash::RandomState::new()),
+            id: QueryId::new(started, QUERY, &std::hash::RandomState::new()),
             text: Arc::clone(&query.plan.text),
             printed: Arc::clone(&query.plan.printed),
             received: started,

@@ -32,12 +32,11 @@ mod ticker;
 pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket};
 pub use check::QueryFacts;
 pub use config::{EngineConfig, FastQuery, SlowReader};
-pub use emit::{
-    Counts, Emit, EmitMeta, EndReason, Finished, QueryId, QueryMeta, Records, StreamMeta, WindowMeta,
-};
+pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use history::{Disks, HistoryConfig, HistoryError, PRODUCER_BYTES_MAX, QUARANTINE};
+pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
 pub use swiftwater_live::{DistinctFigures, SketchFigures, SketchMeta};

@@ -41,7 +41,7 @@ impl Shared {
         for member in operator.members() {
             let Some(running) = merge.running.get_mut(&member) else { continue };
             if !std::mem::replace(&mut running.is_ending, true) {
-                self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
+                self.ask_to_end(running.handle.meta.id, reason.clone());
             }
         }
         is_due_changed
@@ -78,7 +78,7 @@ impl Shared {
         let Some(running) = merge.running.get_mut(&member) else { return false };
         let reason = if results.is_empty() { None } else { running.give_out(results, None, context) };
         if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
-            self.ask_to_end(running.handle.meta.id.clone(), reason);
+            self.ask_to_end(running.handle.meta.id, reason);
         }
         merge.set_due_sooner(member)
     }

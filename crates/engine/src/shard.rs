@@ -110,7 +110,7 @@ impl Shared {
                     merge.running.values_mut().filter(|running| running.first_offset <= output.first);
                 for running in concerned.filter(|running| !running.is_ending) {
                     running.is_ending = true;
-                    self.ask_to_end(running.handle.meta.id.clone(), reason.clone());
+                    self.ask_to_end(running.handle.meta.id, reason.clone());
                 }
             }
             if output.steps.is_empty() {
@@ -136,7 +136,7 @@ impl Shared {
                     Some(fault)
                 });
                 if let Some(reason) = ending {
-                    self.ask_to_end(running.handle.meta.id.clone(), reason);
+                    self.ask_to_end(running.handle.meta.id, reason);
                 } else {
                     // A session may have begun that ends before anything that was due.
                     is_due_changed |= merge.set_due_sooner(number);

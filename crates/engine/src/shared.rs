@@ -155,7 +155,7 @@ impl Shared {
     pub(crate) fn status_of(&self, running: &Running, context: &EmitContext<'_>) -> QueryStatus {
         let handle = &running.handle;
         QueryStatus {
-            id: handle.meta.id.clone(),
+            id: handle.meta.id,
             text: Arc::clone(&handle.meta.text),
             dialect: dialect_name(handle.dialect),
             stream: handle.stream.clone(),

@@ -132,7 +132,7 @@ fn a_query_sees_nothing_that_waited_when_it_was_asked() {
     bench.let_go();
     for (from, queries) in [(1, &mut early), (3, &mut middle), (5, &mut late)] {
         for (place, query) in queries.iter_mut().enumerate() {
-            let id = query.query().id.clone();
+            let id = query.query().id;
             let counts = bench.engine.query(&Principal::local(), &id).expect("it stands").cost;
             assert_eq!(counts.matches, (6 - from) as u64, "{}", QUERIES[place]);
             assert_eq!(bench.end(query).0, expected(place, from..6), "{} from {from}", QUERIES[place]);

@@ -1,6 +1,6 @@
 //! Where a value sits inside an event: `a`, `a.b`, `a[0].c`, `a['k']`.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// One step down into a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,10 +11,10 @@ pub enum Step {
     Index(u32),
 }
 
-/// The steps from an event to one of its values; at least one, the first a key.
+/// The steps from an event to one of its values; at least one, the first a key. A clone shares them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
-    steps: Vec<Step>,
+    steps: Arc<[Step]>,
 }
 
 /// A path that cannot be.
@@ -36,13 +36,13 @@ pub enum PathError {
 impl Path {
     /// The path of a field of the event itself.
     pub fn field(name: impl Into<Box<str>>) -> Path {
-        Path { steps: vec![Step::Key(name.into())] }
+        Path { steps: Arc::new([Step::Key(name.into())]) }
     }
 
     /// A path of several steps; the first must be a key.
     pub fn new(steps: Vec<Step>) -> Result<Path, PathError> {
         match steps.first() {
-            Some(Step::Key(_)) => Ok(Path { steps }),
+            Some(Step::Key(_)) => Ok(Path { steps: steps.into() }),
             _ => Err(PathError::NoField),
         }
     }
@@ -50,9 +50,12 @@ impl Path {
     /// This path and one step more.
     #[must_use]
     pub fn then(&self, step: Step) -> Path {
-        let mut steps = self.steps.clone();
-        steps.push(step);
-        Path { steps }
+        Path { steps: self.steps.iter().cloned().chain([step]).collect() }
+    }
+
+    /// Whether a clone of it is there.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.steps) > 1
     }
 
     /// The steps, outermost first.

@@ -4,12 +4,13 @@
 //! All but the conditions and the residual is then the same value. Knows nothing of who asks.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt::{self, Write},
     hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Weak},
 };
 
+use swiftwater_event::Path;
 use swiftwater_lang::plan::Query;
 
 use crate::{StandingQuery, standing::Common};
@@ -21,8 +22,11 @@ const LOOK_THROUGH_MIN: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Commons {
     by_hash: HashMap<u64, Weak<Common>>,
+    /// Paths of conditions: as many as are looked at, not as there are queries.
+    paths: HashSet<Path>,
     hasher: RandomState,
     look_through_at: usize,
+    look_through_paths_at: usize,
 }
 
 /// Hashes what is written to it.
@@ -39,7 +43,10 @@ impl Commons {
     /// The query, sharing what it has in common with others. Its plan no longer tells its texts, nor its filter.
     /// All queries must be compiled with sketches of the same sizes.
     pub fn share(&mut self, query: StandingQuery) -> StandingQuery {
-        let StandingQuery { mut common, filter, residual } = query;
+        let StandingQuery { mut common, mut filter, residual } = query;
+        for condition in &mut filter.conditions {
+            self.share_path(&mut condition.want.path);
+        }
         let Some(own) = Arc::get_mut(&mut common) else {
             return StandingQuery { common, filter, residual };
         };
@@ -64,6 +71,19 @@ impl Commons {
             self.look_through_at = self.by_hash.len() * 2;
         }
         StandingQuery { common, filter, residual }
+    }
+
+    fn share_path(&mut self, path: &mut Path) {
+        match self.paths.get(path) {
+            Some(there) => *path = there.clone(),
+            None => {
+                if self.paths.len() >= self.look_through_paths_at.max(LOOK_THROUGH_MIN) {
+                    self.paths.retain(Path::is_shared);
+                    self.look_through_paths_at = self.paths.len() * 2;
+                }
+                self.paths.insert(path.clone());
+            }
+        }
     }
 }
 
@@ -132,5 +152,9 @@ mod tests {
             shared(&mut commons, &format!("SELECT a FROM STREAM() LIMIT {number}"));
         }
         assert!(commons.by_hash.len() <= LOOK_THROUGH_MIN);
+        for number in 1..5 * LOOK_THROUGH_MIN {
+            shared(&mut commons, &format!("SELECT a FROM STREAM() WHERE a{number} = 1"));
+        }
+        assert!(commons.paths.len() <= LOOK_THROUGH_MIN);
     }
 }

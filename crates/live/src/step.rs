@@ -150,7 +150,7 @@ impl Shard {
         let mut times: Vec<(&str, EventTimes)> = Vec::new();
         for found in matched {
             let body = match &late {
-                Some(late) if found.entry.body_is_late && !found.entry.body.is_empty() => Body {
+                Some(late) if found.entry.body_is_late && !found.entry.body().is_empty() => Body {
                     decoded: &late.decoded,
                     rows: found.rows.iter().map(|row| late.place_of(*row)).collect(),
                 },
@@ -164,7 +164,7 @@ impl Shard {
                         let scratch = &mut self.scratch;
                         times.push((
                             &time.text,
-                            EventTimes::of(time, &decoded, &found.entry.time, now, scratch),
+                            EventTimes::of(time, &decoded, found.entry.time(), now, scratch),
                         ));
                         times.len() - 1
                     });
@@ -187,7 +187,7 @@ impl Shard {
     fn decode_late(&mut self, index: &Index, batch: &EventBatch, matched: &[Matched<'_>]) -> Option<Late> {
         let mut rows: Vec<u32> = matched
             .iter()
-            .filter(|found| found.entry.body_is_late && !found.entry.body.is_empty())
+            .filter(|found| found.entry.body_is_late && !found.entry.body().is_empty())
             .flat_map(|found| found.rows.iter().copied())
             .collect();
         if rows.is_empty() {
@@ -229,12 +229,12 @@ impl Shard {
         };
         let at = Surroundings { input, entry, times, shape };
         if !found.rows.is_empty() {
-            step.mistyped += mistyped_rows(body.decoded, &body.rows, &entry.body);
+            step.mistyped += mistyped_rows(body.decoded, &body.rows, entry.body());
             match &entry.query.views {
                 None => {
                     let rows = Rows::Events {
                         decoded: body.decoded,
-                        bindings: &entry.body,
+                        bindings: entry.body(),
                         rows: &body.rows,
                         now: input.batch.meta().arrival,
                     };
@@ -267,7 +267,7 @@ impl Shard {
         let matches = Matches {
             decoded: body.decoded,
             rows: &body.rows,
-            bindings: &found.entry.body,
+            bindings: found.entry.body(),
             event_bytes: &|place| input.batch.span(found.rows[place] as usize).len(),
             now: input.batch.meta().arrival,
         };

@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::{EndReason, Principal, QueryId, SubmitOptions};
+use swiftwater_engine::{EndReason, EngineError, Principal, QueryId, SubmitOptions};
 use swiftwater_lang::Dialect;
 
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     }
     if detach {
         let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
-        let id = subscription.query().id.clone();
+        let id = subscription.query().id;
         drop(subscription);
         let place = format!("/v1/queries/{id}");
         let answer = json!({"id": id.to_string(), "results": format!("{place}/results")});
@@ -185,7 +185,8 @@ pub(crate) fn heaviness(text: &str) -> usize {
 }
 
 fn id(path: Name) -> Result<QueryId, Problem> {
-    Ok(QueryId(name(path)?.into()))
+    let text = name(path)?;
+    Ok(text.parse().map_err(|_| EngineError::NoQuery(text))?)
 }
 
 fn explained(headers: &HeaderMap, mut plan: String) -> Response {

@@ -229,7 +229,7 @@ fn a_reader_that_goes_away_ends_its_query() {
 fn detached_queries_wait_for_pick_up() {
     let bench = Bench::new();
     let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
-    let id = bench.submit_with("SELECT a FROM STREAM(1000, TIME)", options).unwrap().query().id.clone();
+    let id = bench.submit_with("SELECT a FROM STREAM(1000, TIME)", options).unwrap().query().id;
     bench.send("{\"a\":1}");
     bench.drained();
     bench.clock.advance_ms(1000);
@@ -256,7 +256,7 @@ fn detached_queries_wait_for_pick_up() {
 fn what_was_killed_and_read_is_forgotten() {
     let bench = Bench::new();
     let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
-    let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id.clone();
+    let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id;
     bench.send("{\"a\":1}");
     bench.drained();
     bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
@@ -381,7 +381,7 @@ fn unknown_streams_leave_no_trace() {
     let bench = Bench::new();
     let query = bench.submit("SELECT * FROM STREAM(nowhere, MAX, TIME)");
     assert!(bench.engine.streams(&Principal::local()).is_empty());
-    let id = query.query().id.clone();
+    let id = query.query().id;
     assert!(!bench.engine.query(&Principal::local(), &id).unwrap().stream_exists);
     bench.engine.end_query(&Principal::local(), &id, EndReason::Client).unwrap();
     assert!(bench.engine.metrics().streams.is_empty());

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use swiftwater_event::{DecodePlan, Want, WantId};
 
 use super::QueryNumber;
-use crate::{expr::Wants, operate::SlicePlan, standing::StandingQuery};
+use crate::{operate::SlicePlan, standing::StandingQuery};
 
 /// A query in the index.
 #[derive(Debug)]
@@ -14,14 +15,10 @@ pub(crate) struct Entry {
     pub(crate) query: Arc<StandingQuery>,
     /// How groups are cut into slices.
     pub(crate) slices: Arc<SlicePlan>,
-    /// Columns of the filter's conditions, by their numbers.
-    pub(crate) conditions: Box<[WantId]>,
-    /// Columns of the residual's wants.
-    pub(crate) residual: Box<[WantId]>,
-    /// Columns of the body's wants: in the plan for all events, or (`body_is_late`) in the one for matched events.
-    pub(crate) body: Box<[WantId]>,
-    /// Columns of the event time's wants.
-    pub(crate) time: Box<[WantId]>,
+    /// Those of the conditions, the residual, the event time and the body, in this order.
+    columns: SmallVec<[WantId; 4]>,
+    /// Where in `columns` those of the residual, the event time and the body begin.
+    starts: [u32; 3],
     /// The body's paths are decoded only of events that matched.
     pub(crate) body_is_late: bool,
 }
@@ -35,28 +32,51 @@ impl Entry {
         all: &DecodePlan,
         late: &DecodePlan,
     ) -> Entry {
-        let bind = |wants: &Wants, plan: &DecodePlan| {
-            wants.as_slice().iter().map(|want| column(want, plan)).collect()
-        };
         let body_is_late = body_is_late(query);
-        Entry {
-            number,
-            query: Arc::clone(query),
-            slices: Arc::clone(slices),
-            conditions: query
-                .filter
-                .conditions
-                .iter()
-                .map(|condition| column(&condition.want, all))
-                .collect(),
-            residual: query
-                .residual
-                .as_ref()
-                .map_or_else(Box::default, |residual| bind(&residual.wants, all)),
-            body: bind(&query.body_wants, if body_is_late { late } else { all }),
-            time: query.event_time.as_ref().map_or_else(Box::default, |time| bind(&time.wants, all)),
-            body_is_late,
-        }
+        let bind = |want: &Want| column(want, all);
+        let mut columns: SmallVec<[WantId; 4]> =
+            query.filter.conditions.iter().map(|condition| bind(&condition.want)).collect();
+        let start = |columns: &[WantId]| columns.len() as u32;
+        let mut starts = [start(&columns); 3];
+        let residual = query.residual.iter().flat_map(|residual| residual.wants.as_slice());
+        columns.extend(residual.map(bind));
+        starts[1] = start(&columns);
+        columns.extend(query.event_time.iter().flat_map(|time| time.wants.as_slice()).map(bind));
+        starts[2] = start(&columns);
+        let of_body = if body_is_late { late } else { all };
+        columns.extend(query.body_wants.as_slice().iter().map(|want| column(want, of_body)));
+        Entry { number, query: Arc::clone(query), slices: Arc::clone(slices), columns, starts, body_is_late }
+    }
+
+    /// Columns of the filter's conditions, by their numbers.
+    pub(crate) fn conditions(&self) -> &[WantId] {
+        &self.columns[..self.starts[0] as usize]
+    }
+
+    /// Columns of the residual's wants.
+    pub(crate) fn residual(&self) -> &[WantId] {
+        &self.columns[self.starts[0] as usize..self.starts[1] as usize]
+    }
+
+    /// Columns of the event time's wants.
+    pub(crate) fn time(&self) -> &[WantId] {
+        &self.columns[self.starts[1] as usize..self.starts[2] as usize]
+    }
+
+    /// Columns of the body's wants: in the plan for all events, or (`body_is_late`) in the one for matched events.
+    pub(crate) fn body(&self) -> &[WantId] {
+        &self.columns[self.starts[2] as usize..]
+    }
+
+    /// Columns of the plan for all events.
+    pub(crate) fn columns_of_all(&self) -> &[WantId] {
+        if self.body_is_late { &self.columns[..self.starts[2] as usize] } else { &self.columns }
+    }
+
+    /// Bytes held, about, without the compiled query.
+    pub(crate) fn bytes(&self) -> usize {
+        let spilled = if self.columns.spilled() { self.columns.capacity() * size_of::<WantId>() } else { 0 };
+        size_of::<Entry>() + 16 + spilled
     }
 
     /// The same query, bound to other plans.

@@ -398,7 +398,7 @@ impl<'s> Search<'s> {
         }
         if way.is_tree {
             let filter = &entry.query.filter;
-            let tree = Tree { filter, columns: &entry.conditions, decoded: self.columns.decoded };
+            let tree = Tree { filter, columns: entry.conditions(), decoded: self.columns.decoded };
             rows.retain(|&row| tree.any_nodes_hold(&filter.all, row));
         }
         true
@@ -413,11 +413,11 @@ impl<'s> Search<'s> {
         let arena = Bump::new();
         let mut counts = EvalCounts::default();
         let decoded = self.columns.decoded;
-        let input = Rows::Events { decoded, bindings: &entry.residual, rows, now: self.input.now };
+        let input = Rows::Events { decoded, bindings: entry.residual(), rows, now: self.input.now };
         residual.program.keep(&input, scratch, &arena, &mut counts, &mut finder.kept);
         finder.costs.push(Cost {
             expression_errors: counts.expression_errors,
-            mistyped: mistyped_rows(decoded, rows, &entry.residual),
+            mistyped: mistyped_rows(decoded, rows, entry.residual()),
             nanos: (self.input.nanos)() - start,
         });
         finder.rows.truncate(from);

@@ -286,9 +286,7 @@ impl Index {
     fn wants_left(&self) -> usize {
         let mut is_wanted = vec![false; self.all.wants().len()];
         for entry in self.levels.iter().flat_map(Level::standing) {
-            let body: &[_] = if entry.body_is_late { &[] } else { &entry.body };
-            let columns = entry.conditions.iter().chain(&entry.residual).chain(&entry.time).chain(body);
-            columns.for_each(|column| is_wanted[column.0 as usize] = true);
+            entry.columns_of_all().iter().for_each(|column| is_wanted[column.0 as usize] = true);
         }
         is_wanted.iter().filter(|is_wanted| !**is_wanted).count()
     }

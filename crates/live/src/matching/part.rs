@@ -93,7 +93,7 @@ impl Part {
                     for &(condition, branch) in &access.conditions {
                         let way = way(&mut part, Some(access.found(filter, condition, branch)));
                         let condition = condition as usize;
-                        let table = tables.entry(entry.conditions[condition]).or_default();
+                        let table = tables.entry(entry.conditions()[condition]).or_default();
                         let is_filed = table.add(&filter.conditions[condition].test, way);
                         debug_assert!(is_filed, "only what can be filed is chosen");
                     }
@@ -112,6 +112,11 @@ impl Part {
         }
         part.tables = tables.into_iter().map(|(column, table)| table.finish(column)).collect();
         part.tables.sort_unstable_by_key(|table| table.column);
+        // They stay as they are now.
+        part.ways.shrink_to_fit();
+        part.members.shrink_to_fit();
+        part.groups.shrink_to_fit();
+        part.checks.shrink_to_fit();
         part.bytes = part.count_bytes(&entries);
         part.numbers = entries.iter().map(|entry| entry.number).collect();
         part.entries = entries;
@@ -149,7 +154,7 @@ impl Part {
             }
             match node {
                 Node::Test(condition) => {
-                    let column = entry.conditions[*condition as usize];
+                    let column = entry.conditions()[*condition as usize];
                     match Check::of(filter, *condition, column) {
                         Check::Number(bounds) if way.bounds.are_absent() => way.bounds = bounds,
                         check => self.checks.push(check),
@@ -164,14 +169,7 @@ impl Part {
     }
 
     fn count_bytes(&self, entries: &[Arc<Entry>]) -> usize {
-        let bindings = |entry: &Entry| {
-            let all = [&entry.conditions, &entry.residual, &entry.body, &entry.time];
-            all.into_iter()
-                .filter(|list| !list.is_empty())
-                .map(|list| 16.max(list.len() * 4 + 8))
-                .sum::<usize>()
-        };
-        let entries = entries.iter().map(|entry| size_of::<Entry>() + 16 + 8 + 8 + bindings(entry));
+        let entries = entries.iter().map(|entry| entry.bytes() + 8 + 8);
         entries.sum::<usize>()
             + self.groups.len() * size_of::<Group>()
             + self.ways.len() * size_of::<Way>()

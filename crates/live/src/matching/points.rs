@@ -68,12 +68,11 @@ fn sieve_hash(key: u64) -> u32 {
 #[derive(Debug)]
 struct Slots<K> {
     slots: Box<[(K, Run)]>,
-    shift: u32,
 }
 
 impl<K> Default for Slots<K> {
     fn default() -> Slots<K> {
-        Slots { slots: Box::default(), shift: 63 }
+        Slots { slots: Box::default() }
     }
 }
 
@@ -81,24 +80,27 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
     /// Each key once; none of the runs may be empty.
     fn new(pairs: impl ExactSizeIterator<Item = (u64, K, Run)>) -> Slots<K> {
         // A third of them is free at least.
-        let count = (pairs.len() + pairs.len() / 2 + 1).next_power_of_two().max(2);
-        let mut made = Slots {
-            slots: vec![(K::default(), Run::default()); count].into(),
-            shift: 64 - count.trailing_zeros(),
-        };
+        let count = pairs.len() + pairs.len() / 2 + 1;
+        let mut made = Slots { slots: vec![(K::default(), Run::default()); count].into() };
         for (hash, key, run) in pairs {
             let mut slot = made.slot(hash);
             while !made.slots[slot].1.is_empty() {
-                slot = (slot + 1) & (count - 1);
+                slot = made.after(slot);
             }
             made.slots[slot] = (key, run);
         }
         made
     }
 
+    /// Where a hash lies in as many slots as there are: its share of all hashes (Lemire, TOMACS 2019).
     #[inline]
     fn slot(&self, hash: u64) -> usize {
-        (hash >> self.shift) as usize
+        ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
+    }
+
+    #[inline]
+    fn after(&self, slot: usize) -> usize {
+        if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
 
     #[inline]
@@ -117,7 +119,7 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
             if *other == key {
                 return Some(run);
             }
-            slot = (slot + 1) & (self.slots.len() - 1);
+            slot = self.after(slot);
         }
     }
 

@@ -80,14 +80,14 @@ impl<'a> Shapes<'a> {
             *rows += found.rows.len();
         }
         for (hash, (entry, count, rows)) in sharers {
-            let late = late.filter(|_| entry.body_is_late && !entry.body.is_empty());
+            let late = late.filter(|_| entry.body_is_late && !entry.body().is_empty());
             let (decoded, rows_there) =
                 late.map_or((decoded, all_rows.len()), |late| (&late.decoded, late.rows.len()));
             if count < SHARERS_MIN || rows < rows_there {
                 continue;
             }
             let Some(group) = sharing(entry) else { continue };
-            let rows = Rows::Events { decoded, bindings: &entry.body, rows: &all_rows[..rows_there], now };
+            let rows = Rows::Events { decoded, bindings: entry.body(), rows: &all_rows[..rows_there], now };
             if let Some(input) = ShapeInput::evaluate(group, &rows, rows_there, scratch, arena) {
                 shapes.inputs.insert(hash, (entry, input));
             }
@@ -100,7 +100,7 @@ impl<'a> Shapes<'a> {
         let shape = &sharing(entry)?.shape;
         let (of, input) = self.inputs.get(&shape.hash)?;
         let is_same = sharing(of).is_some_and(|of| of.shape.text == shape.text)
-            && of.body == entry.body
+            && of.body() == entry.body()
             && of.body_is_late == entry.body_is_late;
         is_same.then_some(input)
     }

@@ -93,7 +93,7 @@ fn after(uri: &Uri) -> Result<u64, String> {
 }
 
 fn id(path: Name) -> Option<QueryId> {
-    name(path).ok().map(|name| QueryId(name.into()))
+    name(path).ok()?.parse().ok()
 }
 
 fn no_query() -> Response {

@@ -15,7 +15,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use swiftwater_engine::{Emit, EndReason, QueryId, Subscription};
+use swiftwater_engine::{Emit, EndReason, Subscription};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{Instant, timeout},
@@ -304,8 +304,8 @@ impl Conversation {
     /// Ends the query, if it is the one meant; without an id it is. Bullet sends no result of a query that was killed.
     fn kill(&mut self, id: Option<String>) {
         let is_meant = |standing: &Standing| {
-            let QueryId(own) = &standing.subscription.query().id;
-            id.as_deref().is_none_or(|id| id == &**own)
+            let own = standing.subscription.query().id;
+            id.as_deref().is_none_or(|id| id.parse() == Ok(own))
         };
         if self.query.as_ref().is_some_and(is_meant) {
             self.query = None;

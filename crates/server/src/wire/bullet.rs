@@ -267,7 +267,7 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value as Json, json};
-    use swiftwater_engine::{Counts, Finished, QueryId, QueryMeta, Records, StreamMeta};
+    use swiftwater_engine::{Counts, Finished, QueryMeta, Records, StreamMeta};
     use swiftwater_event::StreamName;
     use swiftwater_lang::{QueryError, QueryErrors};
 
@@ -275,7 +275,7 @@ mod tests {
 
     fn emit() -> Emit {
         let query = QueryMeta {
-            id: QueryId("01J00000000000000000000000".into()),
+            id: "01J00000000000000000000000".parse().unwrap(),
             text: "select \"a\" from stream()".into(),
             printed: "SELECT \"a\" FROM STREAM()".into(),
             received: 1000,

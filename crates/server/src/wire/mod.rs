@@ -203,14 +203,14 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
-    use swiftwater_engine::{Counts, Finished, QueryId, StreamMeta};
+    use swiftwater_engine::{Counts, Finished, StreamMeta};
     use swiftwater_event::StreamName;
 
     use super::*;
 
     fn emit() -> Emit {
         let query = QueryMeta {
-            id: QueryId("01J00000000000000000000000".into()),
+            id: "01J00000000000000000000000".parse().unwrap(),
             text: "SELECT \"a\"\nFROM STREAM(s)".into(),
             printed: "".into(),
             received: 1_767_225_600_000,

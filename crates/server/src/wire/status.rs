@@ -10,7 +10,7 @@ use crate::ingest::Refused;
 /// A standing query and its cost. `ends` and `finished` are null where there is no such time.
 pub fn query_json(query: &QueryStatus) -> Value {
     json!({
-        "id": query.id.0.as_ref(),
+        "id": query.id.to_string(),
         "text": query.text.as_ref(),
         "dialect": query.dialect,
         "stream": query.stream.as_str(),

@@ -104,7 +104,7 @@ async fn ask(server: &Running, path: &str, case: &RecordedCase) -> String {
         None
     });
     if let Some(id) = standing.await {
-        let id = QueryId(id.into());
+        let id: QueryId = id.parse().unwrap();
         let records: Vec<String> = case.records().iter().map(Json::to_string).collect();
         if !records.is_empty() {
             assert_eq!(server.ingest("s", records.join("\n")).await.status, 200);

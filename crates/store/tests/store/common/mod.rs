@@ -1,5 +1,6 @@
 //! What the tests of this room share: a stream's rows that can be made again from their offsets, and SQL over a table.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part of it")]
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 // Taken as files: a dependency on testkit switches on a feature of serde_json, and all of Arrow and DataFusion would be
 // built a second time for these tests.
