@@ -43,14 +43,17 @@ impl Bits<'_> {
 
     fn condition(&mut self, dialect: Dialect, depth: usize) -> String {
         let path = self.of(&PATHS);
-        match self.below(if depth > 0 { 10 } else { 8 }) {
+        match self.below(if depth > 0 { 13 } else { 11 }) {
             0..3 => format!("{path} {} {}", self.of(&COMPARISONS), self.of(&CONSTANTS)),
             3 => format!("{path} BETWEEN ({}, {})", self.of(&CONSTANTS), self.of(&CONSTANTS)),
             4 => format!("{path} IN [{}, {}]", self.of(&CONSTANTS), self.of(&CONSTANTS)),
             5 if dialect == Dialect::Native => format!("{path} LIKE '{}'", self.of(&PATTERNS)),
             5 | 6 => format!("{path} RLIKE '{}'", self.of(&REGEXES)),
             7 => format!("{path} IS {}NULL", self.of(&["", "NOT "])),
-            8 => format!("({} OR {})", self.condition(dialect, depth - 1), self.condition(dialect, depth - 1)),
+            8 => format!("SIZEOF({path}) {} {}", self.of(&COMPARISONS), self.of(&["0", "1", "2", "1.5"])),
+            9 => format!("CONTAINSKEY({path}, '{}')", self.of(&["k", "a", "x"])),
+            10 => format!("{path} RLIKE '{}'", self.of(&["[a-c]+", "..?", "[^a].*", "(a.*|.*c)"])),
+            11 => format!("({} OR {})", self.condition(dialect, depth - 1), self.condition(dialect, depth - 1)),
             _ => format!("({} AND {})", self.condition(dialect, depth - 1), self.condition(dialect, depth - 1)),
         }
     }

@@ -5,10 +5,14 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
 };
 
-use swiftwater_live::Rebuild;
+use swiftwater_live::{Rebuild, Replaced};
 use tracing::error;
 
 use crate::stream::{Stream, lock};
@@ -16,16 +20,34 @@ use crate::stream::{Stream, lock};
 /// What is to be built, for which stream.
 pub(crate) type IndexErrand = (Arc<Stream>, Rebuild);
 
+/// How long after it was replaced a level is looked at again, and forgotten if nobody has it any more.
+const LATER: Duration = Duration::from_millis(100);
+
 /// Builds what comes until nobody sends any more.
 pub(crate) fn run_indexer(inbox: &mpsc::Receiver<IndexErrand>) {
-    for (stream, rebuild) in inbox {
+    let mut replaced: Vec<Replaced> = Vec::new();
+    loop {
+        // What a shard still looks at is taken apart by none of those who wait for something, but here, some time later.
+        let errand = match replaced.is_empty() {
+            true => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => inbox.recv_timeout(LATER),
+        };
+        replaced.retain(|replaced| !replaced.is_unused());
+        let (stream, rebuild) = match errand {
+            Ok(errand) => errand,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let Ok(built) = catch_unwind(AssertUnwindSafe(|| rebuild.run())) else {
             error!(stream = %stream.name, "an index could not be built anew: it stays right, and becomes slower");
             continue;
         };
-        let _change = lock(&stream.change);
-        let index = stream.index().rebuilt(built);
-        stream.set_index(index);
+        replaced.push(built.replaced());
+        {
+            let _change = lock(&stream.change);
+            let index = stream.index().rebuilt(built);
+            stream.set_index(index);
+        }
         stream.forget_replaced();
     }
 }

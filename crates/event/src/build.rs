@@ -151,42 +151,77 @@ impl<'a> Source<'a> {
         views.finish(&self.shared, nulls.finish())
     }
 
+    /// A row after another, as long as they are of one kind: most columns are of one kind throughout.
     fn tagged(&self, slots: &[Slot]) -> Tagged {
-        let mut kinds = Vec::with_capacity(slots.len());
-        let mut offsets = Vec::with_capacity(slots.len());
+        let rows = slots.len();
+        let mut kinds = Vec::with_capacity(rows);
+        let mut offsets = Vec::with_capacity(rows);
         let (mut booleans, mut longs, mut doubles) = (Vec::new(), Vec::new(), Vec::new());
         let (mut strings, mut containers) = (Views::default(), Views::default());
-        for &slot in slots {
-            let (kind, count) = match self.first_byte(slot) {
-                None => (Kind::Null, 1),
+        // Whatever is nothing else: so each turn takes a row at least.
+        let is_number = |first: Option<u8>| !matches!(first, None | Some(b'"' | b'{' | b'[' | b't' | b'f'));
+        while kinds.len() < rows {
+            let rest = &slots[kinds.len()..];
+            let firsts = rest.iter().map(|&slot| self.first_byte(slot));
+            // How many rows are of the kind, and the place of the first of them among its values.
+            let (kind, count, from) = match self.first_byte(rest[0]) {
+                None => {
+                    let count = firsts.take_while(Option::is_none).count();
+                    kinds.resize(kinds.len() + count, Kind::Null as i8);
+                    offsets.resize(kinds.len(), 0);
+                    continue;
+                }
                 Some(b'"') => {
-                    strings.push_string(self.bytes, slot);
-                    (Kind::String, strings.views.len())
+                    let from = strings.views.len();
+                    strings.views.reserve(rest.len());
+                    let run = rest.iter().take_while(|slot| self.first_byte(**slot) == Some(b'"'));
+                    run.for_each(|slot| strings.push_string(self.bytes, *slot));
+                    (Kind::String, strings.views.len() - from, from)
                 }
                 Some(open @ (b'{' | b'[')) => {
-                    containers.push(self.bytes, slot.start(), slot.end());
-                    (if open == b'{' { Kind::Map } else { Kind::List }, containers.views.len())
+                    let from = containers.views.len();
+                    let run = rest.iter().take_while(|slot| self.first_byte(**slot) == Some(open));
+                    run.for_each(|slot| containers.push(self.bytes, slot.start(), slot.end()));
+                    let kind = if open == b'{' { Kind::Map } else { Kind::List };
+                    (kind, containers.views.len() - from, from)
                 }
-                Some(first @ (b't' | b'f')) => {
-                    booleans.push(first == b't');
-                    (Kind::Boolean, booleans.len())
+                Some(b't' | b'f') => {
+                    let from = booleans.len();
+                    let run = firsts.map_while(|first| match first {
+                        Some(first @ (b't' | b'f')) => Some(first == b't'),
+                        _ => None,
+                    });
+                    booleans.extend(run);
+                    (Kind::Boolean, booleans.len() - from, from)
                 }
                 Some(_) => {
-                    let text = slot.text(self.bytes);
-                    match number::plain_integer(text) {
-                        Plain::Value(value) => {
-                            longs.push(value);
-                            (Kind::Long, longs.len())
+                    let numbers = || rest.iter().take_while(|slot| is_number(self.first_byte(**slot)));
+                    let from = longs.len();
+                    longs.reserve(rest.len());
+                    for slot in numbers() {
+                        let Plain::Value(value) = number::plain_integer(slot.text(self.bytes)) else { break };
+                        longs.push(value);
+                    }
+                    match longs.len() - from {
+                        // The first is none that fits, so it is a double.
+                        0 => {
+                            let from = doubles.len();
+                            doubles.reserve(rest.len());
+                            for slot in numbers() {
+                                let text = slot.text(self.bytes);
+                                if let Plain::Value(_) = number::plain_integer(text) {
+                                    break;
+                                }
+                                doubles.push(number::double(text));
+                            }
+                            (Kind::Double, doubles.len() - from, from)
                         }
-                        Plain::TooLarge | Plain::Scaled => {
-                            doubles.push(number::double(text));
-                            (Kind::Double, doubles.len())
-                        }
+                        count => (Kind::Long, count, from),
                     }
                 }
             };
-            kinds.push(kind as i8);
-            offsets.push(count as i32 - 1);
+            kinds.resize(kinds.len() + count, kind as i8);
+            offsets.extend((from..from + count).map(|place| place as i32));
         }
         Tagged {
             kinds: kinds.into(),

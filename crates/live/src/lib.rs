@@ -17,7 +17,7 @@ mod step;
 
 pub use commons::Commons;
 pub use explain::explain;
-pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, is_sampled};
+pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,

@@ -24,6 +24,11 @@ pub(super) fn size(value: &Value<'_>, declared: Option<JavaType>, dialect: Diale
     }
 }
 
+/// SIZEOF in the native dialect.
+pub(crate) fn native_size(value: &Value<'_>) -> Option<usize> {
+    size(value, None, Dialect::Native)
+}
+
 /// The declared type of a container, else what Bullet makes of its value.
 pub(super) fn java_type(value: &Value<'_>, declared: Option<JavaType>) -> JavaType {
     match declared {

@@ -257,6 +257,11 @@ pub(super) fn contains(
     found.unwrap_or_else(|| search.end(Truth::False))
 }
 
+/// CONTAINSKEY in the native dialect, where it is true.
+pub(crate) fn native_has_key(container: &Value<'_>, key: &str) -> bool {
+    contains_key(container, &Value::String(key), None, Dialect::Native) == Truth::True
+}
+
 /// CONTAINSKEY: of a map, of a map of maps (outer keys, then inner), of any map in a list. Neither operand is null or
 /// an error.
 pub(super) fn contains_key(

@@ -73,12 +73,20 @@ pub(super) fn compile_java(pattern: &str) -> Result<JavaPattern, PatternError> {
         let compiled = compiled.map_err(|error| last_line(&error.to_string()))?;
         return Ok(JavaPattern::Backtracking(Box::new(compiled)));
     }
-    let compiled = RegexBuilder::new(&whole)
+    linear(&whole).map(JavaPattern::Linear).map_err(|error| last_line(&error.to_string()))
+}
+
+fn linear(regex: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(regex)
         .size_limit(PATTERN_BYTES_MAX)
         .dfa_size_limit(PATTERN_BYTES_MAX)
         .nest_limit(NEST_MAX)
-        .build();
-    compiled.map(JavaPattern::Linear).map_err(|error| last_line(&error.to_string()))
+        .build()
+}
+
+/// What [`java_pattern_as_regex`] gave, compiled; none where it is too large.
+pub(crate) fn linear_regex(regex: &str) -> Option<Regex> {
+    linear(regex).ok()
 }
 
 /// A pattern written for Java as one of the `regex` crate that matches whole texts; none where it cannot be had.

@@ -4,11 +4,17 @@
 //! A condition is true of a value exactly where the expression that it was made from is; of what else the expression
 //! could be (false, null, in error) it knows nothing.
 
+use std::sync::Arc;
+
 use arrow_array::{Array, StringViewArray};
 use memchr::memmem::Finder;
 use swiftwater_event::{Column, Kind, Values, Want};
 
-use super::number::{Spans, double_key, long_key};
+use super::{
+    contents,
+    number::{Span, Spans, double_key, long_key},
+    pattern::Pattern,
+};
 
 /// A test of the value at one path.
 #[derive(Debug)]
@@ -34,6 +40,12 @@ pub enum Test {
     Prefixes(Box<[Box<[u8]>]>),
     /// Text that has this in it.
     Contains(Box<Finder<'static>>),
+    /// Text that matches an expression.
+    Pattern(Arc<Pattern>),
+    /// A text, list or map of a size within one of these, as the native dialect has sizes.
+    Size(Box<[Span]>),
+    /// A map or list that has this key, as the native dialect has it.
+    Key(Box<str>),
     /// No value.
     Null {
         /// Whether a path that cannot be had counts as none.
@@ -77,8 +89,8 @@ pub(crate) enum Cell<'c> {
 }
 
 impl Test {
-    /// Whether it holds of a value; nulls that are errors are told apart by the caller.
-    pub(crate) fn holds(&self, cell: Cell<'_>) -> bool {
+    /// Whether it holds of a value; nulls that are errors are told apart by the caller, and so is what a cell does not say.
+    fn holds(&self, cell: Cell<'_>) -> bool {
         match (self, cell) {
             (Test::Text(text), Cell::Text(value)) => **text == *value,
             (Test::NotText(text), Cell::Text(value)) => **text != *value,
@@ -87,6 +99,7 @@ impl Test {
             (Test::Prefixes(prefixes), Cell::Text(value)) => {
                 prefixes.iter().any(|prefix| value.as_bytes().starts_with(prefix))
             }
+            (Test::Pattern(pattern), Cell::Text(value)) => pattern.matches(value),
             (Test::Contains(finder), Cell::Text(value)) => finder.find(value.as_bytes()).is_some(),
             (Test::Null { .. }, Cell::Null) => true,
             (Test::NotNull, cell) => cell != Cell::Null,
@@ -100,8 +113,16 @@ impl Test {
             |column: &Column| column.errors.as_ref().is_some_and(|errors| errors.value(row as usize));
         match self {
             Test::Null { errors: false } if is_error(column) => false,
+            Test::Size(spans) => contents::size_at(column, row as usize)
+                .is_some_and(|key| spans.iter().any(|&(from, to)| from <= key && key <= to)),
+            Test::Key(key) => contents::has_key_at(column, row as usize, key),
             test => test.holds(cell(column, row as usize)),
         }
+    }
+
+    /// Whether it holds of every value by which a table finds it.
+    pub(crate) fn is_proven_when_found(&self) -> bool {
+        !matches!(self, Test::Pattern(pattern) if pattern.required.is_some())
     }
 
     /// The share of values that it may hold of, where nothing is known about them.
@@ -118,6 +139,9 @@ impl Test {
                 prefixes.iter().map(|prefix| one(prefix)).sum::<f64>().min(1.0)
             }
             Test::Contains(_) => 0.02,
+            Test::Pattern(pattern) => pattern.required.as_ref().map_or(0.2, Test::guess),
+            Test::Size(_) => 0.2,
+            Test::Key(_) => 0.1,
             Test::Null { .. } => 0.2,
         }
     }

@@ -6,6 +6,7 @@
 use std::{
     fmt::Write,
     hash::{DefaultHasher, Hasher},
+    sync::Arc,
 };
 
 use swiftwater_event::{Primitive, Type, Want};
@@ -18,6 +19,7 @@ use super::{
     condition::{Condition, Set, Test, TextSpan},
     literals::{Required, of_like, of_regex},
     number::{Number, Spans},
+    pattern::Pattern,
 };
 use crate::expr::{java_pattern_as_regex, mirrored};
 
@@ -197,6 +199,12 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
     let Expr::Call { function, args } = expr else { return None };
     match (function, args.as_slice()) {
         (Function::Compare(comparison, Quantifier::One), [left, right]) => match (left, right) {
+            (Expr::Call { function: Function::SizeOf, args }, Expr::Literal(size)) => {
+                sized(args.first()?, *comparison, size, dialect)
+            }
+            (Expr::Literal(size), Expr::Call { function: Function::SizeOf, args }) => {
+                sized(args.first()?, mirrored(*comparison), size, dialect)
+            }
             (Expr::Path { .. }, Expr::Literal(literal)) => {
                 compared(want_of(left)?, *comparison, literal, dialect)
             }
@@ -223,24 +231,24 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
             Some((want, required_test(required?), is_all))
         }
         (Function::RLike { any: false, negated: false }, [path, Expr::Literal(Literal::String(pattern))]) => {
-            let want = want_of(path).filter(may_be_text)?;
-            let required = of_regex(&java_pattern_as_regex(pattern)?)?;
-            Some((want, required_test(required), false))
+            matches_pattern(want_of(path)?, &[pattern])
         }
         (
             Function::RLike { any: true, negated: false },
             [path, Expr::Call { function: Function::List, args: patterns }],
         ) => {
-            let want = want_of(path).filter(may_be_text)?;
-            let mut all = Vec::new();
-            for pattern in patterns {
-                let Expr::Literal(Literal::String(pattern)) = pattern else { return None };
-                let Required::Prefixes(prefixes) = of_regex(&java_pattern_as_regex(pattern)?)? else {
-                    return None;
-                };
-                all.extend(prefixes);
-            }
-            Some((want, required_test(Required::Prefixes(all)), false))
+            let patterns = patterns.iter().map(|pattern| match pattern {
+                Expr::Literal(Literal::String(pattern)) => Some(&**pattern),
+                _ => None,
+            });
+            matches_pattern(want_of(path)?, &patterns.collect::<Option<Vec<&str>>>()?)
+        }
+        (Function::SizeIs, [path, Expr::Literal(size @ (Literal::Integer(_) | Literal::Long(_)))]) => {
+            sized(path, Comparison::Eq, size, dialect)
+        }
+        (Function::ContainsKey, [path, Expr::Literal(Literal::String(key))]) => {
+            let want = want_of(path).filter(|want| may_be_container(want, dialect))?;
+            Some((want, Test::Key(key.clone()), true))
         }
         (Function::IsNull, [path]) => {
             let want = want_of(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
@@ -268,6 +276,45 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
         }
         _ => None,
     }
+}
+
+/// Whether a whole text matches one of these.
+fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> {
+    may_be_text(&want).then_some(())?;
+    let sources: Vec<String> =
+        patterns.iter().map(|pattern| java_pattern_as_regex(pattern)).collect::<Option<_>>()?;
+    let all: Option<Vec<Required>> = sources.iter().map(|source| of_regex(source)).collect();
+    let required = match all {
+        Some(mut all) if all.len() == 1 => all.pop().map(required_test),
+        // What each has in it is not looked for in one go.
+        Some(all) => {
+            let prefixes = all.into_iter().map(|required| match required {
+                Required::Prefixes(prefixes) => Some(prefixes),
+                Required::Contains(_) => None,
+            });
+            let prefixes: Option<Vec<_>> = prefixes.collect();
+            prefixes.map(|prefixes| required_test(Required::Prefixes(prefixes.concat())))
+        }
+        None => None,
+    };
+    Some((want, Test::Pattern(Arc::new(Pattern::new(sources, required)?)), true))
+}
+
+/// How the size of what is at a path compares with a constant.
+fn sized(
+    path: &Expr,
+    comparison: Comparison,
+    size: &Literal,
+    dialect: Dialect,
+) -> Option<(Want, Test, bool)> {
+    let want = want_of(path).filter(|want| may_be_container(want, dialect))?;
+    let spans = Spans::of(comparison, number_of(size)?, dialect).longs;
+    Some((want, Test::Size(spans.into()), true))
+}
+
+/// In Bullet what containers are depends on their declared types.
+fn may_be_container(want: &Want, dialect: Dialect) -> bool {
+    dialect == Dialect::Native && want.ty == Type::Any
 }
 
 fn required_test(required: Required) -> Test {

@@ -1,10 +1,10 @@
 //! The index over all standing queries of a stream: one immutable value, shared by all shards and replaced as a whole.
 //!
 //! It is made of parts of very different sizes, as a log-structured merge tree is (O'Neil et al., 1996): a query is
-//! added by rebuilding the smallest, which is merged into the next larger one when it is full, and so on. The largest is
-//! not rebuilt where a query is added, but by whoever asks for a [`Rebuild`], on any thread, while smaller parts take
-//! what comes. A query that ended is a bit beside its part, until a rebuild leaves it out and its place is given to
-//! others.
+//! added by rebuilding the smallest, which is merged into the next larger one when it is full, up to a few hundred
+//! queries. Full ones of these wait until they are merged, not where a query is added, but by whoever asks for a
+//! [`Rebuild`], on any thread: into the middle part as a rule, and into the main one, with that, when they have become
+//! many. A query that ended is a bit beside its part, until a rebuild leaves it out and its place is given to others.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     ended::Ended,
     entry::{Entry, wants_of_all, wants_when_late},
     find::{Finder, MatchInput, Matched, Matches},
-    part::Part,
+    part::{Care, Filed, Part},
     statistics::Statistics,
 };
 use crate::{expr::Scratch, operate::SlicePlan, standing::StandingQuery};
@@ -29,10 +29,17 @@ pub struct Index {
     pub(crate) all: Arc<DecodePlan>,
     /// Decoded of events that matched a query with a late body.
     pub(crate) late: Arc<DecodePlan>,
-    levels: [Level; LEVELS],
+    /// Into which queries are added, the smallest first.
+    fresh: [Level; FRESH],
+    /// What came of the largest of these when it was full.
+    waiting: Vec<Level>,
+    /// Merged of what waited since the main level was built.
+    middle: Level,
+    /// As large as it has to be.
+    main: Level,
     pub(crate) statistics: Arc<Statistics>,
-    /// A rebuild was handed out and is not yet back: the last two levels stay as they are until then.
-    is_rebuilding: bool,
+    /// A rebuild was handed out and is not yet back: what it is built of stays as it is until then.
+    rebuilding: Option<Handed>,
     /// Much is decoded for queries that have ended: the next rebuild makes new plans.
     is_wasteful: bool,
     /// Queries from this number on do not stand yet; none: all do.
@@ -46,29 +53,43 @@ struct Level {
     ended: Ended,
 }
 
-/// Levels, the smallest first.
-const LEVELS: usize = 5;
-/// What a rebuild merges into the main level.
-const FROZEN: usize = 3;
-/// As large as it has to be.
-const MAIN: usize = 4;
-/// What the levels hold into which queries are added. The first is rebuilt for every query added, the second for every
-/// 32nd, the third for every 512th: some 30 queries are built again for one that is added.
-const LEVEL_MAX: [usize; FROZEN] = [32, 512, 4096];
-/// The third may hold so many times as many before the main level is rebuilt where a query is added, if nobody has
-/// asked for a [`Rebuild`] till then.
-const PATIENCE: usize = 4;
+/// What is being merged.
+#[derive(Debug, Clone, Copy)]
+struct Handed {
+    /// So many of those that wait, the first.
+    waiting: usize,
+    main: bool,
+}
+
+/// Levels into which queries are added.
+const FRESH: usize = 3;
+/// What they hold. The first is rebuilt for every query added, the second for every 16th, the third for every 64th: some
+/// 15 queries are built again for one that is added, and never more than a few hundred at once.
+const FRESH_MAX: [usize; FRESH] = [16, 64, 256];
+/// So many may wait; then whoever adds a query merges them, if nobody has asked for a [`Rebuild`] till then.
+const WAITING_MAX: usize = 32;
+/// The main level is built anew when what stands before it is more than this, and more than this part of it.
+const BEFORE_MAIN_MAX: usize = 512;
+const BEFORE_MAIN_SHARE: usize = 16;
 /// Wants that may be left over of queries that have ended, besides half of all.
 const WANTS_LEFT_MAX: usize = 16;
 
-/// A main level that is to be built anew: take it to any thread, and what it makes to [`Index::rebuilt`].
+/// A level that is to be built anew: take it to any thread, and what it makes to [`Index::rebuilt`].
 #[derive(Debug)]
 pub struct Rebuild {
-    frozen: Level,
-    main: Level,
+    sources: Sources,
     statistics: Arc<Statistics>,
     /// The plans to bind to, as they are or made anew.
     plans: Option<[Arc<DecodePlan>; 2]>,
+}
+
+/// What a level is built of.
+#[derive(Debug, Clone)]
+struct Sources {
+    waiting: Vec<Level>,
+    middle: Level,
+    /// None: the middle level is built.
+    main: Option<Level>,
 }
 
 /// What a [`Rebuild`] made.
@@ -77,9 +98,15 @@ pub struct Rebuilt {
     part: Arc<Part>,
     /// New plans, if new ones were made.
     plans: Option<[Arc<DecodePlan>; 2]>,
-    frozen: Level,
-    main: Level,
+    /// Of the wants of every event, those that somebody in the part has.
+    wanted: Vec<bool>,
+    sources: Sources,
 }
+
+/// What was replaced. Whoever drops the last of it takes its parts apart, which for large ones takes a while: so it is
+/// dropped where nobody waits, when nobody else has it any more.
+#[derive(Debug)]
+pub struct Replaced(Sources);
 
 impl Level {
     fn standing(&self) -> impl Iterator<Item = &Arc<Entry>> {
@@ -87,8 +114,9 @@ impl Level {
         self.part.entries().iter().enumerate().filter(stands).map(|(_, entry)| entry)
     }
 
-    fn into_standing(self) -> Vec<Arc<Entry>> {
-        self.standing().cloned().collect()
+    fn filed(&self) -> impl Iterator<Item = Filed> {
+        let places = 0..self.part.entries().len();
+        places.filter(|&place| !self.ended.has(place as u32)).map(|place| self.part.filed(place))
     }
 
     fn len(&self) -> usize {
@@ -96,28 +124,58 @@ impl Level {
     }
 }
 
+impl Sources {
+    fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.main.iter().chain([&self.middle]).chain(&self.waiting)
+    }
+}
+
+impl Replaced {
+    /// Whether nobody else has anything of it.
+    pub fn is_unused(&self) -> bool {
+        self.0.levels().all(|level| Arc::strong_count(&level.part) == 1)
+    }
+}
+
 impl Rebuild {
     /// Builds; some microseconds a query.
     pub fn run(self) -> Rebuilt {
-        let Rebuild { frozen, main, statistics, plans } = self;
-        let mut entries: Vec<Arc<Entry>> = main.standing().chain(frozen.standing()).cloned().collect();
-        entries.sort_by_key(|entry| entry.number);
-        let made = match plans {
-            Some(_) => None,
+        let Rebuild { sources, statistics, plans } = self;
+        let mut filed: Vec<Filed> = sources.levels().flat_map(Level::filed).collect();
+        filed.sort_by_key(|filed| filed.entry.number);
+        let (made, wanted) = match plans {
+            Some([all, _]) => {
+                let mut wanted = vec![false; all.wants().len()];
+                filed.iter().for_each(|filed| note_wanted(&filed.entry, &mut wanted));
+                (None, wanted)
+            }
             None => {
-                let all =
-                    DecodePlan::new(entries.iter().flat_map(|entry| wants_of_all(&entry.query).cloned()));
+                let entries = || filed.iter().map(|filed| &filed.entry);
+                let all = DecodePlan::new(entries().flat_map(|entry| wants_of_all(&entry.query).cloned()));
                 let late =
-                    DecodePlan::new(entries.iter().flat_map(|entry| wants_when_late(&entry.query).cloned()));
-                for entry in &mut entries {
-                    *entry = Arc::new(entry.rebound(&all, &late));
+                    DecodePlan::new(entries().flat_map(|entry| wants_when_late(&entry.query).cloned()));
+                for filed in &mut filed {
+                    filed.entry = Arc::new(filed.entry.rebound(&all, &late));
                 }
-                Some([Arc::new(all), Arc::new(late)])
+                let wanted = vec![true; all.wants().len()];
+                (Some([Arc::new(all), Arc::new(late)]), wanted)
             }
         };
-        let part = Arc::new(Part::build(entries, statistics.latest().as_deref()));
-        Rebuilt { part, plans: made, frozen, main }
+        let part = Arc::new(Part::build(filed, statistics.latest().as_deref(), Care::Thorough));
+        Rebuilt { part, plans: made, wanted, sources }
     }
+}
+
+impl Rebuilt {
+    /// What it takes the place of.
+    pub fn replaced(&self) -> Replaced {
+        Replaced(self.sources.clone())
+    }
+}
+
+/// Notes which wants of every event a query has.
+fn note_wanted(entry: &Entry, wanted: &mut [bool]) {
+    entry.columns_of_all().iter().for_each(|column| wanted[column.0 as usize] = true);
 }
 
 impl Index {
@@ -138,26 +196,58 @@ impl Index {
         let mut index = self.clone();
         index.all = extended(&self.all, wants_of_all(query));
         index.late = extended(&self.late, wants_when_late(query));
-        let mut entries = vec![Arc::new(Entry::new(number, query, slices, &index.all, &index.late))];
-        for (level, most) in LEVEL_MAX.into_iter().enumerate() {
-            entries.extend(std::mem::take(&mut index.levels[level]).standing().cloned());
-            if entries.len() <= most || level + 1 == FROZEN {
-                index.levels[level] = index.level_of(entries);
-                break;
+        let entry = Arc::new(Entry::new(number, query, slices, &index.all, &index.late));
+        let mut filed = vec![Filed { entry, access: None }];
+        for (level, most) in FRESH_MAX.into_iter().enumerate() {
+            filed.extend(std::mem::take(&mut index.fresh[level]).filed());
+            let is_full = filed.len() > most;
+            if is_full && level + 1 < FRESH {
+                continue;
+            }
+            let built = index.level_of(filed);
+            match is_full {
+                true => index.waiting.push(built),
+                false => index.fresh[level] = built,
+            }
+            break;
+        }
+        if index.waiting.len() - index.handed_out() < WAITING_MAX {
+            return index;
+        }
+        match index.rebuilding {
+            Some(_) => {
+                let rest = index.waiting.split_off(index.handed_out());
+                let filed = rest.iter().flat_map(Level::filed).collect();
+                let merged = index.level_of(filed);
+                index.waiting.push(merged);
+                index
+            }
+            None => {
+                let main = index.before_main() * 4 > index.main.len();
+                let rebuild = index.hand_out(false, main);
+                index.rebuilt(rebuild.run())
             }
         }
-        if index.levels[FROZEN - 1].part.entries().len() > LEVEL_MAX[FROZEN - 1] * PATIENCE
-            && !index.is_rebuilding
-        {
-            let rebuild = index.hand_out(false);
-            return index.rebuilt(rebuild.run());
-        }
-        index
     }
 
-    fn level_of(&self, mut entries: Vec<Arc<Entry>>) -> Level {
-        entries.sort_unstable_by_key(|entry| entry.number);
-        let part = Arc::new(Part::build(entries, self.statistics.latest().as_deref()));
+    /// How many of those that wait are being merged.
+    fn handed_out(&self) -> usize {
+        self.rebuilding.map_or(0, |handed| handed.waiting)
+    }
+
+    /// Queries that wait for the main level, those that have ended too.
+    fn before_main(&self) -> usize {
+        self.waiting.iter().chain([&self.middle]).map(|level| level.part.entries().len()).sum()
+    }
+
+    /// All levels.
+    fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.fresh.iter().chain(&self.waiting).chain([&self.middle, &self.main])
+    }
+
+    fn level_of(&self, mut filed: Vec<Filed>) -> Level {
+        filed.sort_unstable_by_key(|filed| filed.entry.number);
+        let part = Arc::new(Part::build(filed, self.statistics.latest().as_deref(), Care::Quick));
         Level { part, ended: Ended::default() }
     }
 
@@ -165,17 +255,28 @@ impl Index {
     #[must_use]
     pub fn without(&self, number: QueryNumber) -> Index {
         let mut index = self.clone();
-        for level in 0..LEVELS {
-            let Level { part, ended } = &mut index.levels[level];
-            let Some(place) = part.place_of(number).filter(|&place| !ended.has(place)) else { continue };
-            ended.insert(place);
-            // A small part is rebuilt when half of it has ended; the main one elsewhere.
-            if level < FROZEN - 1 && ended.len() * 2 > part.entries().len() {
-                let entries = index.levels[level].standing().cloned().collect();
-                index.levels[level] = index.level_of(entries);
-            }
-            break;
+        let of_level = {
+            let (fresh, waiting) = (index.fresh.iter_mut(), index.waiting.iter_mut());
+            let mut all = fresh.chain(waiting).chain([&mut index.middle, &mut index.main]).enumerate();
+            all.find_map(|(at, Level { part, ended })| {
+                let place = part.place_of(number).filter(|&place| !ended.has(place))?;
+                ended.insert(place);
+                Some((at, ended.len() * 2 > part.entries().len()))
+            })
+        };
+        // A small part is rebuilt when half of it has ended; others elsewhere.
+        if let Some((at, true)) = of_level
+            && at < FRESH
+        {
+            let filed = index.fresh[at].filed().collect();
+            index.fresh[at] = index.level_of(filed);
         }
+        let handed_out = index.handed_out();
+        let mut place = 0;
+        index.waiting.retain(|level| {
+            place += 1;
+            place <= handed_out || level.len() > 0
+        });
         if index.is_empty() {
             // Nobody wants anything any more; what is being rebuilt will find nothing that it fits.
             return Index { statistics: index.statistics, ..Index::default() };
@@ -192,53 +293,61 @@ impl Index {
     /// What is to be built anew, if it is time and nothing is under way: take it to any thread, and what comes of it
     /// to [`rebuilt`](Index::rebuilt) of the index that then is.
     pub fn rebuild(&mut self) -> Option<Rebuild> {
-        self.is_rebuild_due().then(|| self.hand_out(false))
+        self.is_rebuild_due().then(|| {
+            let main = self.is_main_due();
+            self.hand_out(false, main)
+        })
     }
 
     /// Whether it is time for a [`rebuild`](Index::rebuild), and none is under way.
     pub fn is_rebuild_due(&self) -> bool {
-        if self.is_rebuilding {
-            return false;
-        }
-        let before = self.levels[FROZEN - 1].part.entries().len();
-        let has_grown = before > LEVEL_MAX[1] && before * 16 > self.levels[MAIN].len();
+        self.rebuilding.is_none() && (self.waiting.len() > 1 || self.is_main_due())
+    }
+
+    /// Whether the main level should be built anew.
+    fn is_main_due(&self) -> bool {
+        let before = self.before_main();
+        let has_grown = before > BEFORE_MAIN_MAX && before * BEFORE_MAIN_SHARE > self.main.len();
         let ended: usize =
-            [FROZEN - 1, FROZEN, MAIN].iter().map(|&level| self.levels[level].ended.len()).sum();
-        let has_shrunk = ended > LEVEL_MAX[1] && ended > self.len();
+            self.waiting.iter().chain([&self.middle, &self.main]).map(|level| level.ended.len()).sum();
+        let has_shrunk = ended > BEFORE_MAIN_MAX && ended > self.len();
         has_grown || has_shrunk || self.is_wasteful || self.statistics.has_drifted(self.expected())
     }
 
     /// Whether more queries stand before the main level than are worth a look-up of their own.
     pub fn is_in_parts(&self) -> bool {
-        self.levels[..FROZEN].iter().map(Level::len).sum::<usize>() > LEVEL_MAX[0]
+        let all: usize = self.levels().map(Level::len).sum();
+        all - self.main.len() > FRESH_MAX[0]
     }
 
-    /// As [`rebuild`](Index::rebuild), whether it is time or not; none only while one is under way.
+    /// As [`rebuild`](Index::rebuild), of all that stand, whether it is time or not; none only while one is under way.
     pub fn rebuild_now(&mut self) -> Option<Rebuild> {
-        (!self.is_rebuilding).then(|| self.hand_out(true))
+        self.rebuilding.is_none().then(|| self.hand_out(true, true))
     }
 
     /// Candidates that an event is expected to have.
     fn expected(&self) -> f64 {
-        self.levels.iter().map(|level| level.part.expected).sum()
+        self.levels().map(|level| level.part.expected).sum()
     }
 
-    /// Of the level before the main one, or of all.
-    fn hand_out(&mut self, all: bool) -> Rebuild {
-        self.is_rebuilding = true;
-        self.statistics.has_settled();
+    /// What is to be merged of what waits, or of all; into the main level, or the middle one.
+    fn hand_out(&mut self, all: bool, main: bool) -> Rebuild {
         // New plans are for all who stand.
-        let replans = std::mem::take(&mut self.is_wasteful);
-        self.levels[FROZEN] = if all || replans {
-            let levels = &mut self.levels[..=FROZEN];
-            let entries = levels.iter_mut().flat_map(|level| std::mem::take(level).into_standing()).collect();
-            self.level_of(entries)
-        } else {
-            std::mem::take(&mut self.levels[FROZEN - 1])
-        };
+        let replans = main && std::mem::take(&mut self.is_wasteful);
+        if all || replans {
+            let fresh = self.fresh.iter_mut().map(std::mem::take).filter(|level| level.len() > 0);
+            self.waiting.extend(fresh);
+        }
+        if main {
+            self.statistics.has_settled();
+        }
+        self.rebuilding = Some(Handed { waiting: self.waiting.len(), main });
         Rebuild {
-            frozen: self.levels[FROZEN].clone(),
-            main: self.levels[MAIN].clone(),
+            sources: Sources {
+                waiting: self.waiting.clone(),
+                middle: self.middle.clone(),
+                main: main.then(|| self.main.clone()),
+            },
             statistics: Arc::clone(&self.statistics),
             plans: (!replans).then(|| [Arc::clone(&self.all), Arc::clone(&self.late)]),
         }
@@ -247,48 +356,66 @@ impl Index {
     /// The same queries, with what was built anew in place of what it was built from.
     #[must_use]
     pub fn rebuilt(&self, built: Rebuilt) -> Index {
-        let Rebuilt { part, plans, frozen, main } = built;
+        let Rebuilt { part, plans, mut wanted, sources } = built;
         let mut index = self.clone();
-        let is_of_this = Arc::ptr_eq(&index.levels[FROZEN].part, &frozen.part)
-            && Arc::ptr_eq(&index.levels[MAIN].part, &main.part);
+        let is_same = |level: &Level, other: &Level| Arc::ptr_eq(&level.part, &other.part);
+        let is_of_this =
+            index.rebuilding.is_some_and(|handed| {
+                handed.waiting == sources.waiting.len() && handed.main == sources.main.is_some()
+            }) && index.waiting.iter().zip(&sources.waiting).all(|(level, other)| is_same(level, other))
+                && is_same(&index.middle, &sources.middle)
+                && sources.main.iter().all(|main| is_same(&index.main, main));
         if !is_of_this {
             // All queries that it was built of have ended.
             return index;
         }
         // Who has ended meanwhile has ended in what was built, too.
         let mut ended = Ended::default();
-        for (level, then) in [(FROZEN, &frozen), (MAIN, &main)] {
-            let Level { part: old, ended: now } = std::mem::take(&mut index.levels[level]);
-            let numbers = now.since(&then.ended).map(|place| old.entries()[place as usize].number);
+        let mut carry_over = |now: &Level, then: &Level| {
+            let places = now.ended.since(&then.ended);
+            let numbers = places.map(|place| now.part.entries()[place as usize].number);
             numbers.filter_map(|number| part.place_of(number)).for_each(|place| ended.insert(place));
+        };
+        index.waiting.drain(..sources.waiting.len()).zip(&sources.waiting).for_each(|(now, then)| {
+            carry_over(&now, then);
+        });
+        carry_over(&std::mem::take(&mut index.middle), &sources.middle);
+        if let Some(main) = &sources.main {
+            carry_over(&index.main, main);
+            index.main = Level { part, ended };
+        } else {
+            index.middle = Level { part, ended };
         }
-        index.levels[MAIN] = Level { part, ended };
-        index.is_rebuilding = false;
+        index.rebuilding = None;
         if let Some([all, late]) = plans {
             // Queries that came meanwhile are bound to the old plans; they are few.
             (index.all, index.late) = (all, late);
-            let entries: Vec<Arc<Entry>> =
-                index.levels[..FROZEN].iter().flat_map(|level| level.standing().cloned()).collect();
+            let meanwhile = index.fresh.iter().chain(&index.waiting);
+            let entries: Vec<Arc<Entry>> = meanwhile.flat_map(|level| level.standing().cloned()).collect();
             for entry in &entries {
                 index.all = extended(&index.all, wants_of_all(&entry.query));
                 index.late = extended(&index.late, wants_when_late(&entry.query));
             }
-            index.levels[..FROZEN].fill(Level::default());
-            let rebound =
-                entries.iter().map(|entry| Arc::new(entry.rebound(&index.all, &index.late))).collect();
-            index.levels[FROZEN - 1] = index.level_of(rebound);
+            let rebound = |entry: &Arc<Entry>| Filed {
+                entry: Arc::new(entry.rebound(&index.all, &index.late)),
+                access: None,
+            };
+            let rebound: Vec<Filed> = entries.iter().map(rebound).collect();
+            index.fresh.fill(Level::default());
+            index.waiting.clear();
+            if !rebound.is_empty() {
+                let level = index.level_of(rebound);
+                index.waiting.push(level);
+            }
         }
-        index.is_wasteful = index.wants_left() > WANTS_LEFT_MAX.max(index.all.wants().len() / 2);
+        if sources.main.is_some() {
+            wanted.resize(index.all.wants().len(), false);
+            let meanwhile = index.fresh.iter().chain(&index.waiting);
+            meanwhile.flat_map(Level::standing).for_each(|entry| note_wanted(entry, &mut wanted));
+            let left = wanted.iter().filter(|is_wanted| !**is_wanted).count();
+            index.is_wasteful = left > WANTS_LEFT_MAX.max(index.all.wants().len() / 2);
+        }
         index
-    }
-
-    /// Wants of every event that nobody has any more.
-    fn wants_left(&self) -> usize {
-        let mut is_wanted = vec![false; self.all.wants().len()];
-        for entry in self.levels.iter().flat_map(Level::standing) {
-            entry.columns_of_all().iter().for_each(|column| is_wanted[column.0 as usize] = true);
-        }
-        is_wanted.iter().filter(|is_wanted| !**is_wanted).count()
     }
 
     /// What a batch matches.
@@ -298,7 +425,7 @@ impl Index {
         finder: &'p mut Finder,
         scratch: &mut Scratch,
     ) -> Matches<'p> {
-        let parts = self.levels.iter().map(|level| (&*level.part, &level.ended));
+        let parts = self.levels().map(|level| (&*level.part, &level.ended));
         let matches = finder.find(parts, input, scratch);
         self.statistics.count(input.decoded.rows as u64, matches.hits);
         matches
@@ -311,23 +438,23 @@ impl Index {
 
     /// Queries that stand.
     pub fn len(&self) -> usize {
-        self.levels.iter().map(Level::len).sum()
+        self.levels().map(Level::len).sum()
     }
 
     /// Whether no query stands.
     pub fn is_empty(&self) -> bool {
-        self.levels.iter().all(|level| level.len() == 0)
+        self.levels().all(|level| level.len() == 0)
     }
 
     /// Queries that every event is tested for, those that have ended since the last rebuild among them. Each has a share
     /// of work that a batch costs whatever its size.
     pub fn scanned(&self) -> usize {
-        self.levels.iter().map(|level| level.part.scanned()).sum()
+        self.levels().map(|level| level.part.scanned()).sum()
     }
 
     /// Bytes held, about, without the compiled queries.
     pub fn bytes(&self) -> usize {
-        self.levels.iter().map(|level| level.part.bytes()).sum()
+        self.levels().map(|level| level.part.bytes()).sum()
     }
 
     /// The paths decoded of every event.

@@ -3,6 +3,7 @@
 pub(crate) mod filter;
 
 mod condition;
+mod contents;
 mod ended;
 mod entry;
 mod find;
@@ -10,6 +11,7 @@ mod index;
 mod literals;
 mod number;
 mod part;
+mod pattern;
 mod points;
 mod sieve;
 mod stabbing;
@@ -25,7 +27,7 @@ use swiftwater_lang::Dialect;
 pub(crate) use entry::{Entry, body_is_late};
 pub use find::is_sampled;
 pub(crate) use find::{Finder, MatchInput, Matched, mistyped_rows};
-pub use index::{Index, Matching, QueryNumber, Rebuild, Rebuilt};
+pub use index::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced};
 pub(crate) use part::Access;
 pub(crate) use statistics::sampled_rows;
 

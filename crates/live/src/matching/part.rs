@@ -42,6 +42,25 @@ pub(crate) struct Part {
     pub(super) expected: f64,
     scanned: usize,
     bytes: usize,
+    /// By entry, how its group is found, where that is known and will be asked for again.
+    accesses: Vec<Option<Option<Access>>>,
+}
+
+/// A query that a part is built of.
+#[derive(Debug)]
+pub(crate) struct Filed {
+    pub(crate) entry: Arc<Entry>,
+    /// How it is found, if that was chosen before.
+    pub(crate) access: Option<Option<Access>>,
+}
+
+/// How much work a part is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// Somebody waits for it: what was chosen before is not chosen again, and automata of patterns are not made.
+    Quick,
+    /// It is built in the background, and will stay.
+    Thorough,
 }
 
 /// Queries with one filter.
@@ -59,14 +78,22 @@ const ACCESS_SHARE_MAX: f64 = 0.5;
 
 impl Part {
     /// Of these entries, ascending by number; `sample`: what recent events were like.
-    pub(crate) fn build(entries: Vec<Arc<Entry>>, sample: Option<&Sample>) -> Part {
+    pub(crate) fn build(mut filed: Vec<Filed>, sample: Option<&Sample>, care: Care) -> Part {
         let mut part = Part::default();
+        let entries: Vec<Arc<Entry>> = filed.iter().map(|filed| Arc::clone(&filed.entry)).collect();
+        if care == Care::Quick {
+            part.accesses.resize_with(entries.len(), || None);
+        }
         let groups = grouped(&entries);
         let mut tables: HashMap<WantId, TableBuilder<'_>> = HashMap::new();
         for (number, places) in groups.iter().enumerate() {
             let entry = &*entries[places[0] as usize];
             let filter = &entry.query.filter;
-            let access = Access::choose(filter, sample);
+            let known = match care {
+                Care::Quick => places.iter().find_map(|&place| filed[place as usize].access.take()),
+                Care::Thorough => None,
+            };
+            let access = known.unwrap_or_else(|| Access::choose(filter, sample));
             let group = Group {
                 first_member: part.members.len() as u32,
                 member_count: places.len() as u32,
@@ -109,8 +136,12 @@ impl Part {
             }
             part.members.extend(places);
             part.groups.push(group);
+            if let Some(kept) = part.accesses.get_mut(places[0] as usize) {
+                *kept = Some(access);
+            }
         }
-        part.tables = tables.into_iter().map(|(column, table)| table.finish(column)).collect();
+        part.tables =
+            tables.into_iter().map(|(column, table)| table.finish(column, care == Care::Thorough)).collect();
         part.tables.sort_unstable_by_key(|table| table.column);
         // They stay as they are now.
         part.ways.shrink_to_fit();
@@ -145,7 +176,7 @@ impl Part {
                 let is_known = match node {
                     // Where the one condition holds that all of its node is, and where one of the ORs is tested by branch.
                     _ if at == Some(found.node) => found.is_enough,
-                    Node::Test(condition) => *condition == found.condition,
+                    Node::Test(condition) => *condition == found.condition && found.is_proven,
                     Node::Any(_) => false,
                 };
                 if is_known {
@@ -176,6 +207,11 @@ impl Part {
             + self.members.len() * 4
             + self.checks.len() * size_of::<Check>()
             + self.tables.iter().map(PathTable::bytes).sum::<usize>()
+    }
+
+    /// A query as another part may be built of it.
+    pub(crate) fn filed(&self, place: usize) -> Filed {
+        Filed { entry: Arc::clone(&self.entries[place]), access: self.accesses.get(place).cloned().flatten() }
     }
 
     /// Queries in it, ended ones too.
@@ -227,6 +263,7 @@ fn grouped(entries: &[Arc<Entry>]) -> Vec<smallvec::SmallVec<[u32; 2]>> {
 }
 
 /// How a group is found.
+#[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// Of which of the things that must all hold.
     pub(crate) node: usize,
@@ -235,12 +272,14 @@ pub(crate) struct Access {
     /// The share of events that it finds.
     pub(crate) share: f64,
     /// Conditions to file the group by, each with the branch of the OR that it is of, if that is one.
-    conditions: Filed,
+    conditions: ToFile,
 }
 
 /// What is known where a condition holds that a group is filed by.
 struct Found<'f> {
     condition: u16,
+    /// By being found.
+    is_proven: bool,
     /// Of which of the things that must all hold it is.
     node: usize,
     /// That is all that the node says, but for `branch`.
@@ -262,8 +301,10 @@ impl Access {
             let Some(share) = share else { continue };
             if share < ACCESS_SHARE_MAX && best.as_ref().is_none_or(|best| share < best.share) {
                 let proves = match node {
-                    Node::Test(_) => true,
-                    Node::Any(branches) => branches.iter().all(|branch| matches!(&**branch, [Node::Test(_)])),
+                    Node::Test(condition) => is_proven(filter, *condition),
+                    Node::Any(branches) => branches.iter().all(
+                        |branch| matches!(&**branch, [Node::Test(condition)] if is_proven(filter, *condition)),
+                    ),
                 };
                 best = Some(Access { node: at, proves, share, conditions });
             }
@@ -273,8 +314,9 @@ impl Access {
 
     /// What is known where one of the conditions holds.
     fn found<'f>(&self, filter: &'f Filter, condition: u16, branch: u16) -> Found<'f> {
+        let is_proven = is_proven(filter, condition);
         let (is_enough, branch): (bool, &[Node]) = match &filter.all[self.node] {
-            Node::Test(_) => (true, &[]),
+            Node::Test(_) => (is_proven, &[]),
             Node::Any(branches) => {
                 let branch = &branches[branch as usize];
                 // An OR within a branch has its own conditions filed: all is gone through then.
@@ -284,27 +326,39 @@ impl Access {
                 }
             }
         };
-        Found { condition, node: self.node, is_enough, branch }
+        Found { condition, is_proven, node: self.node, is_enough, branch }
     }
 
     /// How that is done, for people.
     pub(crate) fn how(&self, filter: &Filter) -> &'static str {
         use super::condition::Test;
-        let [(condition, _)] = *self.conditions else { return "a table for each" };
-        match &filter.conditions[condition as usize].test {
+        let of_test = |test: &Test| match test {
             Test::Text(_) => "hash table",
             Test::Set(set) if set.has_points_only() => "hash table",
             Test::Set(_) | Test::TextSpan(_) => "ordered index",
             Test::Prefixes(_) => "table of prefixes",
             Test::Contains(_) => "a search for all such texts at once",
+            Test::Pattern(_) => "one automaton for all such patterns",
+            Test::Size(_) | Test::Key(_) => "one reading of the value for all who ask for its size or keys",
             Test::Null { .. } | Test::NotNull => "list",
             Test::NotText(_) => "nothing",
+        };
+        let [(condition, _)] = *self.conditions else { return "a table for each" };
+        match &filter.conditions[condition as usize].test {
+            Test::Pattern(pattern) => {
+                pattern.required.as_ref().map_or_else(|| "one automaton for all such patterns", of_test)
+            }
+            test => of_test(test),
         }
     }
 }
 
+fn is_proven(filter: &Filter, condition: u16) -> bool {
+    filter.conditions[condition as usize].test.is_proven_when_found()
+}
+
 /// Conditions to file a group by, each with the outermost branch that it is of.
-type Filed = smallvec::SmallVec<[(u16, u16); 4]>;
+type ToFile = smallvec::SmallVec<[(u16, u16); 4]>;
 
 /// The conditions by which whatever makes the node hold is found, and the share of events that they find; none where
 /// there are no such.
@@ -313,7 +367,7 @@ fn rarest(
     node: &Node,
     sample: Option<&Sample>,
     branch: u16,
-    conditions: &mut Filed,
+    conditions: &mut ToFile,
 ) -> Option<f64> {
     match node {
         Node::Test(number) => {
@@ -334,15 +388,15 @@ fn rarest_of_each(
     branches: &[Box<[Node]>],
     sample: Option<&Sample>,
     outer: Option<u16>,
-    conditions: &mut Filed,
+    conditions: &mut ToFile,
 ) -> Option<f64> {
     let mut share = 0.0;
     for (at, branch) in branches.iter().enumerate() {
         // A filter has at most 1,024 conditions, and no branch has none.
         let number = outer.unwrap_or(at as u16);
-        let mut best: Option<(f64, Filed)> = None;
+        let mut best: Option<(f64, ToFile)> = None;
         for node in branch {
-            let mut these = Filed::new();
+            let mut these = ToFile::new();
             let Some(of_node) = rarest(filter, node, sample, number, &mut these) else { continue };
             if best.as_ref().is_none_or(|(least, _)| of_node < *least) {
                 best = Some((of_node, these));

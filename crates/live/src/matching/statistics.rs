@@ -8,10 +8,13 @@ use std::sync::{
 
 use swiftwater_event::{DecodePlan, Decoded};
 
-use super::condition::Condition;
+use super::condition::{Condition, Test};
 
 /// Events of a sample at most.
 pub(crate) const SAMPLE_ROWS: usize = 256;
+
+/// Of these, on so many at most is tried what has to read containers.
+const SAMPLE_ROWS_OF_CONTAINERS: usize = 32;
 
 /// A sample is taken of the first batch, and of every so many after it.
 const BATCHES_PER_SAMPLE: u64 = 256;
@@ -100,7 +103,17 @@ pub(crate) fn estimate(sample: Option<&Sample>, condition: &Condition) -> f64 {
     let Some(sample) = sample else { return guess };
     let Some(want) = sample.plan.find(&condition.want) else { return guess };
     let Some(column) = sample.decoded.columns.get(want.0 as usize) else { return guess };
-    let rows = sample.decoded.rows.min(SAMPLE_ROWS);
-    let held = (0..rows as u32).filter(|&row| condition.test.holds_at(column, row)).count();
+    let (test, rows) = match &condition.test {
+        // An expression takes long to test; what finds it is what counts.
+        Test::Pattern(pattern) => match &pattern.required {
+            Some(required) => (required, SAMPLE_ROWS),
+            None => return guess,
+        },
+        // A container is read for each row.
+        test @ (Test::Size(_) | Test::Key(_)) => (test, SAMPLE_ROWS_OF_CONTAINERS),
+        test => (test, SAMPLE_ROWS),
+    };
+    let rows = sample.decoded.rows.min(rows);
+    let held = (0..rows as u32).filter(|&row| test.holds_at(column, row)).count();
     (held as f64 + guess * PRIOR_ROWS) / (rows as f64 + PRIOR_ROWS)
 }

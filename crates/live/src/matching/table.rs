@@ -1,6 +1,6 @@
 //! Of one path, who asks for which of its values.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arrow_array::{Array, StringViewArray};
@@ -8,7 +8,9 @@ use swiftwater_event::{Column, Kind, Values, WantId};
 
 use super::{
     condition::{Test, TextSpan},
+    contents::Contents,
     number::{Span, double_key, long_key},
+    pattern::{Pattern, Patterns},
     points::{Points, Prefixes, TextKey, TextPoints},
     sieve::Mask,
     stabbing::{Domain, Stabbing},
@@ -27,6 +29,8 @@ pub(crate) struct PathTable {
     prefixes: Prefixes,
     text_spans: Vec<TextStabbing>,
     contains: Option<Contains>,
+    patterns: Option<Patterns>,
+    contents: Option<Contents>,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Of those for whom a path that cannot be had is null, and of the others.
@@ -45,6 +49,10 @@ pub(crate) struct TableBuilder<'t> {
     prefixes: Vec<(&'t [u8], u32)>,
     text_spans: [Vec<(&'t TextSpan, u32)>; 2],
     contains: BTreeMap<&'t [u8], Vec<u32>>,
+    patterns: Vec<(&'t Arc<Pattern>, u32)>,
+    sizes: Vec<(u64, u32)>,
+    size_spans: Vec<(Span, u32)>,
+    keys: Vec<(&'t str, u32)>,
     booleans: [Vec<u32>; 2],
     nulls: [Vec<u32>; 2],
     not_null: Vec<u32>,
@@ -54,7 +62,7 @@ pub(crate) struct TableBuilder<'t> {
 pub(crate) type Hits = Vec<u64>;
 
 #[inline]
-fn add(hits: &mut Hits, groups: &[u32], row: usize) {
+pub(super) fn add(hits: &mut Hits, groups: &[u32], row: usize) {
     for &group in groups {
         hits.push(u64::from(group) << 32 | row as u64);
     }
@@ -81,13 +89,20 @@ impl<'t> TableBuilder<'t> {
             }
             Test::Contains(finder) => self.contains.entry(finder.needle()).or_default().push(group),
             Test::Null { errors } => self.nulls[usize::from(!errors)].push(group),
+            Test::Pattern(pattern) => match &pattern.required {
+                Some(required) => return self.add(required, group),
+                None => self.patterns.push((pattern, group)),
+            },
+            Test::Size(spans) => spread(spans, group, &mut self.sizes, &mut self.size_spans),
+            Test::Key(key) => self.keys.push((key, group)),
             Test::NotNull => self.not_null.push(group),
             Test::NotText(_) => return false,
         }
         true
     }
 
-    pub(crate) fn finish(self, column: WantId) -> PathTable {
+    /// `with_automata`: what takes long to make is made.
+    pub(crate) fn finish(self, column: WantId, with_automata: bool) -> PathTable {
         let stabbing =
             |domain, spans: Vec<(Span, u32)>| (!spans.is_empty()).then(|| Stabbing::new(domain, &spans));
         PathTable {
@@ -106,6 +121,8 @@ impl<'t> TableBuilder<'t> {
                 .map(|(spans, utf16)| TextStabbing::new(spans, utf16))
                 .collect(),
             contains: Contains::new(self.contains),
+            patterns: Patterns::new(&self.patterns, with_automata),
+            contents: Contents::new(self.sizes, self.size_spans, self.keys),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -143,6 +160,9 @@ impl PathTable {
             View::Doubles(doubles) => self.all_doubles(doubles, hits, passed),
             View::Mixed(column) => self.look_up_values(column, rows, hits),
         }
+        if let Some(contents) = &self.contents {
+            contents.look_up(column, rows, hits);
+        }
         if !self.has_nulls() {
             return;
         }
@@ -176,6 +196,7 @@ impl PathTable {
             || !self.prefixes.is_empty()
             || !self.text_spans.is_empty()
             || self.contains.is_some()
+            || self.patterns.is_some()
     }
 
     fn look_up_values(&self, column: &Column, rows: usize, hits: &mut Hits) {
@@ -248,7 +269,7 @@ impl PathTable {
                 self.prefixes.find_in(class, text(row), |ways| add(hits, ways, row));
             }
         }
-        if !self.text_spans.is_empty() || self.contains.is_some() {
+        if !self.text_spans.is_empty() || self.contains.is_some() || self.patterns.is_some() {
             for row in 0..texts.len() {
                 self.within_text(texts.value(row), row, hits);
             }
@@ -287,6 +308,9 @@ impl PathTable {
         if let Some(contains) = &self.contains {
             contains.find(text, |groups| add(hits, groups, row));
         }
+        if let Some(patterns) = &self.patterns {
+            patterns.find(text, |ways| add(hits, ways, row));
+        }
     }
 
     #[inline]
@@ -322,6 +346,8 @@ impl PathTable {
             + spans.chain(lists).sum::<usize>()
             + self.text_spans.iter().map(TextStabbing::bytes).sum::<usize>()
             + self.contains.as_ref().map_or(0, Contains::bytes)
+            + self.patterns.as_ref().map_or(0, Patterns::bytes)
+            + self.contents.as_ref().map_or(0, Contents::bytes)
     }
 }
 

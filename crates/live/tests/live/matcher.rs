@@ -53,6 +53,9 @@ const NUMBERS: [&str; 22] = [
 const TEXTS: [&str; 14] =
     ["", "a", "b", "ab", "abc", "A", "1", "true", "é", "É", "😀", "～", "line\nend", "100%"];
 const LIKES: [&str; 12] = ["a%", "ab%", "%b%", "%bc", "a_c", "é%", "%😀%", "%", "_%", "%\n%", "abc", "%a%b%"];
+/// Nothing that all that matches has to begin with or have in it.
+const OPEN_PATTERNS: [&str; 8] =
+    ["[a-c]+", "(a|b|é)?.?", ".?[bc]?", "[^a].*", "(?i)[ab]{1,3}", "..", "[a-z0-9]*", "(a.*|.*c)"];
 const PATTERNS: [&str; 14] = [
     "a.*", "ab.*", ".*b.*", "(a|b).*", "a", "[ab]+", "(?i)a.*", ".*", "é.*", "a?b", ".*n.*d", "1|true",
     "(ab)+c?", "x{0}",
@@ -72,7 +75,7 @@ fn indexed(rng: &mut Rng, dialect: Dialect, depth: usize) -> String {
         all.join(", ")
     };
     let native = dialect == Dialect::Native;
-    match rng.below(if depth > 0 { 14 } else { 11 }) {
+    match rng.below(if depth > 0 { 18 } else { 15 }) {
         0 | 1 => format!("{path} = {}", constant(rng)),
         2 => {
             let comparison = rng.pick(&["<", "<=", ">", ">=", "!="]);
@@ -96,7 +99,17 @@ fn indexed(rng: &mut Rng, dialect: Dialect, depth: usize) -> String {
         7 | 8 => format!("{path} RLIKE {}", quoted(rng.pick(&PATTERNS))),
         9 => format!("{path} RLIKE ANY [{}]", several(rng, &|rng| quoted(rng.pick(&PATTERNS)))),
         10 => format!("{path} IS {}NULL", rng.pick(&["", "NOT "])),
-        11 | 12 => {
+        11 => match native {
+            true => {
+                let comparison = rng.pick(&["=", "<", "<=", ">", ">=", "!="]);
+                format!("SIZEOF({path}) {comparison} {}", rng.pick(&["0", "1", "2", "3", "2.0", "1.5"]))
+            }
+            false => format!("SIZEOF({path}) = {}", rng.below(4)),
+        },
+        12 => format!("SIZEIS({path}, {})", rng.below(4)),
+        13 => format!("CONTAINSKEY({path}, {})", quoted(rng.pick(&["k", "a", "b", "p", "q", "nothing"]))),
+        14 => format!("{path} RLIKE {}", quoted(rng.pick(&OPEN_PATTERNS))),
+        15 | 16 => {
             format!("({} OR {})", indexed(rng, dialect, depth - 1), indexed(rng, dialect, depth - 1))
         }
         _ => format!("({} AND {})", indexed(rng, dialect, depth - 1), indexed(rng, dialect, depth - 1)),
