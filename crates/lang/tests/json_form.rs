@@ -50,7 +50,7 @@ fn filters_nest() {
                         {"operation": "OR", "clauses": [
                             {"field": "b.c", "operation": "==", "values": ["z"]},
                             {"field": "l.0.k", "operation": "==", "values": ["w"]}]}]}"#,
-        "SELECT * FROM STREAM() WHERE a IN ('x', 'y') AND (b.c = 'z' OR l[0].k = 'w')",
+        "SELECT * FROM STREAM() WHERE a IN ('x', 'y') AND (b.c = 'z' OR l[0].k = 'w' OR l['0'].k = 'w')",
     );
     // Only the first clause is negated; a text may then be anything.
     check(
@@ -106,7 +106,7 @@ fn projections_and_groups() {
     check_same(
         r#"{"aggregation": {"type": "GROUP", "size": 5, "fields": {"a": "k"}, "attributes": {"operations": [
             {"type": "COUNT", "newName": "n"}, {"type": "SUM", "field": "b", "newName": "s"}, {"type": "AVG", "field": "b"}]}}}"#,
-        "SELECT a AS k, COUNT(*) AS n, SUM(b) AS s, AVG(b) FROM STREAM() GROUP BY a LIMIT 5",
+        "SELECT a AS k, COUNT(*) AS n, SUM(b) AS s, AVG(b) AS AVG_b FROM STREAM() GROUP BY a LIMIT 5",
     );
     check_same(
         r#"{"aggregation": {"type": "DISTINCT", "fields": {"a": "k", "b": "l"}}}"#,
@@ -114,7 +114,11 @@ fn projections_and_groups() {
     );
     check_same(
         r#"{"aggregation": {"type": "GROUP", "attributes": {"operations": [{"type": "COUNT"}]}}}"#,
-        "SELECT COUNT(*) FROM STREAM()",
+        "SELECT COUNT(*) AS \"COUNT\" FROM STREAM()",
+    );
+    check_same(
+        r#"{"aggregation": {"type": "DISTINCT", "fields": {"a.b": null}}}"#,
+        "SELECT DISTINCT a.b AS \"a.b\" FROM STREAM()",
     );
 }
 
@@ -134,8 +138,95 @@ fn sketches() {
     );
     check(
         r#"{"aggregation": {"type": "TOP K", "size": 7, "fields": {"a": "x"}, "attributes": {"threshold": 2}}}"#,
-        "default stream\nrows #0 to #1 = TOP(7, 2, a)\ncolumns x = #0, Count = #1",
+        "default stream\nrows #0 to #1 = TOP(7, 2, a)\ncolumns x = #0, COUNT = #1",
     );
+}
+
+#[test]
+fn a_size_is_the_most_points_of_a_distribution() {
+    let points = |points: &str| {
+        let plan = plan_of(&format!(
+            r#"{{"aggregation": {{"type": "DISTRIBUTION", "size": 3, "fields": {{"a": ""}}, "attributes": {{"type": "PMF", {points}}}}}}}"#
+        ));
+        plan.lines().nth(1).unwrap_or(&plan).to_owned()
+    };
+    assert_eq!(points(r#""numberOfPoints": 5"#), "rows #0 to #2 = FREQ(a, 3 points)");
+    assert_eq!(points(r#""points": [4, 3, 2, 1]"#), "rows #0 to #2 = FREQ(a, [1.0, 2.0, 3.0])");
+    assert_eq!(
+        points(r#""points": [], "start": 0, "end": 10, "increment": 2"#),
+        "rows #0 to #2 = FREQ(a, 0 to 5 by 2)"
+    );
+}
+
+#[test]
+fn not_equal_is_what_equal_is_not() {
+    let one = |operation: &str, value: &str| {
+        format!(r#"{{"filters": [{{"field": "a", "operation": "{operation}", "values": [{value}]}}]}}"#)
+    };
+    check_same(
+        &one("!=", r#"{"kind": "FIELD", "value": "b"}"#),
+        "SELECT * FROM STREAM() WHERE NOT COALESCE(a = b, FALSE)",
+    );
+    check_same(
+        &one("!=", r#"{"kind": "VALUE", "type": "LONG", "value": "5.7"}"#),
+        "SELECT * FROM STREAM() WHERE NOT COALESCE(a = CAST(5.7 AS LONG), FALSE)",
+    );
+    check_same(
+        &one("<=", r#"{"kind": "FIELD", "type": "DOUBLE", "value": "b"}"#),
+        "SELECT * FROM STREAM() WHERE COALESCE(a <= CAST(b AS DOUBLE), FALSE)",
+    );
+    check(
+        &one("==", r#"{"kind": "VALUE", "type": "LNG", "value": "5"}"#),
+        "1:85: a value cannot be cast to `LNG`",
+    );
+}
+
+#[test]
+fn clauses_without_clauses_are_true() {
+    for operation in ["AND", "OR", "NOT"] {
+        let clause = format!(r#"{{"filters": [{{"operation": "{operation}", "clauses": []}}]}}"#);
+        check_same(&clause, "SELECT * FROM STREAM() WHERE TRUE");
+    }
+    check_same(
+        r#"{"filters": [{"operation": "NOT", "clauses": [{"operation": "OR", "clauses": []}]}]}"#,
+        "SELECT * FROM STREAM() WHERE NOT TRUE",
+    );
+    check("{\"filters\": [{\"operation\": \"AND\"}]}", "1:14: `clauses` is missing here");
+}
+
+#[test]
+fn what_not_passes_over_is_checked_all_the_same() {
+    check(
+        r#"{"filters": [{"operation": "NOT", "clauses": [
+            {"field": "a", "operation": "==", "values": ["x"]}, {"field": "b", "operation": "="}]}]}"#,
+        "2:65: `values` is missing here",
+    );
+}
+
+#[test]
+fn a_part_of_a_path_that_is_a_number_is_a_place_or_a_key() {
+    check_same(
+        r#"{"projection": {"fields": {"codes.200": "ok"}}}"#,
+        "SELECT COALESCE(codes[200], codes['200']) AS ok FROM STREAM()",
+    );
+    check_same(
+        r#"{"filters": [{"field": "codes.200", "operation": "!=", "values": [{"kind": "FIELD", "value": "b"}]}]}"#,
+        "SELECT * FROM STREAM() WHERE NOT COALESCE(COALESCE(codes[200], codes['200']) = b, FALSE)",
+    );
+    check(
+        r#"{"projection": {"fields": {"a.1.2.3.4": ""}}}"#,
+        "1:41: a path has at most 3 parts that are numbers",
+    );
+}
+
+#[test]
+fn whole_numbers_may_be_written_as_fractions() {
+    check_same(
+        r#"{"duration": 20000.0, "aggregation": {"size": 1e1}}"#,
+        "SELECT * FROM STREAM(20000, TIME) LIMIT 10",
+    );
+    check(r#"{"duration": 0.5}"#, "1:14: a duration must be a whole number above 0");
+    check(r#"{"duration": 1e19}"#, "1:14: a duration must be a whole number above 0");
 }
 
 #[test]
@@ -149,12 +240,40 @@ fn steps_after_the_aggregation_go_in_order() {
                 "left": {"value": {"kind": "FIELD", "value": "s"}},
                 "right": {"value": {"kind": "VALUE", "value": "2", "type": "INTEGER"}}}},
               {"type": "ORDERBY", "fields": ["half"], "direction": "DESC"}]}"#,
-        "SELECT a AS k, SUM(b) AS s, CAST(SUM(b) / CAST(2L AS INTEGER) AS LONG) AS half FROM STREAM() GROUP BY a \
+        "SELECT a AS k, SUM(b) AS s, CAST(CAST(SUM(b) AS DOUBLE) / CAST(2L AS INTEGER) AS LONG) AS half FROM STREAM() GROUP BY a \
          ORDER BY half DESC, k",
     );
     check_same(
         r#"{"projection": {"fields": {"a": "x"}}, "postAggregations": [{"type": "ORDERBY", "fields": ["x", "b"]}]}"#,
         "SELECT a AS x FROM STREAM() ORDER BY x, b",
+    );
+    check_same(
+        r#"{"postAggregations": [{"type": "ORDERBY", "direction": "DESC",
+              "fields": [{"field": "a", "direction": "ASC"}, "b", {"field": "c"}]}]}"#,
+        "SELECT * FROM STREAM() ORDER BY a, b DESC, c DESC",
+    );
+    check(
+        r#"{"postAggregations": [{"type": "ORDERBY", "fields": []}]}"#,
+        "1:53: an order has 1 to 64 fields",
+    );
+}
+
+#[test]
+fn a_computation_that_cannot_be_done_leaves_what_was_there() {
+    let computed = |projection: &str| {
+        format!(
+            r#"{{{projection}"postAggregations": [{{"type": "COMPUTATION", "newName": "a",
+                 "expression": {{"value": {{"kind": "FIELD", "value": "b", "type": "LONG"}}}}}}]}}"#
+        )
+    };
+    check_same(&computed(""), "SELECT *, COALESCE(CAST(b AS LONG), a) AS a FROM STREAM()");
+    check_same(
+        &computed(r#""projection": {"fields": {"c": "a"}}, "#),
+        "SELECT COALESCE(CAST(b AS LONG), c) AS a FROM STREAM()",
+    );
+    check_same(
+        &computed(r#""projection": {"fields": {"c": "c"}}, "#),
+        "SELECT c, CAST(b AS LONG) AS a FROM STREAM()",
     );
 }
 
@@ -168,11 +287,11 @@ fn windows_and_durations() {
     };
     check_same(
         &window(r#"{"type": "TIME", "every": 1000}"#, r#", "include": {"type": "TIME", "first": 1000}"#),
-        "SELECT COUNT(*) FROM STREAM(5000, TIME) WINDOWING TUMBLING(1000, TIME)",
+        "SELECT COUNT(*) AS \"COUNT\" FROM STREAM(5000, TIME) WINDOWING TUMBLING(1000, TIME)",
     );
     check_same(
         &window(r#"{"type": "TIME", "every": 1000}"#, r#", "include": {"type": "ALL"}"#),
-        "SELECT COUNT(*) FROM STREAM(5000, TIME) WINDOWING EVERY(1000, TIME, ALL)",
+        "SELECT COUNT(*) AS \"COUNT\" FROM STREAM(5000, TIME) WINDOWING EVERY(1000, TIME, ALL)",
     );
     check_same(
         r#"{"window": {"emit": {"type": "RECORD", "every": 1}}}"#,
@@ -192,7 +311,7 @@ fn the_schema_tells_places_from_keys() {
     let text = r#"{"projection": {"fields": {"m.0.1": "x", "u.0.1": "y"}}}"#;
     let plan = parse_json(text, &options).expect("a query").query;
     let paths: Vec<String> = plan.paths().iter().map(|(path, ty)| format!("{path} {ty}")).collect();
-    assert_eq!(paths.join(", "), "m.0.1 LONG, u[0][1] ANY");
+    assert_eq!(paths.join(", "), "m.0.1 LONG, u.0.1 ANY, u.0[1] ANY, u[0].1 ANY, u[0][1] ANY");
 }
 
 #[test]

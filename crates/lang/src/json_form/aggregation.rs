@@ -4,10 +4,12 @@
 //! RAW, LIMIT       size: how many events
 //! GROUP, DISTINCT  fields: the keys; attributes.operations: [{"type": COUNT|SUM|MIN|MAX|AVG, "field", "newName"}, …]
 //! COUNT DISTINCT   fields: of what; attributes.newName
-//! DISTRIBUTION     fields: of what, one; attributes.type: QUANTILE|PMF|CDF, and numberOfPoints, or points, or start, end
-//!                  and increment
+//! DISTRIBUTION     fields: of what, one; size: the most points, the first of them; attributes.type: QUANTILE|PMF|CDF,
+//!                  and numberOfPoints, or points, or start, end and increment
 //! TOP K            fields: of what; size: k; attributes.threshold, attributes.newName
 //! ```
+//!
+//! What has no new name is called as Bullet called it where it read this form: `COUNT`, `SUM_field`, `COUNT DISTINCT`.
 
 use super::{
     Reader,
@@ -69,10 +71,13 @@ impl Reader<'_> {
                     limit: None,
                 });
             }
-            "DISTRIBUTION" => self.distribution(node, fields, &attributes)?,
+            "DISTRIBUTION" => {
+                let group = Some(self.distribution(node, fields, &attributes, limit)?);
+                return Some(Aggregation { group, limit: None });
+            }
             "TOP K" => {
                 self.check_keys(&attributes, &["threshold", "newName"]);
-                let name = self.new_name(&attributes, "Count")?;
+                let name = self.new_name(&attributes, "COUNT")?;
                 let threshold =
                     attributes.get("threshold").and_then(|node| self.positive(node, "a threshold"));
                 let mut columns: Vec<OutputColumn> = Vec::new();
@@ -154,11 +159,17 @@ impl Reader<'_> {
             }
         };
         let (arguments, default) = if function == AggregateFunction::Count {
-            (Vec::new(), "COUNT(*)".to_owned())
+            // Bullet's clients write a field here too: it counts for nothing but the name.
+            let field = object.get("field").map(|field| self.note(field.text("a path")));
+            let default = match field {
+                Some(field) => format!("{name}_{}", field?),
+                None => name.clone(),
+            };
+            (Vec::new(), default)
         } else {
             let field = self.note(object.need("field", node))?;
             let text = self.note(field.text("a path"))?;
-            (vec![self.path(field)?], format!("{name}({text})"))
+            (vec![self.path(field)?], format!("{name}_{text}"))
         };
         let new_name = self.new_name(&object, &default)?;
         Some((new_name, Aggregate { function, arguments, filter: None }))
@@ -169,6 +180,7 @@ impl Reader<'_> {
         node: &Node<'_>,
         fields: Vec<OutputColumn>,
         attributes: &Object<'_>,
+        points_max: Option<u64>,
     ) -> Option<Group> {
         self.check_keys(attributes, &["type", "numberOfPoints", "points", "start", "end", "increment"]);
         if fields.len() > 1 {
@@ -184,7 +196,7 @@ impl Reader<'_> {
             }
         };
         let name = self.note(kind.text("a distribution's type"))?.to_ascii_uppercase();
-        let points = self.points(node, attributes, name == "QUANTILE")?;
+        let points = first_points(self.points(node, attributes, name == "QUANTILE")?, points_max);
         let (function, names): (_, &[&str]) = match &*name {
             "QUANTILE" => (TableFunction::Quantile(points), &["Quantile", "Value"]),
             "PMF" => (TableFunction::Frequency(points), &["Range", "Probability", "Count"]),
@@ -204,10 +216,14 @@ impl Reader<'_> {
     }
 
     fn points(&mut self, node: &Node<'_>, attributes: &Object<'_>, are_ranks: bool) -> Option<Points> {
-        let points = if let Some(count) = attributes.get("numberOfPoints") {
+        if let Some(count) = attributes.get("numberOfPoints") {
             return self.positive(count, "`numberOfPoints`").map(Points::Linear);
-        } else if let Some(points) = attributes.get("points") {
-            let list = self.note(points.list("`points`"))?;
+        }
+        let list = match attributes.get("points") {
+            Some(points) => self.note(points.list("`points`"))?,
+            None => Vec::new(),
+        };
+        let points = if !list.is_empty() {
             let numbers: Option<Vec<f64>> =
                 list.iter().map(|point| self.note(point.number("a point"))).collect();
             let mut numbers = numbers?;
@@ -256,6 +272,23 @@ impl Reader<'_> {
         match object.get("newName") {
             Some(name) => self.note(name.text("`newName`")).map(|name| name.as_ref().into()),
             None => Some(default.into()),
+        }
+    }
+}
+
+/// The first of the points, at most `points_max`; of a number of points that span the data, so many fewer.
+fn first_points(points: Points, points_max: Option<u64>) -> Points {
+    let Some(points_max) = points_max else { return points };
+    match points {
+        Points::Linear(count) => Points::Linear(count.min(points_max)),
+        Points::Manual(mut points) => {
+            points.truncate(usize::try_from(points_max).unwrap_or(usize::MAX));
+            Points::Manual(points)
+        }
+        Points::Region { start, end, increment } => {
+            // Between the last of them and the next: fractions need not add up.
+            let below_next = start + increment * (points_max as f64 - 0.5);
+            Points::Region { start, end: end.min(below_next), increment }
         }
     }
 }

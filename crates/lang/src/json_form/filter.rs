@@ -6,10 +6,10 @@
 //! V     = text | {"kind": "VALUE" | "FIELD", "type": type, "value": text}
 //! ```
 //!
-//! NOT negates its first clause. `==` is true for any of the values, `!=` if the field differs from all, the others
-//! for any. A value is cast to the type of what the event holds, and is passed over where that cannot be done; the value
-//! `null` stands for a missing field. So a clause is true or false, never null: NOT of a clause about a missing field
-//! is true.
+//! NOT negates its first clause; without clauses all three are true. `==` is true for any of the values, `!=` if the
+//! field differs from all, the others for any. A value without a type is cast to the type of what the event holds, and
+//! is passed over where that cannot be done; the value `null` equals a missing field. So a clause is true or false,
+//! never null: NOT of a clause about a missing field is true, and `!=` is what `==` is not.
 
 use swiftwater_event::Type;
 
@@ -21,9 +21,12 @@ use crate::{
 };
 
 /// One of a clause's values.
+#[derive(Clone)]
 enum Operand {
+    /// What it is cast to depends on the event.
     Text(Box<str>),
-    Field(Expr),
+    /// A field of the event, or a value with a type of its own.
+    Typed(Expr),
 }
 
 impl Reader<'_> {
@@ -42,28 +45,31 @@ impl Reader<'_> {
             return None;
         }
         let clause = self.note(node.object("a filter"))?;
-        if clause.get("clauses").is_none() {
+        let operation = self.note(clause.need("operation", node))?;
+        let name = self.note(operation.text("an operation"))?.to_ascii_uppercase();
+        if clause.get("clauses").is_none() && !matches!(&*name, "AND" | "OR" | "NOT") {
             self.check_keys(&clause, &["field", "operation", "values", "clauses"]);
             return self.comparison(node, decides);
         }
         self.check_keys(&clause, &["operation", "clauses"]);
-        let operation = self.note(clause.need("operation", node))?;
-        let name = self.note(operation.text("an operation"))?.to_ascii_uppercase();
-        let clauses = clause.get("clauses").and_then(|clauses| self.note(clauses.list("`clauses`")))?;
+        let clauses = self.note(clause.need("clauses", node))?;
+        let clauses = self.note(clauses.list("`clauses`"))?;
         let lowered = |reader: &mut Self, decides: bool| -> Vec<Expr> {
             clauses.iter().filter_map(|clause| reader.filter(clause, decides, depth - 1)).collect()
         };
+        if clauses.is_empty() && matches!(&*name, "AND" | "OR" | "NOT") {
+            return Some(Expr::Literal(Literal::Boolean(true)));
+        }
         match &*name {
             "AND" => joined(Function::And, lowered(self, decides)),
             // Of an OR that is indexed, each part must be plain too.
             "OR" => joined(Function::Or, lowered(self, decides)),
             "NOT" => {
-                let Some(first) = clauses.first() else {
-                    self.faults.push(Fault::at(node.span(), "NOT needs a clause"));
-                    return None;
-                };
-                let first = self.filter(first, false, depth - 1)?;
-                Some(call(Function::Not, vec![first]))
+                // The rest are read for their faults alone.
+                let mut clauses = clauses.iter().map(|clause| self.filter(clause, false, depth - 1));
+                let first = clauses.next().flatten();
+                clauses.for_each(drop);
+                first.map(|first| call(Function::Not, vec![first]))
             }
             other => {
                 let message = format!("clauses are joined by AND, OR or NOT, not `{}`", short(other));
@@ -93,31 +99,19 @@ impl Reader<'_> {
         if values.is_empty() {
             return Some(Expr::Literal(Literal::Boolean(comparison == Comparison::Ne)));
         }
-        if comparison == Comparison::Eq && decides && values.iter().all(is_only_text) {
-            // What can be nothing but text is found through the index.
-            let texts = values.iter().filter_map(|value| match value {
-                Operand::Text(text) => Some(Expr::Literal(Literal::String(text.clone()))),
-                Operand::Field(_) => None,
-            });
-            let mut texts: Vec<Expr> = texts.collect();
-            return match texts.len() {
-                1 => texts
-                    .pop()
-                    .map(|text| call(Function::Compare(Comparison::Eq, Quantifier::One), vec![field, text])),
-                _ => Some(call(Function::In { negated: false }, vec![field, call(Function::List, texts)])),
-            };
+        if let Expr::Call { function: Function::Coalesce, args: readings } = &field
+            && comparison == Comparison::Eq
+            && decides
+            && !values.iter().any(may_be_null)
+        {
+            // Each reading by itself is found through the index; those that the event does not have equal nothing.
+            let each = readings.iter().map(|field| equal_any(field, values.clone()));
+            return joined(Function::Or, each.collect());
         }
-        let each = values.into_iter().map(|value| match value {
-            Operand::Text(text) => {
-                let text = Expr::Literal(Literal::String(text));
-                call(Function::MatchesText(comparison), vec![field.clone(), text])
-            }
-            Operand::Field(other) => {
-                let compared =
-                    call(Function::Compare(comparison, Quantifier::One), vec![field.clone(), other]);
-                or_false(compared)
-            }
-        });
+        if comparison == Comparison::Eq && decides {
+            return Some(equal_any(&field, values));
+        }
+        let each = values.into_iter().map(|value| compared(comparison, &field, value));
         let join = if comparison == Comparison::Ne { Function::And } else { Function::Or };
         joined(join, each.collect())
     }
@@ -138,7 +132,7 @@ impl Reader<'_> {
         let mut tests = Vec::new();
         for value in values {
             let readings = match (value, &function) {
-                (Operand::Field(other), _) => vec![other],
+                (Operand::Typed(other), _) => vec![other],
                 // A size that is no whole number is none.
                 (Operand::Text(text), Function::SizeIs) => text
                     .trim()
@@ -185,8 +179,17 @@ impl Reader<'_> {
         let kind = self.note(object.need("kind", node))?;
         let value = self.note(object.need("value", node))?;
         match &*self.note(kind.text("a kind"))?.to_ascii_uppercase() {
-            "VALUE" => self.note(value.text("a value")).map(|text| Operand::Text(text.as_ref().into())),
-            "FIELD" => self.path(value).map(Operand::Field),
+            "VALUE" => {
+                let text = self.note(value.text("a value"))?;
+                match object.get("type") {
+                    None => Some(Operand::Text(text.as_ref().into())),
+                    Some(_) => self.cast(literal(&text), &object).map(Operand::Typed),
+                }
+            }
+            "FIELD" => {
+                let field = self.path(value)?;
+                self.cast(field, &object).map(Operand::Typed)
+            }
             other => {
                 let message = format!("a value's kind is VALUE or FIELD, not `{}`", short(other));
                 self.faults.push(Fault::at(kind.span(), message));
@@ -196,12 +199,67 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a value can equal nothing but text: neither a number nor a truth nor `null`.
-fn is_only_text(operand: &Operand) -> bool {
-    match operand {
-        Operand::Text(text) => readings(text).len() == 1 && !text.eq_ignore_ascii_case("null"),
-        Operand::Field(_) => false,
+/// Whether the field equals any of the values, of which there is one, where false and null are the same.
+fn equal_any(field: &Expr, values: Vec<Operand>) -> Expr {
+    let texts = || {
+        values.iter().map(|value| match value {
+            Operand::Text(text) if is_only_text(text) => Some(Expr::Literal(Literal::String(text.clone()))),
+            _ => None,
+        })
+    };
+    if let Some(mut texts) = texts().collect::<Option<Vec<Expr>>>() {
+        // What can be nothing but text is found through the index.
+        let (function, other) = match (texts.len(), texts.pop()) {
+            (1, Some(text)) => (Function::Compare(Comparison::Eq, Quantifier::One), text),
+            (_, last) => {
+                texts.extend(last);
+                (Function::In { negated: false }, call(Function::List, texts))
+            }
+        };
+        return call(function, vec![field.clone(), other]);
     }
+    let each = values.into_iter().map(|value| compared(Comparison::Eq, field, value)).collect();
+    joined(Function::Or, each).unwrap_or(Expr::Literal(Literal::Boolean(false)))
+}
+
+/// The field compared with one value: true or false.
+fn compared(comparison: Comparison, field: &Expr, value: Operand) -> Expr {
+    match value {
+        Operand::Text(text) => {
+            let text = Expr::Literal(Literal::String(text));
+            call(Function::MatchesText(comparison), vec![field.clone(), text])
+        }
+        Operand::Typed(other) => {
+            let of = |comparison| {
+                let function = Function::Compare(comparison, Quantifier::One);
+                or_false(call(function, vec![field.clone(), other.clone()]))
+            };
+            // Also where one of them is missing, or they cannot be compared.
+            if comparison == Comparison::Ne {
+                return call(Function::Not, vec![of(Comparison::Eq)]);
+            }
+            of(comparison)
+        }
+    }
+}
+
+/// Whether a text can equal nothing but text: neither a number nor a truth nor `null`.
+fn is_only_text(text: &str) -> bool {
+    readings(text).len() == 1 && !text.trim().eq_ignore_ascii_case("null")
+}
+
+/// Whether a value equals a missing field.
+fn may_be_null(operand: &Operand) -> bool {
+    matches!(operand, Operand::Text(text) if text.trim().eq_ignore_ascii_case("null"))
+}
+
+/// What a text stands for where a type says how it is meant.
+pub(super) fn literal(text: &str) -> Expr {
+    Expr::Literal(match (text.parse(), text.parse()) {
+        (Ok(long), _) => Literal::Long(long),
+        (_, Ok(double)) => Literal::Double(double),
+        _ => Literal::String(text.into()),
+    })
 }
 
 /// All that a text may stand for.
@@ -225,7 +283,16 @@ fn or_false(expr: Expr) -> Expr {
     call(Function::Coalesce, vec![expr, Expr::Literal(Literal::Boolean(false))])
 }
 
-fn joined(function: Function, mut parts: Vec<Expr>) -> Option<Expr> {
+/// The parts joined, those of a part that is joined the same way among them.
+fn joined(function: Function, parts: Vec<Expr>) -> Option<Expr> {
+    let mut flat = Vec::new();
+    for part in parts {
+        match part {
+            Expr::Call { function: inner, args } if inner == function => flat.extend(args),
+            part => flat.push(part),
+        }
+    }
+    let mut parts = flat;
     match parts.len() {
         0 => None,
         1 => parts.pop(),

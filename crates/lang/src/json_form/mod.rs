@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Every part may be left out: `{}` asks for all events as they are. Filters are joined by AND. Paths have dots for
-//! everything (`map.key`, `list.0.key`); a part that is all digits is a place in a list, unless the schema declares a
-//! map there. What the dialect says about names and nulls holds here as for BQL; how texts are compared with values is
+//! everything (`map.key`, `list.0.key`); a part that is all digits is a place in a list or a key, whichever the event
+//! has there, unless the schema knows. What the dialect says about names and nulls holds here as for BQL; how texts are compared with values is
 //! said in [`filter`].
 
 mod aggregation;
@@ -22,16 +22,19 @@ use swiftwater_event::{Path, Step, Type};
 
 use self::{
     aggregation::Aggregation,
+    filter::call,
     read::{Node, Object},
 };
 use crate::{
     ParseOptions,
-    plan::{Body, Expr, OutputColumn, Query, Raw, Star, Statement, Take, Window, WindowClock},
+    plan::{Body, Expr, Function, OutputColumn, Query, Raw, Star, Statement, Take, Window, WindowClock},
     source::Fault,
 };
 
 /// The deepest nesting of filters and computations.
 const DEPTH_MAX: usize = 64;
+/// The most parts of a path that may be a place in a list as well as a key; what they may mean doubles with each.
+const OPEN_PARTS_MAX: usize = 3;
 
 /// Faults, as they are found.
 type Faults = Vec<Fault>;
@@ -135,20 +138,56 @@ impl Reader<'_> {
         if field.is_empty() {
             return Err(Fault::at(node.span(), "a path begins with the name of a field"));
         }
-        let mut ty = self.options.schema.and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any);
-        let mut path = Path::field(field);
+        let ty = self.declared(field);
+        // All that the path may mean: an event has at most one of them.
+        let mut readings = vec![(Path::field(field), ty)];
+        let mut open_parts = 0;
         for part in parts {
-            let place = part.parse::<u32>().ok().filter(|_| !matches!(ty, Type::Map(_)));
             if part.is_empty() {
                 return Err(Fault::at(node.span(), "a part of a path cannot be empty"));
             }
-            ty = match (ty, place) {
-                (Type::Map(inner), None) | (Type::List(inner), Some(_)) => *inner,
-                _ => Type::Any,
-            };
-            path = path.then(place.map_or_else(|| Step::Key(part.into()), Step::Index));
+            let place = part.parse::<u32>().ok().map(Step::Index);
+            if place.is_some() && readings.iter().any(|(_, ty)| *ty == Type::Any) {
+                open_parts += 1;
+                if open_parts > OPEN_PARTS_MAX {
+                    let message = format!("a path has at most {OPEN_PARTS_MAX} parts that are numbers");
+                    return Err(Fault::at(node.span(), message));
+                }
+            }
+            let mut longer = Vec::new();
+            for (path, ty) in readings {
+                let key = || Step::Key(part.into());
+                match (ty, &place) {
+                    (Type::Map(inner), _) => longer.push((path.then(key()), *inner)),
+                    (Type::List(inner), Some(place)) => longer.push((path.then(place.clone()), *inner)),
+                    (Type::Any, Some(place)) => {
+                        longer.push((path.then(place.clone()), Type::Any));
+                        longer.push((path.then(key()), Type::Any));
+                    }
+                    (_, place) => {
+                        longer.push((path.then(place.clone().unwrap_or_else(key)), Type::Any));
+                    }
+                }
+            }
+            readings = longer;
         }
-        Ok(Expr::Path { path, ty })
+        let mut readings: Vec<Expr> =
+            readings.into_iter().map(|(path, ty)| Expr::Path { path, ty }).collect();
+        match (readings.len(), readings.pop()) {
+            (1, Some(path)) => Ok(path),
+            (_, last) => {
+                readings.extend(last);
+                Ok(call(Function::Coalesce, readings))
+            }
+        }
+    }
+
+    fn declared(&self, field: &str) -> Type {
+        self.options.schema.and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any)
+    }
+
+    fn field_of_event(&self, field: &str) -> Expr {
+        Expr::Path { path: Path::field(field), ty: self.declared(field) }
     }
 
     /// `{"path": "name", …}`.
@@ -157,7 +196,10 @@ impl Reader<'_> {
         let mut columns: Vec<OutputColumn> = Vec::new();
         for (path, name) in fields.entries() {
             let expr = self.note(self.path_of(path, name));
-            let name_text = self.note(name.text("the name of a field"));
+            let name_text = match name.is_null() {
+                true => Some("".into()),
+                false => self.note(name.text("the name of a field")),
+            };
             let (Some(expr), Some(name_text)) = (expr, name_text) else { continue };
             let name_text = if name_text.is_empty() { path.as_ref() } else { name_text.as_ref() };
             if columns.iter().any(|column| &*column.name == name_text) {

@@ -1,25 +1,26 @@
 //! Post-aggregations: what is done to a result's rows, in the order of the list.
 //!
 //! ```text
-//! P = {"type": "ORDERBY", "fields": [name, …], "direction": "ASC" | "DESC"}
+//! P = {"type": "ORDERBY", "fields": [K, …], "direction": "ASC" | "DESC"}
+//! K = name | {"field": name, "direction": "ASC" | "DESC"}
 //!   | {"type": "COMPUTATION", "expression": E, "newName": name}
 //! E = {"operation": "+" | "-" | "*" | "/", "left": E, "right": E, "type": type}
 //!   | {"value": {"kind": "VALUE" | "FIELD", "value": text, "type": type}}
 //! ```
 //!
 //! A later order takes precedence over an earlier one, which decides among its ties. A computation that cannot be done
-//! gives null.
+//! leaves what its name stood for before it, else gives null.
 
 use swiftwater_event::{Primitive, Type};
 
 use super::{
     DEPTH_MAX, Reader,
-    filter::call,
+    filter::{call, literal},
     read::{Node, Object},
 };
 use crate::{
     lexer::short,
-    plan::{Body, Expr, Function, Literal, OutputColumn, SortKey},
+    plan::{AggregateFunction, Body, Expr, Function, OutputColumn, SortKey},
     source::Fault,
 };
 
@@ -73,24 +74,40 @@ impl Reader<'_> {
 
     fn order(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<Vec<SortKey>> {
         self.check_keys(object, &["type", "fields", "direction"]);
-        let descending = match object.get("direction") {
-            None => false,
-            Some(direction) => match &*self.note(direction.text("a direction"))?.to_ascii_uppercase() {
-                "ASC" => false,
-                "DESC" => true,
-                _ => {
-                    self.faults.push(Fault::at(direction.span(), "a direction is ASC or DESC"));
-                    return None;
-                }
-            },
-        };
-        let fields = self.note(object.need("fields", node))?;
-        let fields = self.note(fields.list("`fields`"))?;
-        let keys = fields
-            .iter()
-            .take(STEPS_MAX)
-            .map(|field| Some(SortKey { expr: self.result_field(field, body)?, descending, is_cast: false }));
-        keys.collect()
+        let descends = self.descends(object)?.unwrap_or(false);
+        let list = self.note(object.need("fields", node))?;
+        let fields = self.note(list.list("`fields`"))?;
+        if fields.is_empty() || fields.len() > STEPS_MAX {
+            let message = format!("an order has 1 to {STEPS_MAX} fields");
+            self.faults.push(Fault::at(list.span(), message));
+            return None;
+        }
+        fields.iter().map(|field| self.sort_key(field, descends, body)).collect()
+    }
+
+    fn sort_key(&mut self, node: &Node<'_>, descends: bool, body: &mut Body) -> Option<SortKey> {
+        if !node.is_object() {
+            let expr = self.result_field(node, body)?;
+            return Some(SortKey { expr, descending: descends, is_cast: false });
+        }
+        let object = self.note(node.object("a field"))?;
+        self.check_keys(&object, &["field", "direction"]);
+        let descending = self.descends(&object)?.unwrap_or(descends);
+        let field = self.note(object.need("field", node))?;
+        Some(SortKey { expr: self.result_field(field, body)?, descending, is_cast: false })
+    }
+
+    /// Whether the object's `direction` is DESC; `Some(None)` where it has none.
+    fn descends(&mut self, object: &Object<'_>) -> Option<Option<bool>> {
+        let Some(direction) = object.get("direction") else { return Some(None) };
+        match &*self.note(direction.text("a direction"))?.to_ascii_uppercase() {
+            "ASC" => Some(Some(false)),
+            "DESC" => Some(Some(true)),
+            _ => {
+                self.faults.push(Fault::at(direction.span(), "a direction is ASC or DESC"));
+                None
+            }
+        }
     }
 
     fn computation(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<OutputColumn> {
@@ -98,8 +115,20 @@ impl Reader<'_> {
         let expression = self.note(object.need("expression", node))?;
         let name = self.note(object.need("newName", node))?;
         let name = self.note(name.text("`newName`"))?;
-        let expr = self.expression(expression, body, DEPTH_MAX)?;
+        let mut expr = self.expression(expression, body, DEPTH_MAX)?;
+        if let Some(before) = self.stands_for(&name, body) {
+            expr = call(Function::Coalesce, vec![expr, before]);
+        }
         Some(OutputColumn { name: name.as_ref().into(), expr })
+    }
+
+    /// What a name of the result stands for so far, if anything.
+    fn stands_for(&self, name: &str, body: &mut Body) -> Option<Expr> {
+        if let Some(column) = columns_of(body).iter().find(|column| *column.name == *name) {
+            return Some(column.expr.clone());
+        }
+        let is_whole_event = matches!(body, Body::Raw(raw) if raw.star.is_some());
+        is_whole_event.then(|| self.field_of_event(name))
     }
 
     fn expression(&mut self, node: &Node<'_>, body: &mut Body, depth: usize) -> Option<Expr> {
@@ -129,7 +158,12 @@ impl Reader<'_> {
         let left = self.expression(left, body, depth - 1);
         let right = self.note(object.need("right", node))?;
         let right = self.expression(right, body, depth - 1);
-        let result = call(function, vec![left?, right?]);
+        let (mut left, right) = (left?, right?);
+        if function == Function::Divide && (is_of_sums(&left, body) || is_of_sums(&right, body)) {
+            // Bullet's sums are DOUBLE, so that a quotient of them has its fraction.
+            left = call(Function::Cast(Type::DOUBLE), vec![left]);
+        }
+        let result = call(function, vec![left, right]);
         self.cast(result, &object)
     }
 
@@ -145,12 +179,7 @@ impl Reader<'_> {
             }
             "VALUE" => {
                 let text = self.note(value.text("a value"))?;
-                let literal = match (text.parse(), text.parse()) {
-                    (Ok(long), _) => Literal::Long(long),
-                    (_, Ok(double)) => Literal::Double(double),
-                    _ => Literal::String(text.as_ref().into()),
-                };
-                self.cast(Expr::Literal(literal), &object)
+                self.cast(literal(&text), &object)
             }
             other => {
                 let message = format!("a value's kind is VALUE or FIELD, not `{}`", short(other));
@@ -161,7 +190,7 @@ impl Reader<'_> {
     }
 
     /// Cast to the object's `type`, where it has one.
-    fn cast(&mut self, expr: Expr, object: &Object<'_>) -> Option<Expr> {
+    pub(super) fn cast(&mut self, expr: Expr, object: &Object<'_>) -> Option<Expr> {
         let Some(node) = object.get("type") else { return Some(expr) };
         let text = self.note(node.text("a type"))?;
         match Type::parse(&text) {
@@ -193,6 +222,25 @@ impl Reader<'_> {
         let message = format!("the result has no column `{}`", short(&text));
         self.faults.push(Fault::at(node.span(), message).hint(hint));
         None
+    }
+}
+
+/// Whether it is reckoned from SUM, MIN or MAX, as they come.
+fn is_of_sums(expr: &Expr, body: &Body) -> bool {
+    match (expr, body) {
+        (Expr::Slot(slot), Body::Group(group)) => {
+            let aggregate = slot.checked_sub(group.keys.len()).and_then(|at| group.aggregates.get(at));
+            aggregate.is_some_and(|aggregate| {
+                use AggregateFunction::{Max, Min, Sum};
+                matches!(aggregate.function, Sum | Min | Max)
+            })
+        }
+        (Expr::Call { function, args }, _) => {
+            use Function::{Add, Divide, Multiply, Subtract};
+            matches!(function, Add | Subtract | Multiply | Divide)
+                && args.iter().any(|arg| is_of_sums(arg, body))
+        }
+        _ => false,
     }
 }
 

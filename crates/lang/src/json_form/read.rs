@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::source::{Fault, Span};
 
+/// All whole numbers up to it are a double.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// One JSON value, still as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'t> {
@@ -49,6 +52,10 @@ impl<'t> Node<'t> {
         self.text.starts_with('{')
     }
 
+    pub(super) fn is_null(&self) -> bool {
+        self.text == "null"
+    }
+
     pub(super) fn object(&self, what: &str) -> Result<Object<'t>, Fault> {
         let entries: Entries<'t> = self.parsed(what, "an object")?;
         let entries =
@@ -73,9 +80,14 @@ impl<'t> Node<'t> {
         Ok(key.0)
     }
 
-    /// A whole number above 0, also as text.
+    /// A whole number above 0, also as text, and as a fraction that is none (`2e4`, `20000.0`).
     pub(super) fn positive(&self, what: &str) -> Result<u64, Fault> {
-        let number = self.text(what)?.trim().parse::<i64>().ok().filter(|number| *number > 0);
+        let text = self.text(what)?;
+        let whole = || {
+            let number: f64 = text.trim().parse().ok()?;
+            (number.fract() == 0.0 && number.abs() <= WHOLE_MAX).then_some(number as i64)
+        };
+        let number = text.trim().parse::<i64>().ok().or_else(whole).filter(|number| *number > 0);
         number
             .and_then(|number| u64::try_from(number).ok())
             .ok_or_else(|| Fault::at(self.span(), format!("{what} must be a whole number above 0")))
@@ -104,7 +116,7 @@ impl<'t> Object<'t> {
     /// The last value of this key; an explicit null counts as none.
     pub(super) fn get(&self, key: &str) -> Option<&Node<'t>> {
         let found = self.entries.iter().rev().find(|(name, _)| name == key);
-        found.map(|(_, node)| node).filter(|node| node.text != "null")
+        found.map(|(_, node)| node).filter(|node| !node.is_null())
     }
 
     /// As [`Object::get`], where it must be there; `owner` is this object.

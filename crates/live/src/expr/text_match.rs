@@ -34,7 +34,7 @@ impl TextMatch {
     pub(super) fn holds(&self, value: &Value<'_>, comparison: Comparison, dialect: Dialect) -> bool {
         let cast = match value {
             Value::Null if self.is_null => {
-                return matches!(comparison, Comparison::Eq | Comparison::Le | Comparison::Ge);
+                return comparison == Comparison::Eq;
             }
             Value::String(_) => Some(Value::String(&self.text)),
             Value::Integer(_) | Value::Long(_) => {
@@ -91,6 +91,7 @@ mod tests {
         check(Value::List(&[]), "[]", "!");
         check(Value::Null, "x", "!");
         check(Value::Null, "NULL", "=");
+        assert!(!TextMatch::new("null").holds(&Value::Null, Comparison::Le, Dialect::Native));
         check(Value::Timestamp(0), "today", "!");
     }
 }
