@@ -274,7 +274,7 @@ As Bullet would answer, in Bullet's own form, an emit a line:
 The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query and shows its final result.
 Exit status: 0 done, 1 it could not be done, 2 the query is wrong.")]
 pub(crate) struct QueryArgs {
-    /// The query, in BQL
+    /// The query, in BQL or in Bullet's older JSON form
     #[arg(value_name = "BQL", required_unless_present = "file")]
     pub(crate) query: Option<String>,
     /// Reads the query from a file; `-` is standard input

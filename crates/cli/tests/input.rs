@@ -38,6 +38,20 @@ fn values_of_parameters_are_given_beside_the_query() {
 }
 
 #[test]
+fn a_query_may_be_bullets_older_form() {
+    let query = r#"{"filters": [{"field": "carrier", "operation": "==", "values": ["UA"]}],
+        "aggregation": {"type": "GROUP", "attributes": {"operations": [{"type": "COUNT"}]}}}"#;
+    let ran = run_with(&["query", query], EVENTS.as_bytes());
+    assert_eq!((ran.out.as_str(), ran.code), ("{\"COUNT\":2}\n", Some(0)), "{}", ran.err);
+    let ran = run_with(&["query", r#"{"filter": []}"#], EVENTS.as_bytes());
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("1:12: a query's JSON form has no `filter` here"), "{}", ran.err);
+    let ran = run_with(&["query", "-p", "5", "{}"], EVENTS.as_bytes());
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("--parameter is for BQL"), "{}", ran.err);
+}
+
+#[test]
 fn a_rejected_event_fails_a_strict_query_only() {
     let ran = run_with(&["query", "--strict", BY_CARRIER], EVENTS.as_bytes());
     assert_eq!((ran.code, ran.out.lines().count()), (Some(1), 2));

@@ -72,6 +72,16 @@ fn a_plan_is_explained() {
 }
 
 #[test]
+fn a_query_in_bullets_older_form_is_asked_of_the_server() {
+    let server = TestServer::start(&["--default-stream", "s"]);
+    let ran = run(&["query", "--server", &server.url, "--detach", "{}"]);
+    assert_eq!((ran.code, ran.out.trim_end().len()), (Some(0), 26), "{}", ran.err);
+    let ran = run(&["query", "--server", &server.url, "{\"filter\": []}"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("a query's JSON form has no `filter` here"), "{}", ran.err);
+}
+
+#[test]
 fn a_detached_query_stands_on() {
     let server = TestServer::start(&[]);
     let ran = run(&["query", "--server", &server.url, "--detach", "SELECT * FROM STREAM(s, MAX, TIME)"]);

@@ -84,6 +84,25 @@ pub enum QueryForm {
     Json,
 }
 
+impl QueryForm {
+    /// The form that a text can only have: BQL never begins with a brace.
+    #[must_use]
+    pub fn of(text: &str) -> QueryForm {
+        match text.trim_start().starts_with('{') {
+            true => QueryForm::Json,
+            false => QueryForm::Bql,
+        }
+    }
+
+    /// The text's plan, or all faults found in it.
+    pub fn parse(self, text: &str, options: &ParseOptions<'_>) -> Result<Statement, QueryErrors> {
+        match self {
+            QueryForm::Bql => parse(text, options),
+            QueryForm::Json => parse_json(text, options),
+        }
+    }
+}
+
 /// A running engine. Clones are the same engine; it stops with [`Engine::shutdown`], or with the process.
 #[derive(Clone)]
 pub struct Engine {
@@ -402,11 +421,7 @@ impl Engine {
             now: self.shared.clock.now(),
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };
-        match options.form {
-            QueryForm::Bql => parse(text, &parse_options),
-            QueryForm::Json => parse_json(text, &parse_options),
-        }
-        .map_err(EngineError::Query)
+        options.form.parse(text, &parse_options).map_err(EngineError::Query)
     }
 
     /// The plan of a query as text, for `EXPLAIN` (with or without that word before it).

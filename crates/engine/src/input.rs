@@ -26,7 +26,7 @@ use swiftwater_event::{
     Rejection, StreamName, TimeUnit, Type, Values, Want, check_block,
 };
 use swiftwater_lang::{
-    Dialect, ParseOptions, Schema, parse,
+    Dialect, ParseOptions, Schema,
     plan::{Body, Literal, Query, Statement, Window},
 };
 use swiftwater_live::{
@@ -34,7 +34,7 @@ use swiftwater_live::{
 };
 
 use crate::{
-    Emit, EndReason, EngineConfig, EngineError, QueryMeta, StreamMeta,
+    Emit, EndReason, EngineConfig, EngineError, QueryForm, QueryMeta, StreamMeta,
     engine::{compile, spawn, with_shards},
     fault::guarded,
     id::QueryId,
@@ -73,6 +73,8 @@ pub struct InputOptions {
     pub types: Option<Arc<Schema>>,
     /// What `$1`, `$2`, … of the text stand for.
     pub parameters: Vec<Literal>,
+    /// How the query is written.
+    pub form: QueryForm,
     /// Workers that Bullet would have dealt the records to, record k to worker k mod n: the rows of a RAW result
     /// without a window by record depend on it. 1, and with a `time_field`: they come in the order of the input.
     pub workers: usize,
@@ -126,7 +128,7 @@ pub fn run_input(
         now: started,
         text_bytes_max: config.query_text_bytes_max,
     };
-    let statement = parse(text, &parse_options).map_err(EngineError::Query)?;
+    let statement = options.form.parse(text, &parse_options).map_err(EngineError::Query)?;
     let matched = matched_query(&statement, options, &config)?;
     let query = Arc::new(compile(statement, &config)?);
     let matched = matched.unwrap_or_else(|| Arc::clone(&query));

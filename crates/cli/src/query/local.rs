@@ -14,10 +14,10 @@ use std::{
 use anyhow::Context;
 use swiftwater_engine::{
     Emit, Engine, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource, InputSummary,
-    Principal, SubmitOptions, run_input,
+    Principal, QueryForm, SubmitOptions, run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse, plan::Literal};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, plan::Literal};
 use swiftwater_server::wire;
 
 use super::{Answer, WRONG_QUERY, bullet, parameter_values, print_text};
@@ -37,7 +37,7 @@ const INPUT_STREAM: &str = "input";
 
 /// Runs the query over the input, and writes the answer.
 pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Clock>) -> Outcome {
-    let options = options(args)?;
+    let options = options(args, text)?;
     let is_bullets = args.bullet && args.output.is_none();
     // Before the input is waited for.
     match is_explain(text, &options, &*clock) {
@@ -87,7 +87,7 @@ fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<b
         parameters: &options.parameters,
         ..ParseOptions::new(options.dialect, clock.now())
     };
-    let parsed = parse(text, &parse_options);
+    let parsed = options.form.parse(text, &parse_options);
     parsed.map(|statement| statement.explain).map_err(EngineError::Query)
 }
 
@@ -98,12 +98,13 @@ fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome
         schema: options.schema.clone(),
         types: options.types.clone(),
         parameters: options.parameters.clone(),
+        form: options.form,
         ..SubmitOptions::default()
     };
     print_text(&engine.explain(&Principal::local(), text, &submit).map_err(refused)?)
 }
 
-fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
+fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {
     let time_field = match &args.time_field {
         Some(text) => Some(Path::parse(text).with_context(|| format!("`{text}` is not a path of a field"))?),
         None => None,
@@ -129,6 +130,7 @@ fn options(args: &QueryArgs) -> anyhow::Result<InputOptions> {
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
         schema,
         parameters: parameters(args)?,
+        form: QueryForm::of(text),
         time_field,
         times: args.times,
         types,

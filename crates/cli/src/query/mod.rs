@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
+use swiftwater_engine::QueryForm;
 use swiftwater_event::Clock;
 
 use crate::{
@@ -30,6 +31,10 @@ const QUERY_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Runs the command.
 pub(crate) fn run(args: &QueryArgs, clock: Arc<dyn Clock>) -> Outcome {
     let text = query_text(args)?;
+    if QueryForm::of(&text) == QueryForm::Json && !args.parameters.is_empty() {
+        let fault = "--parameter is for BQL: a query written as JSON has its values in it";
+        return Err(Failure::coded(WRONG_QUERY, anyhow::anyhow!(fault)));
+    }
     stdio::exit_when_stdout_closes();
     match input(args) {
         Some(place) => local::run(args, &text, &place, clock),

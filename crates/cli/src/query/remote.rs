@@ -4,6 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use hyper::{Method, Response, StatusCode, body::Incoming, header};
+use swiftwater_engine::QueryForm;
 
 use super::{Answer, WRONG_QUERY, parameter_values, print_text};
 use crate::{
@@ -30,7 +31,9 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     let parameters: Vec<_> =
         parameters.into_iter().filter(|(given, _)| *given).map(|(_, text)| text).collect();
     let path = format!("/v1/queries{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"));
-    let (content_type_sent, body) = if args.parameters.is_empty() {
+    let (content_type_sent, body) = if QueryForm::of(text) == QueryForm::Json {
+        ("application/json", text.to_owned())
+    } else if args.parameters.is_empty() {
         ("text/plain; charset=utf-8", text.to_owned())
     } else {
         let body = serde_json::json!({"query": text, "parameters": parameter_values(args)});

@@ -94,14 +94,10 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
 
 /// How Bullet's queries are submitted.
 fn options(shared: &Shared, text: &str) -> SubmitOptions {
-    let form = match text.trim_start().starts_with('{') {
-        true => QueryForm::Json,
-        false => QueryForm::Bql,
-    };
     SubmitOptions {
         dialect: Dialect::Bullet,
         schema: shared.config.bullet.schema.clone(),
-        form,
+        form: QueryForm::of(text),
         ..SubmitOptions::default()
     }
 }
