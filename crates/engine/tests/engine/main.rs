@@ -6,5 +6,6 @@ mod bullet_rules;
 mod held;
 mod history;
 mod input;
+mod json_form;
 mod live;
 mod shared;
