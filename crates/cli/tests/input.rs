@@ -122,6 +122,27 @@ fn a_plan_is_explained() {
 }
 
 #[test]
+fn what_a_query_cost_is_told_with_its_plan() {
+    let ran =
+        run_with(&["query", "EXPLAIN ANALYZE SELECT * FROM STREAM() WHERE k = 'a' AND LOWER(t) = 'abc'"], {
+            br#"{"k": "a", "t": "abc"} {"k": "a", "t": "b"} {"k": "b", "t": "abc"} {"k": "b"}"#
+        });
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let line = |name: &str| {
+        let line = ran.out.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name}: {}", ran.out)).trim().to_owned()
+    };
+    assert!(line("access").contains("hash table"), "{}", ran.out);
+    assert_eq!(line("events"), "4 seen, 0 late, 0 mistyped");
+    assert_eq!(line("candidates"), "2, 50.0000 % of the events");
+    assert_eq!(line("tested"), "2 by what the access does not prove");
+    assert_eq!(line("matches"), "1, 25.0000 % of the events");
+    assert!(line("answered").starts_with("1 records, "), "{}", ran.out);
+    assert!(line("cpu").ends_with(" ms of shards, for its tests and operators"), "{}", ran.out);
+    assert!(!ran.out.contains("\"abc\""), "records are not shown: {}", ran.out);
+}
+
+#[test]
 fn a_query_may_stand_in_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("query.bql");

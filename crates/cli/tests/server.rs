@@ -72,6 +72,18 @@ fn a_plan_is_explained() {
 }
 
 #[test]
+fn a_query_is_analysed_that_has_an_end() {
+    let server = TestServer::start(&[]);
+    let analyse = |query: &str| run(&["query", "--server", &server.url, &format!("EXPLAIN ANALYZE {query}")]);
+    let ran = analyse("SELECT a FROM STREAM(s, 50, TIME) WHERE b = 1");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("\nmatches    0\n"), "{}", ran.out);
+    let ran = analyse("SELECT a FROM STREAM(s, MAX, TIME) WHERE b = 1");
+    assert_eq!(ran.code, Some(2), "{}", ran.out);
+    assert!(ran.err.contains("runs its query to the end") && ran.err.contains("duration"), "{}", ran.err);
+}
+
+#[test]
 fn a_query_in_bullets_older_form_is_asked_of_the_server() {
     let server = TestServer::start(&["--default-stream", "s"]);
     let ran = run(&["query", "--server", &server.url, "--detach", "{}"]);

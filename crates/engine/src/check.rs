@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use swiftwater_event::StreamName;
-use swiftwater_lang::plan::Window;
+use swiftwater_lang::plan::{Explain, Window};
 
 use crate::{Engine, EngineError, Principal, SubmitOptions, engine::compile};
 
@@ -16,8 +16,8 @@ pub struct QueryFacts {
     pub columns: Option<Arc<[Box<str>]>>,
     /// Whether it answers by windows.
     pub has_window: bool,
-    /// Whether its plan is asked for rather than its answer.
-    pub is_explain: bool,
+    /// Whether its plan is asked for rather than its answer, and what of it.
+    pub explain: Option<Explain>,
     /// How long it would stand at most, in milliseconds; `None`: as long as it may.
     pub duration_ms: Option<u64>,
     /// What an asker should know before running it.
@@ -33,7 +33,7 @@ impl Engine {
         options: &SubmitOptions,
     ) -> Result<QueryFacts, EngineError> {
         let statement = self.parse(text, options)?;
-        let is_explain = statement.explain;
+        let explain = statement.explain;
         let query = compile(statement, self.config())?;
         let config = self.config();
         let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
@@ -57,7 +57,7 @@ impl Engine {
             stream,
             columns: query.column_names(),
             has_window: query.plan.window != Window::None,
-            is_explain,
+            explain,
             duration_ms: [stated, most].into_iter().flatten().min(),
             warnings,
         })

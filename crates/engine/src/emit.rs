@@ -6,7 +6,7 @@ use bytes::Bytes;
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::SketchMeta;
 
-use crate::QueryId;
+use crate::{QueryCost, QueryId};
 
 /// Records as JSON text: one object a line, each line ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Finished {
     pub at: Millis,
     /// Why.
     pub reason: EndReason,
+    /// Its share of the work.
+    pub cost: QueryCost,
 }
 
 /// Why a query ended.

@@ -434,12 +434,6 @@ impl Engine {
         Ok(explain(&compile(self.parse(text, options)?, &self.shared.config)?))
     }
 
-    /// Whether a text is an `EXPLAIN`; false also where it cannot be read.
-    pub fn is_explain(&self, text: &str, dialect: Dialect) -> bool {
-        let options = SubmitOptions { dialect, ..SubmitOptions::default() };
-        self.parse(text, &options).is_ok_and(|statement| statement.explain)
-    }
-
     /// Takes up the results of a detached query where the last reader left off.
     pub fn attach(&self, principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
         self.attach_at(principal, id, None)

@@ -1,6 +1,7 @@
 //! The running engine: streams with their queues, shards that look at every event, standing queries and their limits,
 //! the ticker, shutdown. Joins the rooms below; knows nothing of HTTP.
 
+mod analyze;
 mod append;
 mod check;
 mod config;
@@ -29,6 +30,7 @@ mod shared;
 mod stream;
 mod ticker;
 
+pub use analyze::Analysis;
 pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket};
 pub use check::QueryFacts;
 pub use config::{EngineConfig, FastQuery, SlowReader};

@@ -418,12 +418,13 @@ impl Running {
             warnings.push(format!("stream `{}` has had no event yet", context.stream.name));
         }
         warnings.extend(work.rate.as_ref().and_then(EmitRate::warning));
+        let cost = self.cost();
         Emit {
             records: Records { text: result.text.into(), count: result.count },
             meta: EmitMeta {
                 query: Arc::clone(&self.handle.meta),
                 number: self.emits(),
-                finished: finished.map(|reason| Finished { at: context.now, reason }),
+                finished: finished.map(|reason| Finished { at: context.now, reason, cost }),
                 window: result.window.map(|window| WindowMeta {
                     kind: window.kind,
                     number: window.number,

@@ -3,14 +3,14 @@
 use swiftwater_event::Type;
 
 use crate::{
-    plan::{AggregateFunction, Comparison, Literal, Quantifier, TableFunction},
+    plan::{AggregateFunction, Comparison, Explain, Literal, Quantifier, TableFunction},
     source::Span,
 };
 
 /// A whole statement.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
-    pub(crate) explain: bool,
+    pub(crate) explain: Option<Explain>,
     pub(crate) query: Query,
 }
 

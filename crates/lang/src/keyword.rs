@@ -88,6 +88,7 @@ keywords! {
     Max "MAX" false false,
     Now "NOW" false false,
     Explain "EXPLAIN" false false,
+    Analyze "ANALYZE" false false,
     Sample "SAMPLE" false false,
     Interval "INTERVAL" false false,
     Cast "CAST" true false,

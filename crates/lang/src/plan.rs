@@ -12,10 +12,19 @@ use crate::Dialect;
 /// What one text asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// Show the plan rather than run it.
-    pub explain: bool,
+    /// Show the plan rather than the answer.
+    pub explain: Option<Explain>,
     /// The query.
     pub query: Query,
+}
+
+/// What is to be shown of a query rather than its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explain {
+    /// How it would run.
+    Plan,
+    /// That, and what it cost to run it.
+    Analyze,
 }
 
 /// A standing query.

@@ -7,7 +7,7 @@ mod common;
 
 use common::{NOW, both, bullet, check, native, show};
 use swiftwater_event::Type;
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse, plan::Explain};
 
 /// An expression, its plan in the native dialect and in Bullet's.
 #[track_caller]
@@ -59,7 +59,11 @@ fn streams() {
     hint("SELECT * FROM STREAM(a-b)", "A stream's name with `-` or `.` in it goes into double quotes.");
     let statement =
         parse("EXPLAIN SELECT * FROM STREAM()", &ParseOptions::new(Dialect::Native, NOW)).unwrap();
-    assert!(statement.explain);
+    assert_eq!(statement.explain, Some(Explain::Plan));
+    let statement =
+        parse("explain analyze SELECT analyze FROM STREAM()", &ParseOptions::new(Dialect::Native, NOW))
+            .unwrap();
+    assert_eq!(statement.explain, Some(Explain::Analyze));
 }
 
 #[test]

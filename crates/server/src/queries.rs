@@ -15,7 +15,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use swiftwater_engine::{EndReason, EngineError, Principal, QueryId, SubmitOptions};
-use swiftwater_lang::Dialect;
+use swiftwater_lang::{Dialect, plan::Explain};
 
 use crate::{
     accept::{self, Form, prefers},
@@ -47,11 +47,19 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
 
     let principal = Principal::anonymous();
     let mut options = SubmitOptions { detach, times, ..ask.options() };
-    if text.to_ascii_lowercase().contains("explain")
-        && heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.is_explain
-    {
-        let plan = heavy(heaviness(text), || shared.engine.explain(&principal, text, &options))?;
-        return Ok(explained(&parts.headers, plan));
+    if text.to_ascii_lowercase().contains("explain") {
+        let plan = match heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.explain {
+            Some(Explain::Plan) => {
+                Some(heavy(heaviness(text), || shared.engine.explain(&principal, text, &options))?)
+            }
+            Some(Explain::Analyze) => {
+                Some(shared.engine.explain_analyze(&principal, text, options.clone()).await?)
+            }
+            None => None,
+        };
+        if let Some(plan) = plan {
+            return Ok(explained(&parts.headers, plan));
+        }
     }
     if detach {
         let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
@@ -83,7 +91,7 @@ pub(crate) async fn validate(
         "stream": facts.stream.as_str(),
         "columns": facts.columns.as_deref(),
         "windowed": facts.has_window,
-        "explain": facts.is_explain,
+        "explain": facts.explain.is_some(),
         "duration_ms": facts.duration_ms,
         "warnings": facts.warnings,
     });

@@ -13,11 +13,14 @@ use std::{
 
 use anyhow::Context;
 use swiftwater_engine::{
-    Emit, Engine, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource, InputSummary,
-    Principal, QueryForm, SubmitOptions, run_input,
+    Analysis, Emit, Engine, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource,
+    InputSummary, Principal, QueryForm, SubmitOptions, run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, Schema, plan::Literal};
+use swiftwater_lang::{
+    Dialect, ParseOptions, Schema,
+    plan::{Explain, Literal},
+};
 use swiftwater_server::wire;
 
 use super::{Answer, WRONG_QUERY, bullet, parameter_values, print_text};
@@ -40,9 +43,13 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     let options = options(args, text)?;
     let is_bullets = args.bullet && args.output.is_none();
     // Before the input is waited for.
-    match is_explain(text, &options, &*clock) {
-        Ok(true) => return explain(text, &options, clock),
-        Ok(false) => {}
+    let mut analysis = None;
+    match wants_explain(text, &options, &*clock) {
+        Ok(Some(Explain::Plan)) => return print_text(&explain(text, &options, clock)?),
+        Ok(Some(Explain::Analyze)) => {
+            analysis = Some((Analysis::default(), explain(text, &options, Arc::clone(&clock))?));
+        }
+        Ok(None) => {}
         Err(error) if is_bullets => return bullet::refuse(&error),
         Err(error) => return Err(refused(error)),
     }
@@ -60,11 +67,17 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     let read = opened.read;
     let mut answer = Answer::new(args);
     let mut failure = None;
-    let mut on_emit = |emit: Emit| match progress.suspend(|| write(&mut answer, &emit)) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
+    let mut on_emit = |emit: Emit| {
+        if let Some((analysis, _)) = &mut analysis {
+            analysis.take(emit);
+            return ControlFlow::Continue(());
+        }
+        match progress.suspend(|| write(&mut answer, &emit)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
         }
     };
     let mut on_progress = |looked_at: u64| progress.set(read_so_far(read.as_ref(), looked_at));
@@ -74,13 +87,20 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
         return Err(failure);
     }
     let summary = ran.map_err(|error| failed(error, place))?;
-    let status = answer.end()?;
+    let status = match analysis {
+        Some((analysis, plan)) => print_text(&analysis.told(plan))?,
+        None => answer.end()?,
+    };
     tell_rejections(&summary, place);
     if args.strict && summary.rejected > 0 { Ok(ExitCode::from(1)) } else { Ok(status) }
 }
 
 /// Whether the plan is asked for rather than the answer; refuses what cannot be read.
-fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<bool, EngineError> {
+fn wants_explain(
+    text: &str,
+    options: &InputOptions,
+    clock: &dyn Clock,
+) -> Result<Option<Explain>, EngineError> {
     let parse_options = ParseOptions {
         schema: options.schema.as_deref(),
         types: options.types.as_deref(),
@@ -91,7 +111,7 @@ fn is_explain(text: &str, options: &InputOptions, clock: &dyn Clock) -> Result<b
     parsed.map(|statement| statement.explain).map_err(EngineError::Query)
 }
 
-fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome {
+fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Result<String, Failure> {
     let engine = Engine::start(EngineConfig { shards: 1, ..options.config.clone() }, clock);
     let submit = SubmitOptions {
         dialect: options.dialect,
@@ -101,7 +121,7 @@ fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Outcome
         form: options.form,
         ..SubmitOptions::default()
     };
-    print_text(&engine.explain(&Principal::local(), text, &submit).map_err(refused)?)
+    engine.explain(&Principal::local(), text, &submit).map_err(refused)
 }
 
 fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {

@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str, options: &ParseOptions<'_>) -> Result<Statement,
     let query =
         Node::root(text).and_then(|root| root.object("a query")).map(|root| reader.query(text, &root));
     match query {
-        Ok(Some(query)) if reader.faults.is_empty() => Ok(Statement { explain: false, query }),
+        Ok(Some(query)) if reader.faults.is_empty() => Ok(Statement { explain: None, query }),
         Ok(_) => Err(reader.faults),
         Err(fault) => Err(vec![fault]),
     }

@@ -30,7 +30,7 @@ use crate::{
     ast::{Item, Name, Node, Query, Source, Statement, View},
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize},
-    plan::Literal,
+    plan::{Explain, Literal},
     source::{Fault, Span},
 };
 
@@ -295,7 +295,8 @@ impl Parser<'_> {
     // ---- the statement
 
     fn statement(&mut self) -> Parsed<Statement> {
-        let explain = self.dialect == Dialect::Native && self.take_keyword(Keyword::Explain);
+        let explain = (self.dialect == Dialect::Native && self.take_keyword(Keyword::Explain))
+            .then(|| if self.take_keyword(Keyword::Analyze) { Explain::Analyze } else { Explain::Plan });
         let query = self.query(0)?;
         self.take_symbol(Symbol::Semicolon);
         if *self.kind() != TokenKind::End {

@@ -267,7 +267,7 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value as Json, json};
-    use swiftwater_engine::{Counts, Finished, QueryMeta, Records, StreamMeta};
+    use swiftwater_engine::{Counts, Finished, QueryCost, QueryMeta, Records, StreamMeta};
     use swiftwater_event::StreamName;
     use swiftwater_lang::{QueryError, QueryErrors};
 
@@ -287,7 +287,11 @@ mod tests {
             meta: EmitMeta {
                 query: Arc::new(query),
                 number: 1,
-                finished: Some(Finished { at: 3000, reason: EndReason::EndOfInput }),
+                finished: Some(Finished {
+                    at: 3000,
+                    reason: EndReason::EndOfInput,
+                    cost: QueryCost::default(),
+                }),
                 window: None,
                 stream: StreamMeta {
                     name: StreamName::new("s").unwrap(),
@@ -404,7 +408,11 @@ mod tests {
     fn query_that_failed_says_why() {
         let mut emit = emit();
         emit.records = Records::default();
-        emit.meta.finished = Some(Finished { at: 1, reason: EndReason::RateLimited("too often".to_owned()) });
+        emit.meta.finished = Some(Finished {
+            at: 1,
+            reason: EndReason::RateLimited("too often".to_owned()),
+            cost: QueryCost::default(),
+        });
         let value = written(&emit);
         assert_eq!(value["kind"], "rate_limited");
         assert_eq!(value["records"], json!([]));
@@ -414,7 +422,11 @@ mod tests {
         let alone = json!({"errors": [{"error": "no order", "resolutions": ["Please try again later."]}]});
         assert_eq!(value["meta"], alone, "neither query nor window are told");
         emit.meta.failure = None;
-        emit.meta.finished = Some(Finished { at: 1, reason: EndReason::Failed("too large".to_owned()) });
+        emit.meta.finished = Some(Finished {
+            at: 1,
+            reason: EndReason::Failed("too large".to_owned()),
+            cost: QueryCost::default(),
+        });
         let value = written(&emit);
         assert_eq!(value["kind"], "final");
         assert_eq!(value["meta"]["errors"][0]["error"], "too large");

@@ -203,7 +203,7 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
-    use swiftwater_engine::{Counts, Finished, StreamMeta};
+    use swiftwater_engine::{Counts, Finished, QueryCost, StreamMeta};
     use swiftwater_event::StreamName;
 
     use super::*;
@@ -277,8 +277,11 @@ mod tests {
             WindowMeta { kind: "tumbling", number: 3, records: 0, start: 0, end: 1000, emitted: 1001 };
         emit.meta.window = Some(window);
         emit.meta.stream.sample = Some(0.25);
-        emit.meta.finished =
-            Some(Finished { at: 2000, reason: EndReason::Failed("too \"large\"".to_owned()) });
+        emit.meta.finished = Some(Finished {
+            at: 2000,
+            reason: EndReason::Failed("too \"large\"".to_owned()),
+            cost: QueryCost::default(),
+        });
         emit.meta.warnings = vec!["one".to_owned(), "two".to_owned()];
         let query = QueryMeta { sample: Some(0.5), ..(*emit.meta.query).clone() };
         emit.meta.query = Arc::new(query);
