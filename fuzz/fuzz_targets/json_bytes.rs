@@ -17,6 +17,7 @@ fuzz_target!(|input: &[u8]| {
     let limits = CheckLimits {
         event_bytes_max: 16 + usize::from(sizes[3]) * 8,
         rejections_described_max: usize::MAX,
+        refused_bytes_kept: 100,
         ..CheckLimits::default()
     };
     let whole = run(text, &limits, &[text.len().max(1)]);
@@ -31,11 +32,12 @@ fuzz_target!(|input: &[u8]| {
 /// The events and rejections as text.
 fn run(text: &[u8], limits: &CheckLimits, sizes: &[usize]) -> (Vec<Vec<u8>>, u64, String) {
     let mut checker = Checker::new(*limits);
-    let (mut events, mut rejected, mut told) = (Vec::new(), 0, String::new());
+    let (mut events, mut rejected, mut told, mut kept) = (Vec::new(), 0, String::new(), String::new());
     let mut add = |checked: Checked| {
         events.extend((0..checked.batch.len()).map(|row| checked.batch.event(row).to_vec()));
         rejected += checked.rejected;
         checked.rejections.iter().for_each(|rejection| told.push_str(&format!("{rejection:?}\n")));
+        checked.refused.iter().for_each(|refused| kept.push_str(&format!("{refused:?}\n")));
         decode(&checked.batch);
     };
     let mut rest = Bytes::copy_from_slice(text);
@@ -46,7 +48,7 @@ fn run(text: &[u8], limits: &CheckLimits, sizes: &[usize]) -> (Vec<Vec<u8>>, u64
         add(checker.push(rest.split_to((*size).min(rest.len()))));
     }
     add(checker.finish());
-    (events, rejected, told)
+    (events, rejected, told + &kept)
 }
 
 fn one_line(line: &[u8]) {

@@ -72,6 +72,27 @@ fn a_plan_is_explained() {
 }
 
 #[test]
+fn events_that_are_none_are_kept_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let server = TestServer::start(&["--data", data, "--data.log-free-bytes-min", "0"]);
+    let sql = |text: &str| {
+        let ran = run(&["sql", "--server", &server.url, "--output", "json", text]);
+        assert_eq!(ran.code, Some(0), "{text}: {}", ran.err);
+        ran.out
+    };
+    sql("CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)");
+    server.ingest("t", "{\"a\": 1}\n{\"a\": 1,}\n  no event \n{\"a\": null}\n{\"a\": 2}\n{\"a\": ");
+    let kept = sql("SELECT reason, event FROM quarantine ORDER BY event");
+    for event in [r#""{\"a\": 1,}""#, "\"no event\"", r#""{\"a\": null}""#, r#""{\"a\":""#] {
+        assert!(kept.contains(event), "no {event}: {kept}");
+    }
+    assert!(kept.contains("\"line 2, column 9: ") && kept.contains("expected LONG, found nothing"), "{kept}");
+    assert_eq!(kept.matches("\"event\"").count(), 4, "{kept}");
+    assert!(sql("SELECT sum(a) AS s FROM t").contains("{\"s\":3}"));
+}
+
+#[test]
 fn a_query_is_analysed_that_has_an_end() {
     let server = TestServer::start(&[]);
     let analyse = |query: &str| run(&["query", "--server", &server.url, &format!("EXPLAIN ANALYZE {query}")]);

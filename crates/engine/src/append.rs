@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use swiftwater_event::{Offset, Position, StreamName};
+use swiftwater_event::{Offset, Position, RefusedText, StreamName};
 use swiftwater_live::columns::Rejected;
 
 /// When the sender of events gets its answer.
@@ -25,6 +25,8 @@ pub struct AppendOptions {
     pub source_sample: Option<f64>,
     /// Events that were refused beside these, to be counted.
     pub rejected: u64,
+    /// Texts of those, for the stream's quarantine, if it has one ([`crate::Engine::quarantines`]).
+    pub refused: Vec<RefusedText>,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
 }

@@ -217,6 +217,11 @@ impl Engine {
         self.put(stream, batch, &options)
     }
 
+    /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
+    pub fn quarantines(&self, stream: &StreamName) -> bool {
+        self.shared.stored(stream).is_some_and(|(_, stored)| stored.declared().quarantines())
+    }
+
     /// As [`Engine::append`], for a thread that may wait, and for streams that are not stored.
     pub fn append_blocking(
         &self,

@@ -39,11 +39,18 @@ pub struct CheckLimits {
     pub depth_max: usize,
     /// How many rejections are described; all are counted.
     pub rejections_described_max: usize,
+    /// How many bytes of the text of each refused event are kept; 0: nothing is.
+    pub refused_bytes_kept: usize,
 }
 
 impl Default for CheckLimits {
     fn default() -> Self {
-        CheckLimits { event_bytes_max: 1 << 20, depth_max: 128, rejections_described_max: 10 }
+        CheckLimits {
+            event_bytes_max: 1 << 20,
+            depth_max: 128,
+            rejections_described_max: 10,
+            refused_bytes_kept: 0,
+        }
     }
 }
 
@@ -60,6 +67,17 @@ pub struct Rejection {
     pub oversize: bool,
 }
 
+/// The text of an event that was refused, up to where reading went on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedText {
+    /// Why.
+    pub rejection: Rejection,
+    /// It, without the white space around it; it need not be UTF-8.
+    pub text: Vec<u8>,
+    /// It was longer than what is kept.
+    pub is_cut: bool,
+}
+
 /// What became of a piece of input.
 #[derive(Debug)]
 pub struct Checked {
@@ -69,6 +87,8 @@ pub struct Checked {
     pub rejected: u64,
     /// The first of them.
     pub rejections: Vec<Rejection>,
+    /// Texts of those whose end was reached, where they are kept ([`CheckLimits::refused_bytes_kept`]).
+    pub refused: Vec<RefusedText>,
     /// Where the batch's buffer begins.
     pub begins: Origin,
 }
@@ -119,6 +139,19 @@ pub struct Checker {
     described: usize,
     rejected: u64,
     rejections: Vec<Rejection>,
+    /// Where texts are kept: why an event has just been refused.
+    refusal: Option<Rejection>,
+    /// The text that is being skipped.
+    skipped: Option<Skipped>,
+    refused: Vec<RefusedText>,
+}
+
+/// A text that is being skipped, as far as it is kept.
+#[derive(Debug, Default)]
+struct Skipped {
+    rejection: Option<Rejection>,
+    text: Vec<u8>,
+    is_cut: bool,
 }
 
 /// Line and column, both from 1.
@@ -182,6 +215,9 @@ impl Checker {
             described: 0,
             rejected: 0,
             rejections: Vec::new(),
+            refusal: None,
+            skipped: None,
+            refused: Vec::new(),
         }
     }
 
@@ -191,6 +227,7 @@ impl Checker {
         if chunk.len() > EventBatch::BYTES_MAX - self.carry.len().min(EventBatch::BYTES_MAX) {
             let message = format!("{} bytes at once are too many, cut them into parts", chunk.len());
             self.reject(self.base, message, true);
+            self.keep(&chunk);
             return self.checked(EventBatch::empty(), Origin::of(self.base));
         }
         if self.carry.is_empty() {
@@ -216,6 +253,7 @@ impl Checker {
             let end = rest.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
             let place = Lines::new(self.base).place(&rest, end);
             self.reject(place, ENDS_EARLY.to_owned(), false);
+            self.keep(&rest);
         } else if let State::Skip { undecided: Some(undecided), .. } = &self.state {
             self.reject(undecided.end, ENDS_EARLY.to_owned(), false);
         } else if let State::Array(expect) = self.state
@@ -223,9 +261,13 @@ impl Checker {
         {
             self.reject(self.base, "the text ends before the array does".to_owned(), false);
         }
+        // What was skipped up to here has its end.
+        self.state = State::Ended;
+        self.keep(&[]);
         self.state = State::Done;
         checked.rejected += std::mem::take(&mut self.rejected);
         checked.rejections.append(&mut self.rejections);
+        checked.refused.append(&mut self.refused);
         checked
     }
 
@@ -235,14 +277,40 @@ impl Checker {
             begins,
             rejected: std::mem::take(&mut self.rejected),
             rejections: std::mem::take(&mut self.rejections),
+            refused: std::mem::take(&mut self.refused),
         }
     }
 
     fn reject(&mut self, place: Place, message: String, oversize: bool) {
         self.rejected += 1;
+        if self.limits.refused_bytes_kept > 0 {
+            let message = message.clone();
+            self.refusal = Some(Rejection { line: place.line, column: place.column, message, oversize });
+        }
         if self.described < self.limits.rejections_described_max {
             self.described += 1;
             self.rejections.push(Rejection { line: place.line, column: place.column, message, oversize });
+        }
+    }
+
+    /// Keeps what a step went over, if it is, or begins, a text that is refused.
+    fn keep(&mut self, text: &[u8]) {
+        let is_skipping = matches!(self.state, State::Skip { .. } | State::RestOfLine | State::Done);
+        if self.refusal.is_none() && self.skipped.is_none() && !is_skipping {
+            return;
+        }
+        let mut skipped = self.skipped.take().unwrap_or_default();
+        skipped.rejection = skipped.rejection.or(self.refusal.take());
+        let room = self.limits.refused_bytes_kept - skipped.text.len();
+        let text = if skipped.text.is_empty() { text.trim_ascii_start() } else { text };
+        skipped.is_cut |= text.trim_ascii_end().len() > room;
+        skipped.text.extend_from_slice(&text[..text.len().min(room)]);
+        if is_skipping {
+            self.skipped = Some(skipped);
+        } else if let Some(rejection) = skipped.rejection {
+            let Skipped { mut text, is_cut, .. } = skipped;
+            text.truncate(text.trim_ascii_end().len());
+            self.refused.push(RefusedText { rejection, text, is_cut });
         }
     }
 
@@ -255,7 +323,17 @@ impl Checker {
             marks: Marks::new(bytes.len()),
             spans: Vec::new(),
         };
-        while reader.at < bytes.len() && self.step(&mut reader) {}
+        let keeps = self.limits.refused_bytes_kept > 0;
+        while reader.at < bytes.len() {
+            let from = reader.at;
+            let goes_on = self.step(&mut reader);
+            if keeps {
+                self.keep(&bytes[from..reader.at]);
+            }
+            if !goes_on {
+                break;
+            }
+        }
         let Reader { at, mut lines, marks, spans, .. } = reader;
         // Lines need not be counted where nothing is left to be told of.
         if more || at < bytes.len() {
@@ -535,10 +613,11 @@ pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Check
     if text.len() > EventBatch::BYTES_MAX {
         return checker.push(text);
     }
-    let Checked { batch, rejected, rejections, begins } = checker.read(text, false);
+    let Checked { batch, rejected, mut rejections, mut refused, begins } = checker.read(text, false);
     let last = checker.finish();
-    let rejections = [rejections, last.rejections].concat();
-    Checked { batch, rejected: rejected + last.rejected, rejections, begins }
+    rejections.extend(last.rejections);
+    refused.extend(last.refused);
+    Checked { batch, rejected: rejected + last.rejected, rejections, refused, begins }
 }
 
 /// One buffer, as far as it is read.

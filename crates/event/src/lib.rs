@@ -34,7 +34,7 @@ mod name;
 mod position;
 
 pub use batch::{EventBatch, EventBatchBuilder, EventMeta};
-pub use check::{CheckLimits, Checked, Checker, Origin, Rejection, check_block};
+pub use check::{CheckLimits, Checked, Checker, Origin, RefusedText, Rejection, check_block};
 pub use clock::{Clock, Millis, SystemClock};
 pub use columns::{Column, Decoded, KIND_COUNT, Kind, Tagged, Values};
 pub use cut::{first_cut, last_cut};

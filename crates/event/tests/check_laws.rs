@@ -7,9 +7,11 @@ mod support;
 use bytes::Bytes;
 use proptest::prelude::*;
 use support::{json, object};
-use swiftwater_event::{CheckLimits, Checked, Checker, Rejection, check_block, first_cut, last_cut};
+use swiftwater_event::{
+    CheckLimits, Checked, Checker, RefusedText, Rejection, check_block, first_cut, last_cut,
+};
 
-type Outcome = (Vec<String>, u64, Vec<Rejection>);
+type Outcome = (Vec<String>, u64, Vec<Rejection>, Vec<RefusedText>);
 
 fn add(outcome: &mut Outcome, checked: Checked) {
     for row in 0..checked.batch.len() {
@@ -17,6 +19,7 @@ fn add(outcome: &mut Outcome, checked: Checked) {
     }
     outcome.1 += checked.rejected;
     outcome.2.extend(checked.rejections);
+    outcome.3.extend(checked.refused);
 }
 
 fn in_chunks(text: &[u8], limits: CheckLimits, sizes: &[usize]) -> Outcome {
@@ -46,7 +49,12 @@ fn in_blocks(text: &[u8], limits: CheckLimits, blocks: &[&[u8]]) -> Outcome {
 }
 
 fn limits(event_bytes_max: usize) -> CheckLimits {
-    CheckLimits { event_bytes_max, rejections_described_max: usize::MAX, ..CheckLimits::default() }
+    CheckLimits {
+        event_bytes_max,
+        rejections_described_max: usize::MAX,
+        refused_bytes_kept: 40,
+        ..CheckLimits::default()
+    }
 }
 
 /// Good objects with any space between them, and then some bytes spoilt.
@@ -103,7 +111,9 @@ fn is_object(line: &[u8]) -> bool {
     match serde_json::from_slice::<serde_json::Value>(line) {
         Ok(value) => value.is_object(),
         Err(error) if error.to_string().starts_with("number out of range") => {
+            // What is ignored is not held to be UTF-8 there.
             line.trim_ascii().starts_with(b"{")
+                && std::str::from_utf8(line).is_ok()
                 && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
         }
         Err(_) => false,
@@ -131,6 +141,22 @@ proptest! {
     }
 
     #[test]
+    fn texts_of_refused_events_are_kept(text in text().prop_map(Shown), most in prop_oneof![Just(1 << 20), 1usize..60], sizes in prop::collection::vec(1usize..40, 1..5)) {
+        let (events, count, rejections, refused) =
+            in_chunks(&text, CheckLimits { refused_bytes_kept: 1 << 20, ..limits(most) }, &sizes);
+        prop_assert_eq!(refused.len() as u64, count);
+        prop_assert_eq!(refused.iter().map(|refused| refused.rejection.clone()).collect::<Vec<_>>(), rejections);
+        // All of the input is in one or the other, but for white space and what stands between the elements of a list.
+        let is_list = text.trim_ascii_start().starts_with(b"[");
+        let len = |text: &[u8]| text.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
+        let kept: usize = events.iter().map(|event| len(event.as_bytes())).sum::<usize>()
+            + refused.iter().map(|refused| len(&refused.text)).sum::<usize>();
+        prop_assert!(is_list || text.starts_with(b"\xef") || kept == len(&text), "{} of {}", kept, len(&text));
+        prop_assert!(kept <= len(&text));
+        prop_assert!(refused.iter().all(|refused| !refused.is_cut));
+    }
+
+    #[test]
     fn cuts_change_nothing(text in text().prop_map(Shown), most in prop_oneof![Just(1 << 20), 1usize..60]) {
         prop_assume!(!text.trim_ascii_start().starts_with(b"["));
         let whole = in_chunks(&text, limits(most), &[]);
@@ -148,7 +174,7 @@ proptest! {
             if trimmed.is_empty() || trimmed[0] == b'[' || line.contains(&0x0c) {
                 continue;
             }
-            let (events, rejected, _) = in_chunks(line, limits(1 << 20), &[]);
+            let (events, rejected, ..) = in_chunks(line, limits(1 << 20), &[]);
             let alone = events.len() == 1 && rejected == 0;
             prop_assert_eq!(alone, is_object(line), "{:?}", String::from_utf8_lossy(line));
         }
@@ -169,7 +195,7 @@ proptest! {
         }
         let mut text = vec![line.clone(); lines];
         text.insert(lines / 2, spoilt.clone());
-        let (events, rejected, _) = in_chunks(&text.join(&b'\n'), limits(1 << 20), &[]);
+        let (events, rejected, ..) = in_chunks(&text.join(&b'\n'), limits(1 << 20), &[]);
         if is_object(&spoilt) {
             prop_assert_eq!((events.len(), rejected), (lines + 1, 0));
         } else {

@@ -28,7 +28,7 @@ use axum::{
 use serde_json::{Value, json};
 use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Numbered, Principal, Ticket};
 use swiftwater_event::{
-    CheckLimits, Checked, Checker, EventBatch, EventMeta, Position, Rejection, StreamName,
+    CheckLimits, Checked, Checker, EventBatch, EventMeta, Position, RefusedText, Rejection, StreamName,
 };
 use tokio::sync::oneshot;
 
@@ -46,6 +46,8 @@ use crate::{
 
 /// Refused events that are described in an answer; all are counted.
 const REJECTIONS_MAX: usize = 10;
+/// Bytes of the text of each refused event that a stream's quarantine keeps.
+const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// What is still read of a body that was refused, so that its sender comes to read why.
 const DRAIN_BYTES_MAX: usize = 64 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -84,6 +86,20 @@ pub(crate) struct Refused {
     /// The column at fault, where it is one.
     pub(crate) path: Option<String>,
     pub(crate) message: String,
+}
+
+/// Events that are none, beside good ones.
+#[derive(Debug, Default)]
+pub(crate) struct Bad {
+    pub(crate) count: u64,
+    /// Their texts, where they are kept.
+    pub(crate) texts: Vec<RefusedText>,
+}
+
+impl Bad {
+    pub(crate) fn is_none(&self) -> bool {
+        self.count == 0 && self.texts.is_empty()
+    }
 }
 
 /// Why not all of a body was looked at.
@@ -180,7 +196,7 @@ struct Ingest {
     options: Options,
     tally: Tally,
     /// With `ack=none`: the last events that were checked, and the number refused with them.
-    waiting: Option<(Piece, u64)>,
+    waiting: Option<(Piece, Bad)>,
     /// Where the request has a number: its parts.
     parts: Option<Parts>,
 }
@@ -213,10 +229,12 @@ impl Ingest {
 
     async fn read(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
         let config = &self.shared.config;
+        let keeps = self.shared.engine.quarantines(&self.stream);
         let mut checker = Checker::new(CheckLimits {
             event_bytes_max: config.event_bytes_max,
             depth_max: config.event_depth_max,
             rejections_described_max: REJECTIONS_MAX,
+            refused_bytes_kept: if keeps { REFUSED_BYTES_KEPT } else { 0 },
         });
         loop {
             match pieces.next().await {
@@ -237,13 +255,14 @@ impl Ingest {
 
     /// Counts and appends what was checked.
     async fn take(&mut self, checked: Checked) -> Result<(), Stop> {
-        let Checked { batch, rejected, rejections, begins } = checked;
+        let Checked { batch, rejected, rejections, refused, begins } = checked;
         self.tally.rejected += rejected;
+        let rejected = Bad { count: rejected, texts: refused };
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
         self.tally.describe(rejections.into_iter().map(Refused::from));
         let piece = Piece::new(self.sample(batch), begins);
         if self.options.ack == Ack::None && self.parts.is_none() {
-            if piece.is_empty() && rejected == 0 {
+            if piece.is_empty() && rejected.is_none() {
                 return Ok(());
             }
             self.tally.accepted += piece.len() as u64;
@@ -253,11 +272,10 @@ impl Ingest {
             };
         }
         match &mut self.parts {
-            None if piece.is_empty() && rejected == 0 => Ok(()),
+            None if piece.is_empty() && rejected.is_none() => Ok(()),
             None => self.store(piece, rejected, None).await,
             Some(parts) => {
-                parts.count_rejected(rejected);
-                for (part, rejected, numbered) in parts.push(piece) {
+                for (part, rejected, numbered) in parts.push(piece, rejected) {
                     self.store(part, rejected, Some(numbered)).await?;
                 }
                 Ok(())
@@ -266,7 +284,7 @@ impl Ingest {
     }
 
     /// Appends and counts.
-    async fn store(&mut self, piece: Piece, rejected: u64, numbered: Option<Numbered>) -> Result<(), Stop> {
+    async fn store(&mut self, piece: Piece, rejected: Bad, numbered: Option<Numbered>) -> Result<(), Stop> {
         let source = piece.source();
         let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
             self.append(piece, rejected, numbered).await?;
@@ -316,7 +334,7 @@ impl Ingest {
     async fn append(
         &self,
         piece: Piece,
-        rejected: u64,
+        rejected: Bad,
         numbered: Option<Numbered>,
     ) -> Result<Appended, Stop> {
         let Options { sent_micros, sample, .. } = self.options;
@@ -328,7 +346,13 @@ impl Ingest {
             read_micros,
             ..EventMeta::default()
         });
-        let options = AppendOptions { sent_micros, source_sample: sample, rejected, numbered };
+        let options = AppendOptions {
+            sent_micros,
+            source_sample: sample,
+            rejected: rejected.count,
+            refused: rejected.texts,
+            numbered,
+        };
         engine.append(&Principal::anonymous(), &self.stream, batch, options).await.map_err(Stop::Engine)
     }
 

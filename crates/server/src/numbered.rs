@@ -11,7 +11,7 @@ use swiftwater_engine::{Numbered, PRODUCER_BYTES_MAX, Refusal};
 use swiftwater_event::{EventBatch, Origin};
 
 use crate::{
-    ingest::Refused,
+    ingest::{Bad, Refused},
     parameters::{bad, cut},
     problem::Problem,
 };
@@ -114,22 +114,26 @@ pub(crate) struct Parts {
     part: u16,
     gathered: Vec<(EventBatch, Origin)>,
     bytes: usize,
-    rejected: u64,
+    rejected: Bad,
 }
 
 impl Parts {
     pub(crate) fn new((producer, sequence): (Arc<str>, u64)) -> Parts {
-        Parts { producer, sequence, part: 0, gathered: Vec::new(), bytes: 0, rejected: 0 }
+        Parts { producer, sequence, part: 0, gathered: Vec::new(), bytes: 0, rejected: Bad::default() }
     }
 
-    /// Counts events that were refused, to be told with the next part.
-    pub(crate) fn count_rejected(&mut self, rejected: u64) {
-        self.rejected += rejected;
-    }
-
-    /// Takes events; answers the parts that they complete.
-    pub(crate) fn push(&mut self, piece: Piece) -> Vec<(Piece, u64, Numbered)> {
+    /// Takes events, and those that were refused beside them, which are told of with the next part; answers the parts that
+    /// they complete.
+    pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, Numbered)> {
         let mut complete = Vec::new();
+        self.rejected.count += bad.count;
+        self.rejected.texts.extend(bad.texts);
+        let kept: usize = self.rejected.texts.iter().map(|refused| refused.text.len()).sum();
+        if kept > PART_BYTES {
+            // By themselves: where parts end must not depend on how the body arrives.
+            let bad = std::mem::take(&mut self.rejected);
+            complete.push((Piece::joined(Vec::new()), bad, self.numbered()));
+        }
         let Some((_, _, begins)) = piece.source.segments.first() else { return complete };
         let batch = &piece.batch;
         let mut from = 0;
@@ -160,17 +164,20 @@ impl Parts {
     }
 
     /// The part that was gathered; none where there is nothing to tell.
-    pub(crate) fn finish(&mut self) -> Option<(Piece, u64, Numbered)> {
+    pub(crate) fn finish(&mut self) -> Option<(Piece, Bad, Numbered)> {
         let gathered = std::mem::take(&mut self.gathered);
         let rejected = std::mem::take(&mut self.rejected);
         self.bytes = 0;
-        if gathered.is_empty() && rejected == 0 {
+        if gathered.is_empty() && rejected.is_none() {
             return None;
         }
-        let numbered =
-            Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part: self.part };
+        let numbered = self.numbered();
         self.part = self.part.saturating_add(u16::from(!gathered.is_empty()));
         Some((Piece::joined(gathered), rejected, numbered))
+    }
+
+    fn numbered(&self) -> Numbered {
+        Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part: self.part }
     }
 }
 
@@ -195,8 +202,10 @@ mod tests {
         let text = event.repeat(70);
         let cut = |sizes: usize| {
             let mut parts = Parts::new(("p".into(), 7));
-            let mut complete: Vec<_> =
-                pieces(&text, sizes).into_iter().flat_map(|piece| parts.push(piece)).collect();
+            let mut complete: Vec<_> = pieces(&text, sizes)
+                .into_iter()
+                .flat_map(|piece| parts.push(piece, Bad::default()))
+                .collect();
             complete.extend(parts.finish());
             complete
                 .into_iter()
@@ -215,7 +224,7 @@ mod tests {
         for sizes in 1..text.len() {
             let mut parts = Parts::new(("p".into(), 1));
             for piece in pieces(text, sizes) {
-                assert!(parts.push(piece).is_empty());
+                assert!(parts.push(piece, Bad::default()).is_empty());
             }
             let (piece, ..) = parts.finish().expect("there are events");
             let refusal = |row| Refusal { row, path: "n".to_owned(), message: "no".to_owned() };

@@ -32,11 +32,6 @@ impl DataDir {
         for part in ["log", "catalog", "tables", "exports"] {
             fs::create_dir_all(path.join(part)).map_err(fault)?;
         }
-        let spill = path.join("spill");
-        match fs::remove_dir_all(&spill) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
-            _ => fs::create_dir_all(&spill).map_err(fault)?,
-        }
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -44,10 +39,16 @@ impl DataDir {
             .open(path.join("lock"))
             .map_err(fault)?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(HistoryError::Locked(path.to_owned())),
-            Err(TryLockError::Error(source)) => Err(fault(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(HistoryError::Locked(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(fault(source)),
         }
+        let spill = path.join("spill");
+        match fs::remove_dir_all(&spill) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
+            _ => fs::create_dir_all(&spill).map_err(fault)?,
+        }
+        Ok(DataDir { path: path.to_owned(), _lock: lock })
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -80,8 +81,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/data");
         let first = DataDir::open(&path).unwrap();
-        assert!(matches!(DataDir::open(&path), Err(HistoryError::Locked(_))));
         fs::write(first.spill().join("left"), "x").unwrap();
+        assert!(matches!(DataDir::open(&path), Err(HistoryError::Locked(_))));
+        assert!(first.spill().join("left").exists(), "nobody else takes away what is put aside");
         drop(first);
         let again = DataDir::open(&path).unwrap();
         assert_eq!(

@@ -125,8 +125,7 @@ impl History {
 
 /// The events of a record. They were checked when they came in, and are again.
 fn events(head: &EventsHead, payload: &[u8]) -> Option<EventBatch> {
-    let limits =
-        CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, rejections_described_max: 0 };
+    let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
     let mut payload = payload.to_vec();
     payload.push(b'\n');
     let mut checker = Checker::new(limits);

@@ -15,6 +15,7 @@ mod snapshots;
 
 mod feed;
 mod producers;
+mod quarantine;
 mod stored;
 
 mod columns;
@@ -28,7 +29,8 @@ mod tables;
 pub use config::HistoryConfig;
 pub use error::HistoryError;
 pub use producers::PRODUCER_BYTES_MAX;
-pub use state::{Disks, QUARANTINE};
+pub use quarantine::QUARANTINE;
+pub use state::Disks;
 
 pub(crate) use directory::DataDir;
 pub(crate) use state::History;

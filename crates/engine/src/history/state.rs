@@ -6,13 +6,9 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, Millis, StreamName};
-use swiftwater_lang::{
-    Dialect, ParseOptions,
-    ddl::{self, CreateStream, Ddl},
-    parse_ddl,
-};
-use swiftwater_live::columns::{InferredColumn, Rejected};
+use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
+use swiftwater_lang::ddl::{self, Ddl};
+use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{Store, Table};
@@ -23,6 +19,7 @@ use super::{
     catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry},
     columns::Columns,
     directory::DataDir,
+    quarantine::BadEvent,
     snapshots::Snapshots,
     spec::table_spec,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
@@ -49,9 +46,6 @@ pub(crate) struct History {
     /// Locked for this process as long as it lives.
     dir: Option<DataDir>,
 }
-
-/// The stream that keeps bad events of all streams that have theirs kept.
-pub const QUARANTINE: &str = "quarantine";
 
 /// The disks that a history is on; in tests they are made up.
 pub struct Disks {
@@ -186,11 +180,16 @@ impl History {
         {
             return Ok(stored.appended(Outcome::Repeated(receipt), receipt.offset, batch.len() as u64));
         }
+        let declared = stored.declared();
+        let mut bad = Vec::new();
+        if declared.quarantines() {
+            bad.extend(options.refused.iter().map(BadEvent::of_text));
+        }
         if batch.is_empty() {
-            return Ok(Appended::live(&stored.name, stored.next(), 0));
+            let (quarantined, ticket) = self.quarantine(shared, &stored.name, &bad).await?;
+            return Ok(Appended { quarantined, ticket, ..Appended::live(&stored.name, stored.next(), 0) });
         }
         let bytes = batch.bytes().len();
-        let declared = stored.declared();
         let (good, columns, rejected) =
             heavy(bytes, || declared.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
         let mut appended = Appended {
@@ -198,10 +197,10 @@ impl History {
             ..Appended::live(&stored.name, stored.next(), 0)
         };
         stream.count_rejected(rejected.len() as u64);
-        if !rejected.is_empty() && declared.create.options.on_bad_event == Some(ddl::OnBadEvent::Quarantine) {
-            appended.ticket = self.quarantine(shared, &stored.name, (&batch, &rejected)).await?;
-            appended.quarantined = rejected.len() as u64;
+        if declared.quarantines() {
+            bad.extend(rejected.iter().map(|rejected| BadEvent::of_row(&batch, rejected)));
         }
+        (appended.quarantined, appended.ticket) = self.quarantine(shared, &stored.name, &bad).await?;
         let events = good.len() as u64;
         if events == 0 {
             return Ok(appended);
@@ -233,55 +232,9 @@ impl History {
         })
     }
 
-    /// Keeps bad events, with the reason, in the stream that is made for them.
-    async fn quarantine(
-        &self,
-        shared: &Shared,
-        of: &StreamName,
-        (batch, rejected): (&EventBatch, &[Rejected]),
-    ) -> Result<Option<Ticket>, EngineError> {
-        let name = StreamName::new(QUARANTINE).expect("it is a name");
-        let Some(stored) = self.stored(&name) else { return Ok(None) };
-        let stream = shared.stream(&name)?;
-        let mut lines = Vec::new();
-        for Rejected { row, path, message } in rejected {
-            let event = String::from_utf8_lossy(batch.event(*row as usize));
-            let kept = serde_json::json!({
-                "stream": of.as_str(), "path": path, "reason": message, "event": event,
-            });
-            lines.extend_from_slice(kept.to_string().as_bytes());
-            lines.push(b'\n');
-        }
-        let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
-        let batch = Checker::new(limits).push(lines.into()).batch;
-        let appended =
-            Box::pin(self.append(shared, (&stream, &stored), batch, AppendOptions::default())).await?;
-        Ok(appended.ticket)
-    }
-
     /// Waits until what a ticket stands for is on disk.
     pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
-    }
-
-    /// Makes the stream that keeps bad events, for a declaration that wants them kept.
-    async fn make_quarantine(
-        self: &Arc<Self>,
-        shared: &Shared,
-        create: &CreateStream,
-    ) -> Result<(), EngineError> {
-        let wanted = create.options.on_bad_event == Some(ddl::OnBadEvent::Quarantine);
-        if !wanted || create.name.as_str() == QUARANTINE {
-            return Ok(());
-        }
-        let text = format!(
-            "CREATE STREAM IF NOT EXISTS {QUARANTINE} (stream STRING, path STRING, reason STRING, event STRING)"
-        );
-        let options = ParseOptions::new(Dialect::Native, 0);
-        match parse_ddl(&text, &options).map_err(EngineError::Query)? {
-            Some(ddl) => Box::pin(self.change_one(shared, &ddl)).await.map(|_| ()),
-            None => Ok(()),
-        }
     }
 
     /// Carries out a statement that changes the catalog; answers whether it changed anything.
@@ -300,7 +253,11 @@ impl History {
         Ok(is_changed)
     }
 
-    async fn change_one(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
+    pub(super) async fn change_one(
+        self: &Arc<Self>,
+        shared: &Shared,
+        ddl: &Ddl,
+    ) -> Result<bool, EngineError> {
         if let Ddl::CreateStream(create) = ddl {
             Columns::of(create, &[]).map_err(EngineError::Columns)?;
         }

@@ -7,20 +7,33 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_engine::{
-    AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, Numbered, Principal,
+    AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
+    Principal,
 };
-use swiftwater_event::{CheckLimits, Checker, EventBatch, StreamName, SystemClock};
+use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, StreamName, SystemClock};
 use swiftwater_sql::{
     RunOptions,
     forms::{Form, FormWriter},
 };
 
+/// Opens a directory, if need be when the engine before has let go of it: one that was given no time ends its threads
+/// after its shutdown.
 async fn open(dir: &Path) -> Engine {
+    let clock = Arc::new(SystemClock::new());
+    let deadline = clock.monotonic_nanos() + 60_000_000_000;
     let mut history = HistoryConfig::at(dir);
     (history.log_free_bytes_min, history.store_commit_interval_ms) = (0, 50);
     history.checkpoint_interval_ms = 20;
     let config = EngineConfig { shards: 2, ..EngineConfig::default() };
-    Engine::open(config, history, Arc::new(SystemClock::new())).await.expect("the directory opens")
+    loop {
+        match Engine::open(config.clone(), history.clone(), Arc::<SystemClock>::clone(&clock)).await {
+            Ok(engine) => return engine,
+            Err(HistoryError::Locked(_)) if clock.monotonic_nanos() < deadline => {
+                tokio::task::yield_now().await
+            }
+            Err(error) => panic!("the directory opens: {error}"),
+        }
+    }
 }
 
 /// Without time nothing is committed any more.

@@ -106,8 +106,12 @@ impl OuterQuery {
 }
 
 /// The records were made here: they may be as long as they are.
-const CHECK_LIMITS: CheckLimits =
-    CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, rejections_described_max: 0 };
+const CHECK_LIMITS: CheckLimits = CheckLimits {
+    event_bytes_max: usize::MAX,
+    depth_max: 512,
+    rejections_described_max: 0,
+    refused_bytes_kept: 0,
+};
 
 /// Where a block of whole records ends: at the last one that ends within [`BLOCK_BYTES`], or else after the first.
 fn block_end(text: &[u8]) -> usize {

@@ -56,6 +56,7 @@ fn check(shared: &Shared, lines: Bytes) -> Checked {
         event_bytes_max: config.event_bytes_max,
         depth_max: config.event_depth_max,
         rejections_described_max: 1,
+        ..CheckLimits::default()
     };
     heavy(lines.len(), || check_block(lines, &limits, 1))
 }
