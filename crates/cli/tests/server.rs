@@ -90,6 +90,11 @@ fn events_that_are_none_are_kept_with_the_reason() {
     assert!(kept.contains("\"line 2, column 9: ") && kept.contains("expected LONG, found nothing"), "{kept}");
     assert_eq!(kept.matches("\"event\"").count(), 4, "{kept}");
     assert!(sql("SELECT sum(a) AS s FROM t").contains("{\"s\":3}"));
+    sql("CREATE STREAM u WITH (store = true, event_bytes_max = '64B')");
+    let sent =
+        server.ingest("u", &format!("{{\"a\": 1}}\n{{\"a\": \"{}\"}}\n{{\"a\": 2}}\n", "x".repeat(64)));
+    assert!(sent.err.contains("the event has 73 bytes, the limit is 64"), "{}", sent.err);
+    assert!(sql("SELECT sum(a) AS s, count(*) AS n FROM u").contains("{\"s\":3,\"n\":2}"));
 }
 
 #[test]

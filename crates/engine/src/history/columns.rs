@@ -12,7 +12,7 @@ use swiftwater_event::{EventBatch, Millis, Offset};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_live::columns::{
     Accepted, ColumnsError, ColumnsScratch, Inferred, InferredColumn, InferredColumns, Read, Rejected,
-    StreamColumns, event_texts,
+    StreamColumns, event_bytes_max, event_texts,
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 
@@ -25,7 +25,7 @@ pub(crate) enum Columns {
     /// As they are declared.
     Declared { names: Arc<[Box<str>]>, columns: Box<StreamColumns> },
     /// As they were found in the events so far.
-    Found(Mutex<Arc<InferredColumns>>),
+    Found { columns: Mutex<Arc<InferredColumns>>, event_bytes_max: usize },
 }
 
 /// Columns of accepted events.
@@ -50,7 +50,8 @@ impl Columns {
         }
         let columns_max =
             create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);
-        Ok(Columns::Found(Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)))))
+        let columns = Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)));
+        Ok(Columns::Found { columns, event_bytes_max: event_bytes_max(create) })
     }
 
     /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.
@@ -59,7 +60,18 @@ impl Columns {
         batch: EventBatch,
         now: Millis,
     ) -> (EventBatch, Option<AcceptedColumns>, Vec<Rejected>) {
-        let Columns::Declared { names, columns } = self else { return (batch, None, Vec::new()) };
+        let (names, columns) = match self {
+            Columns::Declared { names, columns } => (names, columns),
+            Columns::Found { event_bytes_max, .. } => {
+                let rejected: Vec<Rejected> = Rejected::of_size(&batch, *event_bytes_max).collect();
+                if rejected.is_empty() {
+                    return (batch, None, rejected);
+                }
+                let is_bad = |row: &u32| rejected.binary_search_by_key(row, |rejected| rejected.row).is_ok();
+                let good: Vec<u32> = (0..batch.len() as u32).filter(|row| !is_bad(row)).collect();
+                return (batch.select(&good), None, rejected);
+            }
+        };
         let Accepted { good, columns, text_needed, rejected } =
             SCRATCH.with_borrow_mut(|scratch| columns.accept(&batch, now, scratch));
         let kept = (good.len() >= KEPT_EVENTS_MIN).then(|| AcceptedColumns {
@@ -82,7 +94,7 @@ impl Columns {
                     SCRATCH.with_borrow_mut(|scratch| columns.read(batch, now, scratch));
                 (AcceptedColumns { names: Arc::clone(names), arrays, text_needed }, None)
             }
-            Columns::Found(columns) => {
+            Columns::Found { columns, .. } => {
                 let known = Arc::clone(&lock(columns));
                 let Inferred { grown, columns: arrays, text_needed } =
                     SCRATCH.with_borrow_mut(|scratch| known.accept(batch, scratch));

@@ -16,7 +16,7 @@ use super::{
     Accepted, ColumnsScratch, Read, Rejected,
     arrow::{into_array, nulls},
     default::Default,
-    misfit,
+    event_bytes_max, misfit,
 };
 use crate::expr::{CompileError, EvalCounts, Program, Rows, Wants};
 
@@ -119,7 +119,7 @@ impl StreamColumns {
             });
         }
         let others = ids[columns.len()..].to_vec();
-        let event_bytes_max = stream.options.event_bytes_max.map_or(usize::MAX, |most| most as usize);
+        let event_bytes_max = event_bytes_max(stream);
         Ok(StreamColumns { columns, plan, others, conditions: compiled, event_bytes_max })
     }
 
@@ -133,9 +133,7 @@ impl StreamColumns {
     pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> Accepted {
         let (decoded, text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
         let mut bad = Vec::new();
-        if self.event_bytes_max < usize::MAX {
-            self.find_oversize(batch, &mut bad);
-        }
+        bad.extend(Rejected::of_size(batch, self.event_bytes_max).map(|rejected| (Order(0), rejected)));
         let mut kept = Vec::with_capacity(self.columns.len() + self.others.len());
         for (place, column) in self.columns.iter().enumerate() {
             kept.push(column.take(
@@ -184,16 +182,6 @@ impl StreamColumns {
             columns.push(into_array(column.take(batch, decoded, now, Order(0), &mut Vec::new())));
         }
         Read { columns, text_needed }
-    }
-
-    fn find_oversize(&self, batch: &EventBatch, bad: &mut Vec<(Order, Rejected)>) {
-        for row in 0..batch.len() {
-            let bytes = batch.span(row).len();
-            if bytes > self.event_bytes_max {
-                let message = format!("the event has {bytes} bytes, the limit is {}", self.event_bytes_max);
-                bad.push((Order(0), Rejected { row: row as u32, path: "".into(), message }));
-            }
-        }
     }
 
     /// Finds the events for which a condition is false, among those that are good so far.

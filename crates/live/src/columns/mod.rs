@@ -22,6 +22,7 @@ use arrow_array::{ArrayRef, StringViewArray, builder::StringViewBuilder};
 use arrow_buffer::BooleanBuffer;
 use bumpalo::Bump;
 use swiftwater_event::{Decoder, EventBatch};
+use swiftwater_lang::ddl::CreateStream;
 
 pub use self::{
     arrow::arrow_type,
@@ -62,6 +63,23 @@ pub struct Rejected {
     pub path: Box<str>,
     /// What is wrong.
     pub message: String,
+}
+
+impl Rejected {
+    /// Events that are longer than a stream takes them; no time where it takes any.
+    pub fn of_size(batch: &EventBatch, bytes_max: usize) -> impl Iterator<Item = Rejected> {
+        let rows = if bytes_max < usize::MAX { batch.len() } else { 0 };
+        (0..rows).filter_map(move |row| {
+            let bytes = batch.span(row).len();
+            let message = || format!("the event has {bytes} bytes, the limit is {bytes_max}");
+            (bytes > bytes_max).then(|| Rejected { row: row as u32, path: "".into(), message: message() })
+        })
+    }
+}
+
+/// The longest event of a stream in bytes, as it is declared.
+pub fn event_bytes_max(stream: &CreateStream) -> usize {
+    stream.options.event_bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// Memory that is used again for the next batch: one per thread is best.
