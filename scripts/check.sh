@@ -53,15 +53,22 @@ if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
 elif ! npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
     skip "STOMP clients from npm" "npm ci --prefix tests/stomp failed: the registry cannot be reached"
 fi
-# Other readers of Delta Lake and an S3 server, for crates/store/tests/store/others.rs.
-delta="${CARGO_TARGET_DIR:-target}/delta-python"
-if python3 -m venv "$delta" >/dev/null 2>&1 &&
-    "$delta/bin/pip" install -q -r tests/delta/requirements.txt >/dev/null 2>&1; then
-    SWIFTWATER_DELTA_PYTHON=$(cd "$delta" && pwd)/bin/python
-    export SWIFTWATER_DELTA_PYTHON
+# Other readers of Delta Lake and an S3 server, for crates/store/tests/store/others.rs; clients of a server, for
+# crates/server/tests/server/clients.rs.
+python="${CARGO_TARGET_DIR:-target}/python"
+if python3 -m venv "$python" >/dev/null 2>&1 &&
+    "$python/bin/pip" install -q -r tests/delta/requirements.txt -r tests/clients/requirements.txt >/dev/null 2>&1; then
+    SWIFTWATER_PYTHON=$(cd "$python" && pwd)/bin/python
+    export SWIFTWATER_PYTHON
 else
-    skip "Delta readers and S3 from PyPI" "there is no python3 with venv, or PyPI cannot be reached"
+    skip "Delta readers, S3 and clients from PyPI" "there is no python3 with venv, or PyPI cannot be reached"
 fi
+# Programs that the tests of crates/server talk to.
+for program in psql:postgresql-client logger:bsdutils rsyslogd:rsyslog; do
+    if ! PATH="$PATH:/usr/sbin" command -v "${program%%:*}" >/dev/null 2>&1; then
+        skip "a test with ${program%%:*}" "Debian has it in the package ${program##*:}"
+    fi
+done
 
 # Unit, integration and documentation tests; among them the dependency arrows (crates/testkit/tests/rooms.rs) and the
 # examples of README.md (crates/testkit/tests/readme.rs).

@@ -14,6 +14,7 @@ use swiftwater_event::StreamName;
 use crate::{
     accept::prefers,
     body::heavy,
+    inputs::greeting,
     parameters::Parameters,
     problem::Problem,
     prometheus,
@@ -98,6 +99,9 @@ Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, M
 ";
 
 pub(crate) async fn index(headers: HeaderMap) -> Response {
+    if let Some(greeting) = greeting(&headers) {
+        return greeting;
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost:8080");
     let text = ABOUT.replace("HOST", host);
     if !prefers(&headers, "text/html", "text/plain") {

@@ -10,6 +10,7 @@ use futures_util::Stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::error::state;
 use crate::{ErrorKind, Progress, SqlError};
 
 /// What the last statement of a text was.
@@ -46,6 +47,8 @@ pub struct Answer {
     pub(crate) progress: Arc<Progress>,
     pub(crate) rows: mpsc::Receiver<Item>,
     pub(crate) task: Task,
+    /// How it ended, until the task has ended too: from then on the statement is not among those that run.
+    pub(crate) end: Option<Result<(), SqlError>>,
     pub(crate) ended: bool,
 }
 
@@ -73,7 +76,7 @@ impl Task {
 use std::future::Future;
 
 pub(crate) fn cancelled() -> SqlError {
-    SqlError::new(ErrorKind::Unavailable, "the statement was cancelled")
+    SqlError::new(ErrorKind::Unavailable, "the statement was cancelled").with_state(state::CANCELLED)
 }
 
 impl Answer {
@@ -106,21 +109,20 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
-        match std::task::ready!(self.rows.poll_recv(context)) {
-            Some(Item::Rows(batch)) => Poll::Ready(Some(Ok(batch))),
-            Some(Item::Failed(error)) => {
-                self.ended = true;
-                Poll::Ready(Some(Err(error)))
-            }
-            Some(Item::End) => {
-                self.ended = true;
-                Poll::Ready(None)
-            }
-            None => {
-                let error = std::task::ready!(self.task.poll_end(context));
-                self.ended = true;
-                Poll::Ready(Some(Err(error)))
+        if self.end.is_none() {
+            match std::task::ready!(self.rows.poll_recv(context)) {
+                Some(Item::Rows(batch)) => return Poll::Ready(Some(Ok(batch))),
+                Some(Item::Failed(error)) => self.end = Some(Err(error)),
+                Some(Item::End) => self.end = Some(Ok(())),
+                None => {}
             }
         }
+        let why = std::task::ready!(self.task.poll_end(context));
+        self.ended = true;
+        Poll::Ready(match self.end.take() {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some(Err(error)),
+            None => Some(Err(why)),
+        })
     }
 }

@@ -6,6 +6,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
@@ -51,6 +52,8 @@ pub struct SqlError {
     message: String,
     place: Option<Place>,
     hint: Option<String>,
+    /// Where the kind does not say enough.
+    state: Option<&'static str>,
     #[source]
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -58,7 +61,20 @@ pub struct SqlError {
 impl SqlError {
     /// An error without a place or a hint; see [`SqlError::at`] and [`SqlError::with_hint`].
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> SqlError {
-        SqlError { kind, message: message.into(), place: None, hint: None, source: None }
+        SqlError { kind, message: message.into(), place: None, hint: None, state: None, source: None }
+    }
+
+    /// SQLSTATE: five characters, of which programs of other databases know what they mean.
+    pub fn state(&self) -> &'static str {
+        self.state.unwrap_or(match self.kind {
+            ErrorKind::Invalid => state::SYNTAX,
+            ErrorKind::NotFound => state::NO_TABLE,
+            ErrorKind::Conflict => state::TABLE_EXISTS,
+            ErrorKind::Unavailable => state::UNAVAILABLE,
+            ErrorKind::Limit => state::LIMIT,
+            ErrorKind::Corrupt => state::CORRUPT,
+            ErrorKind::Internal => state::INTERNAL,
+        })
     }
 
     /// What the caller would act on.
@@ -85,6 +101,12 @@ impl SqlError {
     /// The same error with a hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with an SQLSTATE of its own.
+    pub fn with_state(mut self, state: &'static str) -> SqlError {
+        self.state = Some(state);
         self
     }
 
@@ -123,7 +145,8 @@ impl From<DataFusionError> for SqlError {
         };
         let place = place_of(&error);
         let (kind, message, hint) = describe(&error);
-        SqlError { kind, message, place, hint, source: Some(Box::new(error)) }
+        let state = state_of(&error, &message);
+        SqlError { kind, message, place, hint, state, source: Some(Box::new(error)) }
     }
 }
 
@@ -149,6 +172,7 @@ fn unwrap_own(error: DataFusionError) -> Result<SqlError, DataFusionError> {
                 message: own.message.clone(),
                 place: own.place,
                 hint: own.hint.clone(),
+                state: own.state,
                 source: None,
             }),
             None => Err(DataFusionError::Shared(shared)),
@@ -201,6 +225,49 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         ),
         DataFusionError::External(source) => (ErrorKind::Unavailable, plain(&source.to_string()), hint),
         other => (ErrorKind::Internal, plain(&other.strip_backtrace()), hint),
+    }
+}
+
+/// SQLSTATEs, as PostgreSQL's documentation lists them (appendix A).
+pub(crate) mod state {
+    pub(crate) const NOT_SUPPORTED: &str = "0A000";
+    pub(crate) const OUT_OF_RANGE: &str = "22003";
+    pub(crate) const DIVISION_BY_ZERO: &str = "22012";
+    pub(crate) const INVALID_TEXT: &str = "22P02";
+    pub(crate) const SYNTAX: &str = "42601";
+    pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";
+    pub(crate) const NO_COLUMN: &str = "42703";
+    pub(crate) const UNGROUPED: &str = "42803";
+    pub(crate) const TYPE_MISMATCH: &str = "42804";
+    pub(crate) const NO_FUNCTION: &str = "42883";
+    pub(crate) const NO_TABLE: &str = "42P01";
+    pub(crate) const TABLE_EXISTS: &str = "42P07";
+    pub(crate) const LIMIT: &str = "53000";
+    pub(crate) const CANCELLED: &str = "57014";
+    pub(crate) const UNAVAILABLE: &str = "57P03";
+    pub(crate) const INTERNAL: &str = "XX000";
+    pub(crate) const CORRUPT: &str = "XX001";
+}
+
+/// What DataFusion's error says more than its kind. Of its prose only the beginning is looked at.
+fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
+    match error.find_root() {
+        DataFusionError::NotImplemented(_) => Some(state::NOT_SUPPORTED),
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { .. } => Some(state::NO_COLUMN),
+            SchemaError::AmbiguousReference { .. } => Some(state::AMBIGUOUS_COLUMN),
+            _ => None,
+        },
+        DataFusionError::ArrowError(arrow, _) => match &**arrow {
+            ArrowError::DivideByZero => Some(state::DIVISION_BY_ZERO),
+            ArrowError::ArithmeticOverflow(_) => Some(state::OUT_OF_RANGE),
+            ArrowError::CastError(_) if message.contains("Can't cast value") => Some(state::OUT_OF_RANGE),
+            ArrowError::CastError(_) | ArrowError::ParseError(_) => Some(state::INVALID_TEXT),
+            _ => None,
+        },
+        DataFusionError::Plan(_) if message.starts_with("invalid function") => Some(state::NO_FUNCTION),
+        DataFusionError::Plan(_) if message.starts_with("cannot coerce") => Some(state::TYPE_MISMATCH),
+        _ => None,
     }
 }
 

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
+use crate::error::state;
 use crate::text::{mark, place_of_span, unmark};
 use crate::{At, ErrorKind, SqlError, TableKind};
 
@@ -459,6 +460,7 @@ pub(crate) fn find_column(schema: &Schema, ident: &Ident) -> Result<usize, SqlEr
     match found.and_then(|name| schema.index_of(&name).ok()) {
         Some(index) => Ok(index),
         None => Err(SqlError::new(ErrorKind::NotFound, format!("no column `{}`", ident.value))
+            .with_state(state::NO_COLUMN)
             .at(place_of_span(ident.span))
             .with_hint(format!("Columns are: {}.", names.collect::<Vec<_>>().join(", ")))),
     }

@@ -77,6 +77,23 @@ pub enum Parameter {
     Double(f64),
     /// Text; becomes a date, a number or a time where one is wanted.
     Text(String),
+    /// A decimal: its digits, and how many of them stand behind the point.
+    Decimal(i128, i8),
+    /// Bytes.
+    Binary(Vec<u8>),
+    /// Days since 1970.
+    Date(i32),
+    /// Microseconds since midnight.
+    Time(i64),
+    /// Microseconds since 1970.
+    Timestamp {
+        /// How many.
+        micros: i64,
+        /// Whether it is a moment, in UTC, rather than what some clock shows.
+        is_utc: bool,
+    },
+    /// Values of one type, and nulls.
+    List(Vec<Parameter>),
 }
 
 /// Statements that are not DataFusion's but the engine's: `CREATE STREAM`, `SHOW STREAMS` and their like.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Int64Array, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -21,6 +21,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
+use crate::error::state;
 use crate::names::{Names, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
@@ -219,12 +220,14 @@ impl Run {
         match columns.as_slice() {
             [] => error,
             [column] => SqlError::invalid(format!("column `{column}` is neither grouped by nor aggregated"))
+                .with_state(state::UNGROUPED)
                 .at(place)
                 .with_hint(format!("Add GROUP BY {column}, or put it into an aggregate.")),
             columns => SqlError::invalid(format!(
                 "columns `{}` are neither grouped by nor aggregated",
                 columns.join("`, `")
             ))
+            .with_state(state::UNGROUPED)
             .at(place)
             .with_hint(format!("Add GROUP BY {}, or put them into aggregates.", columns.join(", "))),
         }
@@ -295,7 +298,9 @@ fn is_query(statement: &Statement) -> bool {
 
 fn refused(text: &StatementText) -> SqlError {
     let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
-    SqlError::invalid(format!("`{words}` is no statement for here")).at(Some(text.place)).with_hint(
+    let error =
+        SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
+    error.at(Some(text.place)).with_hint(
         "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO.",
     )
 }
@@ -307,6 +312,7 @@ fn moved(error: SqlError, text: &StatementText) -> SqlError {
         Some(place) => {
             let column = if place.line == 1 { place.column + text.place.column - 1 } else { place.column };
             let mut moved = SqlError::new(error.kind(), error.to_string())
+                .with_state(error.state())
                 .at(Some(crate::Place { line: place.line + text.place.line - 1, column }));
             if let Some(hint) = error.hint() {
                 moved = moved.with_hint(hint);
@@ -324,17 +330,14 @@ fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlE
     }
     let mut values = Vec::with_capacity(parameters.len());
     for (index, parameter) in parameters.iter().enumerate() {
-        let value = match parameter {
-            Parameter::Null => ScalarValue::Null,
-            Parameter::Boolean(value) => ScalarValue::Boolean(Some(*value)),
-            Parameter::Long(value) => ScalarValue::Int64(Some(*value)),
-            Parameter::Double(value) => ScalarValue::Float64(Some(*value)),
-            Parameter::Text(value) => ScalarValue::Utf8(Some(value.clone())),
-        };
         let name = format!("${}", index + 1);
+        let value = scalar(parameter).map_err(|error| {
+            SqlError::invalid(format!("parameter {name} is no list of one type")).with_source(error)
+        })?;
         values.push(match wanted.get(&name) {
-            Some(Some(ty)) => value.cast_to(ty).map_err(|error| {
-                SqlError::invalid(format!("parameter {name} is no {ty}")).with_source(error)
+            Some(Some(ty)) => fitted(value, ty).map_err(|error| {
+                let told = format!("parameter {name} is no {}", crate::type_name(ty));
+                SqlError::invalid(told).with_state(state::INVALID_TEXT).with_source(error)
             })?,
             _ => value,
         });
@@ -346,6 +349,46 @@ fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlE
             .with_hint(format!("Give {} parameters.", wanted.len())));
     }
     Ok(plan.with_param_values(values)?)
+}
+
+fn scalar(parameter: &Parameter) -> Result<ScalarValue, DataFusionError> {
+    Ok(match parameter {
+        Parameter::Null => ScalarValue::Null,
+        Parameter::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+        Parameter::Long(value) => ScalarValue::Int64(Some(*value)),
+        Parameter::Double(value) => ScalarValue::Float64(Some(*value)),
+        Parameter::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        Parameter::Decimal(digits, scale) => {
+            ScalarValue::Decimal128(Some(*digits), DECIMAL128_MAX_PRECISION, *scale)
+        }
+        Parameter::Binary(bytes) => ScalarValue::Binary(Some(bytes.clone())),
+        Parameter::Date(days) => ScalarValue::Date32(Some(*days)),
+        Parameter::Time(micros) => ScalarValue::Time64Microsecond(Some(*micros)),
+        Parameter::Timestamp { micros, is_utc } => {
+            ScalarValue::TimestampMicrosecond(Some(*micros), is_utc.then(|| "+00:00".into()))
+        }
+        Parameter::List(values) => {
+            let values = values.iter().map(scalar).collect::<Result<Vec<_>, _>>()?;
+            let types = values.iter().map(ScalarValue::data_type);
+            let ty = types.into_iter().find(|ty| *ty != DataType::Null).unwrap_or(DataType::Null);
+            let values =
+                values.iter().map(|value| value.cast_to(&ty)).collect::<Result<Vec<_>, DataFusionError>>()?;
+            ScalarValue::List(ScalarValue::new_list(&values, &ty, true))
+        }
+    })
+}
+
+/// The value as the type that is wanted where it stands, if it is the same there: 2.5 does not become 2 because it is
+/// compared with a whole number. Text has no type of its own, and must be what is wanted.
+fn fitted(value: ScalarValue, wanted: &DataType) -> Result<ScalarValue, DataFusionError> {
+    let cast = value.cast_to(wanted);
+    if matches!(value, ScalarValue::Utf8(_)) {
+        return cast;
+    }
+    Ok(match cast {
+        Ok(cast) if cast.cast_to(&value.data_type()).is_ok_and(|back| back == value) => cast,
+        _ => value,
+    })
 }
 
 pub(crate) fn outcome(command: Command, rows: SendableRecordBatchStream) -> Outcome {

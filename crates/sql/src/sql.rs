@@ -129,7 +129,7 @@ impl Sql {
         let mut task = Task(handle);
         match columns.await {
             Ok(Ok((schema, command))) => {
-                Ok(Answer { schema, command, id, progress, rows: receiver, task, ended: false })
+                Ok(Answer { schema, command, id, progress, rows: receiver, task, end: None, ended: false })
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderValue, StatusCode},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -17,11 +17,15 @@ use swiftwater_event::StreamName;
 
 use super::{append, check, whole_body};
 use crate::{
+    accept::prefers,
     problem::Problem,
     routes::{Name, name},
     server::Shared,
     status::json_response,
 };
+
+/// Elasticsearch's version, where a client does not say which it understands.
+const VERSION_MAJOR: u8 = 8;
 
 /// One action.
 struct Item {
@@ -39,17 +43,35 @@ enum Outcome {
     Failed { status: u16, kind: &'static str, reason: String },
 }
 
-pub(crate) async fn bulk(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
-    answer(&shared, None, request).await
+pub(crate) async fn bulk(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    answer(&shared, None, request).await.unwrap_or_else(refused)
 }
 
 pub(crate) async fn bulk_of_index(
     State(shared): State<Arc<Shared>>,
     index: Name,
     request: Request,
-) -> Result<Response, Problem> {
-    let index = name(index)?;
-    answer(&shared, Some(index), request).await
+) -> Response {
+    let answered = match name(index) {
+        Ok(index) => answer(&shared, Some(index), request).await,
+        Err(problem) => Err(problem),
+    };
+    answered.unwrap_or_else(refused)
+}
+
+/// A problem as Elasticsearch tells it: its clients read no problem details.
+fn refused(problem: Problem) -> Response {
+    let status = problem.status();
+    let told = problem.to_json();
+    let error = json!({"type": "illegal_argument_exception", "reason": told["detail"]});
+    let mut response = as_elasticsearch(status, &json!({"error": error, "status": status.as_u16()}));
+    // Whether the connection ends, and when to come again, stays as it is.
+    for name in [header::CONNECTION, header::RETRY_AFTER] {
+        if let Some(value) = problem.clone().into_response().headers().get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
 }
 
 async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -> Result<Response, Problem> {
@@ -83,6 +105,30 @@ fn as_elasticsearch(status: StatusCode, value: &Value) -> Response {
     // Its clients refuse to talk to whoever does not say so.
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
+}
+
+/// What Elasticsearch's clients and senders ask at `/` before anything else; none for a client that would rather have text.
+/// The version is the one that the client says it understands.
+pub(crate) fn greeting(headers: &HeaderMap) -> Option<Response> {
+    let accept = headers.get(header::ACCEPT)?.to_str().ok()?;
+    let asks = accept.contains("application/vnd.elasticsearch+json");
+    if !asks && !prefers(headers, "application/json", "text/plain") {
+        return None;
+    }
+    let compatible = accept.split_once("compatible-with=").map_or("", |(_, rest)| rest);
+    let major = compatible.split(|other: char| !other.is_ascii_digit()).next().unwrap_or_default();
+    let major: u8 = major.parse().unwrap_or(VERSION_MAJOR);
+    let greeting = json!({
+        "name": "swiftwater",
+        "cluster_name": "swiftwater",
+        "version": {
+            "number": format!("{major}.0.0"),
+            "build_flavor": "default",
+            "swiftwater": env!("CARGO_PKG_VERSION"),
+        },
+        "tagline": "Bulk requests become events; there is nothing to search here",
+    });
+    Some(as_elasticsearch(StatusCode::OK, &greeting))
 }
 
 /// The actions of a body; the error is the whole request's.

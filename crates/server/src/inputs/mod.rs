@@ -16,7 +16,10 @@ use bytes::Bytes;
 use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Principal};
 use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, check_block};
 
-pub(crate) use self::csv::{CsvEvents, is_csv};
+pub(crate) use self::{
+    bulk::greeting,
+    csv::{CsvEvents, is_csv},
+};
 use crate::{
     body::{Encoding, Pieces, heavy},
     problem::Problem,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use swiftwater_sql::{ErrorKind, SqlError, forms::PgType};
+use swiftwater_sql::SqlError;
 
 /// Writes messages into a buffer; each gets its length when it ends.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Outgoing {
             };
             field(b'S', "ERROR");
             field(b'V', "ERROR");
-            field(b'C', code(error.kind()));
+            field(b'C', error.state());
             field(b'M', &error.to_string());
             if let Some(hint) = error.hint() {
                 field(b'H', hint);
@@ -64,55 +64,10 @@ impl Outgoing {
     }
 }
 
-/// SQLSTATE of a kind of error.
-fn code(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Invalid => "42601",
-        ErrorKind::NotFound => "42P01",
-        ErrorKind::Conflict => "42P07",
-        ErrorKind::Unavailable => "57014",
-        ErrorKind::Limit => "53000",
-        ErrorKind::Corrupt => "XX001",
-        ErrorKind::Internal => "XX000",
-    }
-}
-
 /// A text with the zero at its end; a zero within would end it early.
 pub(crate) fn text(value: &str, out: &mut Vec<u8>) {
     out.extend(value.bytes().filter(|byte| *byte != 0));
     out.push(0);
-}
-
-/// Number and size of a type; -1: of no fixed size.
-pub(crate) fn oid(ty: PgType) -> (i32, i16) {
-    match ty {
-        PgType::Bool => (16, 1),
-        PgType::Bytea => (17, -1),
-        PgType::Int8 => (20, 8),
-        PgType::Int2 => (21, 2),
-        PgType::Int4 => (23, 4),
-        PgType::Text => (25, -1),
-        PgType::Json => (114, -1),
-        PgType::Float4 => (700, 4),
-        PgType::Float8 => (701, 8),
-        PgType::Date => (1082, 4),
-        PgType::Time => (1083, 8),
-        PgType::Timestamp => (1114, 8),
-        PgType::TimestampTz => (1184, 8),
-        PgType::Interval => (1186, 16),
-        PgType::Numeric => (1700, -1),
-        PgType::BoolArray => (1000, -1),
-        PgType::Int2Array => (1005, -1),
-        PgType::Int4Array => (1007, -1),
-        PgType::TextArray => (1009, -1),
-        PgType::Int8Array => (1016, -1),
-        PgType::Float4Array => (1021, -1),
-        PgType::Float8Array => (1022, -1),
-        PgType::TimestampArray => (1115, -1),
-        PgType::DateArray => (1182, -1),
-        PgType::TimestampTzArray => (1185, -1),
-        PgType::NumericArray => (1231, -1),
-    }
 }
 
 /// Reads the parts of a message; what is not there is an error, never a panic.

@@ -1,13 +1,15 @@
 //! PostgreSQL's wire protocol, version 3, so that `psql`, its drivers and tools of business intelligence connect.
 //!
-//! What is spoken: simple and extended queries, text values both ways and binary numbers, cancelling. What is not: TLS,
+//! What is spoken: simple and extended queries, values both ways as text and in binary form, cancelling. What is not: TLS,
 //! passwords (it listens where [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY by
-//! the protocol, cursors, and the system tables of `pg_catalog`. `BEGIN`, `COMMIT` and `ROLLBACK` are taken and change
-//! nothing: each statement is a transaction. Settings of a session (`SET`) are taken and passed over.
+//! the protocol, cursors, and the system tables of `pg_catalog`. `BEGIN` and `COMMIT` are taken and change nothing: each
+//! statement is a transaction. So is `ROLLBACK`, unless something was written since `BEGIN`: then it is refused. Settings
+//! of a session (`SET`) are taken and passed over.
 //! Limits: [`CONNECTIONS_MAX`], [`MESSAGE_BYTES_MAX`].
 
 mod message;
 mod session;
+mod values;
 
 use std::{
     collections::HashMap,

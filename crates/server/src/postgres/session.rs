@@ -6,7 +6,7 @@ use bytes::{Buf, BytesMut};
 use futures_util::StreamExt;
 use swiftwater_sql::{
     Answer, Command, Dialect, ErrorKind, Parameter, RunOptions, SqlError,
-    forms::{PgNumber, PgType, PgWriter},
+    forms::{PgType, PgWriter},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,7 +15,8 @@ use tokio::{
 
 use super::{
     MESSAGE_BYTES_MAX,
-    message::{Incoming, Outgoing, malformed, oid, text},
+    message::{Incoming, Outgoing, malformed, text},
+    values::parameter,
 };
 use crate::server::Shared;
 
@@ -32,6 +33,25 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// What a client may send ahead while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 
+/// What a client is told of the server when it connects.
+const PARAMETERS: [(&str, &str); 8] = [
+    ("server_version", concat!("16.0 (Swiftwater ", env!("CARGO_PKG_VERSION"), ")")),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"),
+    ("IntervalStyle", "postgres"),
+    ("TimeZone", "UTC"),
+    ("integer_datetimes", "on"),
+    ("standard_conforming_strings", "on"),
+];
+/// What it may ask for besides, by SHOW.
+const SHOWN: [(&str, &str); 4] = [
+    ("transaction_isolation", "read committed"),
+    ("transaction_read_only", "off"),
+    ("search_path", "public"),
+    ("max_identifier_length", "63"),
+];
+
 /// A statement that was parsed.
 #[derive(Clone)]
 struct Prepared {
@@ -46,6 +66,8 @@ struct Portal {
     /// Of the answer: 0 text, 1 binary; one for all, or one a column.
     formats: Vec<i16>,
     open: Option<Open>,
+    /// How a statement of sessions ended.
+    tag: &'static str,
 }
 
 /// An answer that is being read.
@@ -69,6 +91,8 @@ pub(crate) struct Session {
     runs: u64,
     /// `I`, `T` or `E`, as the client is told.
     state: u8,
+    /// The transaction wrote something.
+    wrote: bool,
     statements: HashMap<String, Prepared>,
     portals: HashMap<String, Portal>,
 }
@@ -84,6 +108,7 @@ impl Session {
             secret,
             runs: 0,
             state: b'I',
+            wrote: false,
             statements: HashMap::new(),
             portals: HashMap::new(),
         }
@@ -124,7 +149,9 @@ impl Session {
                     self.close(&mut message)?;
                     Ok(())
                 }
-                other => Err(Failed::new(format!("message `{}` is not spoken here", char::from(other)))),
+                other => {
+                    Err(Failed::new("08P01", format!("message `{}` is not spoken here", char::from(other))))
+                }
             };
             if let Err(Failed { error, text }) = done {
                 self.fail(&error, &text);
@@ -159,16 +186,7 @@ impl Session {
             }
         }
         self.out.message(b'R', |out| out.extend_from_slice(&0_i32.to_be_bytes()));
-        for (name, value) in [
-            ("server_version", concat!("16.0 (Swiftwater ", env!("CARGO_PKG_VERSION"), ")")),
-            ("server_encoding", "UTF8"),
-            ("client_encoding", "UTF8"),
-            ("DateStyle", "ISO, MDY"),
-            ("IntervalStyle", "postgres"),
-            ("TimeZone", "UTC"),
-            ("integer_datetimes", "on"),
-            ("standard_conforming_strings", "on"),
-        ] {
+        for (name, value) in PARAMETERS {
             self.out.parameter(name, value);
         }
         let (number, secret) = (self.number, self.secret);
@@ -210,6 +228,7 @@ impl Session {
                 parameters: Vec::new(),
                 formats: Vec::new(),
                 open: None,
+                tag: "",
             };
             let done = match self.open(&mut portal).await? {
                 Ok(()) => {
@@ -235,7 +254,7 @@ impl Session {
         let (name, text) = (message.text()?, message.text()?);
         let types = (0..message.count()?).map(|_| message.i32()).collect::<io::Result<Vec<_>>>()?;
         if self.statements.len() >= KEPT_MAX && !self.statements.contains_key(&name) {
-            return Ok(Err(Failed::new(format!("a session keeps {KEPT_MAX} statements at most"))));
+            return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} statements at most"))));
         }
         self.statements.insert(name, Prepared { text, types });
         self.out.message(b'1', |_| {});
@@ -245,7 +264,7 @@ impl Session {
     fn bind(&mut self, message: &mut Incoming<'_>) -> io::Result<Result<(), Failed>> {
         let (portal, statement) = (message.text()?, message.text()?);
         let Some(statement) = self.statements.get(&statement).cloned() else {
-            return Ok(Err(Failed::new(format!("no prepared statement `{statement}`"))));
+            return Ok(Err(Failed::new("26000", format!("no prepared statement `{statement}`"))));
         };
         let codes = (0..message.count()?).map(|_| message.i16()).collect::<io::Result<Vec<_>>>()?;
         let mut parameters = Vec::new();
@@ -263,14 +282,19 @@ impl Session {
             };
             match parameter(bytes, statement.types.get(index).copied().unwrap_or(0), is_binary) {
                 Some(parameter) => parameters.push(parameter),
-                None => return Ok(Err(Failed::new(format!("the value of ${} cannot be read", index + 1)))),
+                None => {
+                    return Ok(Err(Failed::new(
+                        "22P02",
+                        format!("the value of ${} cannot be read", index + 1),
+                    )));
+                }
             }
         }
         let formats = (0..message.count()?).map(|_| message.i16()).collect::<io::Result<Vec<_>>>()?;
         if self.portals.len() >= KEPT_MAX {
-            return Ok(Err(Failed::new(format!("a session keeps {KEPT_MAX} portals at most"))));
+            return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} portals at most"))));
         }
-        self.portals.insert(portal, Portal { statement, parameters, formats, open: None });
+        self.portals.insert(portal, Portal { statement, parameters, formats, open: None, tag: "" });
         self.out.message(b'2', |_| {});
         Ok(Ok(()))
     }
@@ -280,14 +304,14 @@ impl Session {
         let name = message.text()?;
         if kind == b'P' {
             let Some(mut portal) = self.portals.remove(&name) else {
-                return Ok(Err(Failed::new(format!("no portal `{name}`"))));
+                return Ok(Err(Failed::new("34000", format!("no portal `{name}`"))));
             };
             let opened = self.described(&mut portal).await?;
             self.portals.insert(name, portal);
             return Ok(opened);
         }
         let Some(statement) = self.statements.get(&name).cloned() else {
-            return Ok(Err(Failed::new(format!("no prepared statement `{name}`"))));
+            return Ok(Err(Failed::new("26000", format!("no prepared statement `{name}`"))));
         };
         let count = placeholders(&statement.text);
         let types: Vec<i32> =
@@ -301,7 +325,7 @@ impl Session {
         });
         // What its columns are shows when it is asked with nulls; that is begun and dropped.
         let parameters = vec![Parameter::Null; count];
-        let mut portal = Portal { statement, parameters, formats: Vec::new(), open: None };
+        let mut portal = Portal { statement, parameters, formats: Vec::new(), open: None, tag: "" };
         self.described(&mut portal).await
     }
 
@@ -325,7 +349,7 @@ impl Session {
         let name = message.text()?;
         let limit = u64::try_from(message.i32()?).unwrap_or(0);
         let Some(mut portal) = self.portals.remove(&name) else {
-            return Ok(Err(Failed::new(format!("no portal `{name}`"))));
+            return Ok(Err(Failed::new("34000", format!("no portal `{name}`"))));
         };
         if portal.open.is_none()
             && let Err(failed) = self.open(&mut portal).await?
@@ -354,22 +378,68 @@ impl Session {
     /// Begins a statement; those of sessions are answered at once, and nothing is open then.
     async fn open(&mut self, portal: &mut Portal) -> io::Result<Result<(), Failed>> {
         let text = portal.statement.text.trim().trim_end_matches(';').to_owned();
-        let first: String = text.split_whitespace().next().unwrap_or_default().to_uppercase();
-        if self.state == b'E' && !matches!(first.as_str(), "ROLLBACK" | "COMMIT" | "ABORT" | "END") {
-            return Ok(Err(Failed::new("a statement of this transaction failed before: ROLLBACK ends it")));
+        let words: Vec<String> = text.split_whitespace().take(3).map(str::to_uppercase).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let first = words.first().copied().unwrap_or_default();
+        let ends = matches!(first, "COMMIT" | "END" | "ROLLBACK" | "ABORT");
+        if self.state == b'E' && !ends {
+            let what = "a statement of this transaction failed before: ROLLBACK ends it";
+            return Ok(Err(Failed::new("25P02", what)));
         }
-        match first.as_str() {
-            "BEGIN" | "START" => self.state = b'T',
-            "COMMIT" | "END" | "ROLLBACK" | "ABORT" => self.state = b'I',
-            "SET" | "RESET" | "DISCARD" | "DEALLOCATE" => {}
+        portal.tag = match (first, words.get(1).copied().unwrap_or_default()) {
+            ("BEGIN", _) => "BEGIN",
+            ("START", "TRANSACTION") => "START TRANSACTION",
+            ("COMMIT" | "END", _) if self.state != b'E' => "COMMIT",
+            // To a savepoint, which there is none.
+            ("ROLLBACK", "TO") => return Ok(Err(Failed::new("0A000", "savepoints are not supported"))),
+            ("COMMIT" | "END" | "ROLLBACK" | "ABORT", _) => "ROLLBACK",
+            ("SET", _) => "SET",
+            ("RESET", _) => "RESET",
+            ("DISCARD", _) => "DISCARD ALL",
+            ("DEALLOCATE", name) => {
+                self.deallocate(name, &text);
+                "DEALLOCATE"
+            }
+            ("COPY", _) if uses_the_protocol(&text) => {
+                let failed = Failed::new("0A000", "COPY from and to the client is not supported");
+                return Ok(Err(failed.hint(
+                    "INSERT rows, or send CSV or Parquet to POST /v1/streams/{stream}/events; SELECT gives rows out.",
+                )));
+            }
+            ("SHOW", _) => return self.start(portal, shown(&words).unwrap_or(text)).await,
             _ => return self.start(portal, text).await,
+        };
+        match portal.tag {
+            "BEGIN" | "START TRANSACTION" => self.state = b'T',
+            "COMMIT" | "ROLLBACK" => {
+                let wrote = std::mem::take(&mut self.wrote);
+                self.state = b'I';
+                if wrote && portal.tag == "ROLLBACK" {
+                    let failed =
+                        Failed::new("0A000", "what the transaction wrote cannot be taken back: it stays");
+                    return Ok(Err(failed.hint("Each statement is a transaction here.")));
+                }
+            }
+            _ => {}
         }
         Ok(Ok(()))
     }
 
+    /// Forgets a prepared statement, or all of them.
+    fn deallocate(&mut self, name: &str, text: &str) {
+        let name =
+            if name == "PREPARE" { text.split_whitespace().nth(2) } else { text.split_whitespace().nth(1) };
+        match name {
+            Some(name) if !name.eq_ignore_ascii_case("ALL") => {
+                self.statements.remove(name.trim_matches('"'));
+            }
+            _ => self.statements.clear(),
+        }
+    }
+
     async fn start(&mut self, portal: &mut Portal, text: String) -> io::Result<Result<(), Failed>> {
         let Ok(access) = self.shared.sql.access().cloned() else {
-            return Ok(Err(Failed::new("nothing is stored here")));
+            return Ok(Err(Failed::new("57P03", "nothing is stored here")));
         };
         self.runs += 1;
         let id = format!("pg-{}-{}", self.number, self.runs);
@@ -396,7 +466,7 @@ impl Session {
                     [all] => *all == 1,
                     each => each.get(index) == Some(&1),
                 };
-                (ty, wants_binary && has_binary(ty))
+                (ty, wants_binary)
             })
             .collect();
         let answer = Box::pin(answer);
@@ -407,8 +477,7 @@ impl Session {
     /// Sends rows, all or at most `limit`, and how the statement ended.
     async fn rows(&mut self, portal: &mut Portal, limit: u64) -> io::Result<Result<(), Failed>> {
         let Some(mut open) = portal.open.take() else {
-            let tag = portal.statement.text.split_whitespace().next().unwrap_or_default().to_uppercase();
-            self.out.complete(tag.trim_end_matches(';'));
+            self.out.complete(portal.tag);
             return Ok(Ok(()));
         };
         let is_query = is_query(&open);
@@ -432,10 +501,7 @@ impl Session {
                 }
             };
             if !is_query {
-                open.counted = match writer.number(0, 0) {
-                    Some(PgNumber::Long(count)) => count,
-                    _ => 0,
-                };
+                open.counted = writer.long(0, 0).unwrap_or(0);
                 continue;
             }
             while at < rows && left > 0 {
@@ -457,6 +523,8 @@ impl Session {
             }
         }
         self.shared.postgres.running(self.number, None);
+        self.wrote |=
+            self.state == b'T' && !matches!(open.answer.command(), Command::Query | Command::Nothing);
         let tag = match open.answer.command() {
             Command::Query => format!("SELECT {}", open.sent),
             Command::Insert => format!("INSERT 0 {}", open.counted),
@@ -553,8 +621,13 @@ struct Failed {
 }
 
 impl Failed {
-    fn new(what: impl Into<String>) -> Failed {
-        Failed { error: SqlError::new(ErrorKind::Invalid, what), text: String::new() }
+    /// `state`: the SQLSTATE, by PostgreSQL's list.
+    fn new(state: &'static str, what: impl Into<String>) -> Failed {
+        Failed { error: SqlError::new(ErrorKind::Invalid, what).with_state(state), text: String::new() }
+    }
+
+    fn hint(self, hint: &str) -> Failed {
+        Failed { error: self.error.with_hint(hint), text: self.text }
     }
 }
 
@@ -573,9 +646,8 @@ fn row_description(out: &mut Outgoing, names: &[String], columns: &[(PgType, boo
             text(name, bytes);
             bytes.extend_from_slice(&0_i32.to_be_bytes());
             bytes.extend_from_slice(&0_i16.to_be_bytes());
-            let (number, size) = oid(*ty);
-            bytes.extend_from_slice(&number.to_be_bytes());
-            bytes.extend_from_slice(&size.to_be_bytes());
+            bytes.extend_from_slice(&ty.oid().to_be_bytes());
+            bytes.extend_from_slice(&ty.size().to_be_bytes());
             bytes.extend_from_slice(&(-1_i32).to_be_bytes());
             bytes.extend_from_slice(&i16::from(*is_binary).to_be_bytes());
         }
@@ -585,13 +657,12 @@ fn row_description(out: &mut Outgoing, names: &[String], columns: &[(PgType, boo
 fn data_row(out: &mut Outgoing, writer: &PgWriter, row: usize, columns: &[(PgType, bool)]) {
     out.message(b'D', |bytes| {
         bytes.extend_from_slice(&(columns.len() as i16).to_be_bytes());
-        for (column, (ty, is_binary)) in columns.iter().enumerate() {
+        for (column, (_, is_binary)) in columns.iter().enumerate() {
             let from = bytes.len();
             bytes.extend_from_slice(&(-1_i32).to_be_bytes());
-            let written = if *is_binary {
-                writer.number(row, column).is_some_and(|number| write_binary(number, *ty, bytes))
-            } else {
-                writer.write(row, column, bytes)
+            let written = match is_binary {
+                true => writer.write_binary(row, column, bytes),
+                false => writer.write(row, column, bytes),
             };
             if written {
                 let length = i32::try_from(bytes.len() - from - 4).unwrap_or(i32::MAX);
@@ -601,43 +672,23 @@ fn data_row(out: &mut Outgoing, writer: &PgWriter, row: usize, columns: &[(PgTyp
     });
 }
 
-fn has_binary(ty: PgType) -> bool {
-    matches!(ty, PgType::Bool | PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Float4 | PgType::Float8)
+/// Whether a COPY reads from the client, or writes to it.
+fn uses_the_protocol(text: &str) -> bool {
+    let mut words = text.split_whitespace().rev().take(64).map(|word| word.trim_end_matches(';'));
+    words.any(|word| word.eq_ignore_ascii_case("stdin") || word.eq_ignore_ascii_case("stdout"))
 }
 
-fn write_binary(number: PgNumber, ty: PgType, out: &mut Vec<u8>) -> bool {
-    match (number, ty) {
-        (PgNumber::Boolean(value), _) => out.push(u8::from(value)),
-        (PgNumber::Long(value), PgType::Int2) => out.extend_from_slice(&(value as i16).to_be_bytes()),
-        (PgNumber::Long(value), PgType::Int4) => out.extend_from_slice(&(value as i32).to_be_bytes()),
-        (PgNumber::Long(value), _) => out.extend_from_slice(&value.to_be_bytes()),
-        (PgNumber::Float(value), _) => out.extend_from_slice(&value.to_be_bytes()),
-        (PgNumber::Double(value), _) => out.extend_from_slice(&value.to_be_bytes()),
-    }
-    true
-}
-
-/// A value of a parameter; none if it cannot be read. Types by their numbers: 16 bool, 20, 21, 23 whole numbers, 700, 701.
-fn parameter(bytes: &[u8], ty: i32, is_binary: bool) -> Option<Parameter> {
-    if !is_binary {
-        let text = std::str::from_utf8(bytes).ok()?;
-        return Some(match ty {
-            16 => Parameter::Boolean(matches!(text, "t" | "true" | "on" | "1")),
-            20 | 21 | 23 => Parameter::Long(text.parse().ok()?),
-            700 | 701 => Parameter::Double(text.parse().ok()?),
-            _ => Parameter::Text(text.to_owned()),
-        });
-    }
-    Some(match (ty, bytes) {
-        (16, [value]) => Parameter::Boolean(*value != 0),
-        (21, _) => Parameter::Long(i64::from(i16::from_be_bytes(bytes.try_into().ok()?))),
-        (23, _) => Parameter::Long(i64::from(i32::from_be_bytes(bytes.try_into().ok()?))),
-        (20, _) => Parameter::Long(i64::from_be_bytes(bytes.try_into().ok()?)),
-        (700, _) => Parameter::Double(f64::from(f32::from_be_bytes(bytes.try_into().ok()?))),
-        (701, _) => Parameter::Double(f64::from_be_bytes(bytes.try_into().ok()?)),
-        (25 | 1043 | 0, _) => Parameter::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
+/// The query that answers a SHOW of a parameter of PostgreSQL's; none if it is none.
+fn shown(words: &[&str]) -> Option<String> {
+    let name = match words {
+        [_, "TRANSACTION", "ISOLATION"] => "transaction_isolation",
+        [_, "TIME", "ZONE"] => "TimeZone",
+        [_, name] => name,
         _ => return None,
-    })
+    };
+    let mut all = PARAMETERS.iter().chain(&SHOWN);
+    let (name, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(format!("SELECT '{value}' AS \"{name}\""))
 }
 
 fn begins_as_query(text: &str) -> bool {
@@ -660,16 +711,6 @@ fn placeholders(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_are_read_in_both_forms() {
-        assert_eq!(parameter(b"7", 23, false), Some(Parameter::Long(7)));
-        assert_eq!(parameter(&7_i32.to_be_bytes(), 23, true), Some(Parameter::Long(7)));
-        assert_eq!(parameter(&[0; 3], 23, true), None);
-        assert_eq!(parameter(b"x", 23, false), None);
-        assert_eq!(parameter(b"x", 0, false), Some(Parameter::Text("x".into())));
-        assert_eq!(parameter(&0.5_f64.to_be_bytes(), 701, true), Some(Parameter::Double(0.5)));
-    }
 
     #[test]
     fn placeholders_are_counted() {

@@ -1,6 +1,6 @@
 //! A server on a free port, and a small client.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
@@ -11,7 +11,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use swiftwater_engine::{Engine, EngineConfig};
+use swiftwater_engine::{Engine, EngineConfig, HistoryConfig};
 use swiftwater_event::SystemClock;
 use swiftwater_server::{Server, ServerConfig, SqlAccess};
 use tokio::{
@@ -54,6 +54,19 @@ impl Running {
         sql: Option<SqlAccess>,
     ) -> Running {
         let engine = Engine::start(EngineConfig { shards: 2, ..engine }, Arc::new(SystemClock::new()));
+        Running::over(engine, change, sql).await
+    }
+
+    /// A server that keeps what is declared, in this directory.
+    pub(crate) async fn storing(directory: &Path, change: impl FnOnce(&mut ServerConfig)) -> Running {
+        let engine = EngineConfig { shards: 2, ..EngineConfig::default() };
+        let engine = Engine::open(engine, HistoryConfig::at(directory), Arc::new(SystemClock::new()));
+        let engine = engine.await.unwrap();
+        let sql = SqlAccess { sql: Arc::clone(engine.sql().unwrap()), others: Some(engine.statements()) };
+        Running::over(engine, change, Some(sql)).await
+    }
+
+    async fn over(engine: Engine, change: impl FnOnce(&mut ServerConfig), sql: Option<SqlAccess>) -> Running {
         let mut config =
             ServerConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..ServerConfig::default() };
         change(&mut config);

@@ -5,6 +5,7 @@
 mod client;
 
 mod bullet;
+mod clients;
 mod contract;
 mod forms;
 mod guard;

@@ -13,6 +13,7 @@ mod cells;
 mod csv;
 mod json;
 mod pg;
+mod pg_binary;
 mod scalar;
 
 use arrow::datatypes::SchemaRef;
@@ -24,7 +25,7 @@ use arrow_stream::ArrowWriter;
 use csv::CsvWriter;
 use json::JsonWriter;
 
-pub use pg::{PgNumber, PgType, PgWriter};
+pub use pg::{PgType, PgWriter};
 
 /// A form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,12 +1,14 @@
 //! Cells as PostgreSQL's clients read them, as text: `t` and `f`, `2026-01-31 12:34:56+00`, `{1,2}`, `\x00ff`.
+//!
+//! Times have microseconds at most, as PostgreSQL's do; what is finer is cut off.
 
 use arrow::array::Array;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use arrow::record_batch::RecordBatch;
 
 use super::cells::{Cells, print};
 use super::json::range;
-use super::scalar::{put, write_double, write_float, write_timestamp};
+use super::scalar::{put, write_double, write_float, write_time, write_timestamp};
 use crate::SqlError;
 
 /// PostgreSQL's types, as many as are needed to show ours.
@@ -26,7 +28,6 @@ pub enum PgType {
     Time,
     Timestamp,
     TimestampTz,
-    Interval,
     Json,
     BoolArray,
     Int2Array,
@@ -42,6 +43,66 @@ pub enum PgType {
 }
 
 impl PgType {
+    /// Its number in PostgreSQL's `pg_type`.
+    pub fn oid(self) -> i32 {
+        match self {
+            PgType::Bool => 16,
+            PgType::Bytea => 17,
+            PgType::Int8 => 20,
+            PgType::Int2 => 21,
+            PgType::Int4 => 23,
+            PgType::Text => 25,
+            PgType::Json => 114,
+            PgType::Float4 => 700,
+            PgType::Float8 => 701,
+            PgType::Date => 1082,
+            PgType::Time => 1083,
+            PgType::Timestamp => 1114,
+            PgType::TimestampTz => 1184,
+            PgType::Numeric => 1700,
+            PgType::BoolArray => 1000,
+            PgType::Int2Array => 1005,
+            PgType::Int4Array => 1007,
+            PgType::TextArray => 1009,
+            PgType::Int8Array => 1016,
+            PgType::Float4Array => 1021,
+            PgType::Float8Array => 1022,
+            PgType::TimestampArray => 1115,
+            PgType::DateArray => 1182,
+            PgType::TimestampTzArray => 1185,
+            PgType::NumericArray => 1231,
+        }
+    }
+
+    /// Bytes of its values; -1: they differ.
+    pub fn size(self) -> i16 {
+        match self {
+            PgType::Bool => 1,
+            PgType::Int2 => 2,
+            PgType::Int4 | PgType::Float4 | PgType::Date => 4,
+            PgType::Int8 | PgType::Float8 | PgType::Time | PgType::Timestamp | PgType::TimestampTz => 8,
+            _ => -1,
+        }
+    }
+
+    /// The type of its elements, if it is an array.
+    pub fn element(self) -> Option<PgType> {
+        Some(match self {
+            PgType::BoolArray => PgType::Bool,
+            PgType::Int2Array => PgType::Int2,
+            PgType::Int4Array => PgType::Int4,
+            PgType::Int8Array => PgType::Int8,
+            PgType::Float4Array => PgType::Float4,
+            PgType::Float8Array => PgType::Float8,
+            PgType::NumericArray => PgType::Numeric,
+            PgType::TextArray => PgType::Text,
+            PgType::DateArray => PgType::Date,
+            PgType::TimestampArray => PgType::Timestamp,
+            PgType::TimestampTzArray => PgType::TimestampTz,
+            _ => return None,
+        })
+    }
+
     /// The type that shows a column of ours.
     pub fn of(ty: &DataType) -> PgType {
         match ty {
@@ -117,33 +178,25 @@ impl PgWriter {
         }
     }
 
-    /// A whole number or a double, for clients that ask for binary values; none if the cell is null or another type.
-    pub fn number(&self, row: usize, column: usize) -> Option<PgNumber> {
-        let (cells, _) = self.columns.get(column)?;
-        if cells.is_null(row) {
-            return None;
+    /// Adds the binary form of a cell; false if it is null.
+    pub fn write_binary(&self, row: usize, column: usize, out: &mut Vec<u8>) -> bool {
+        match self.columns.get(column) {
+            Some((cells, PgType::Json)) if !cells.is_null(row) => {
+                cells.write_json(row, 0, out);
+                true
+            }
+            Some((cells, ty)) => cells.write_pg_binary(row, *ty, out),
+            None => false,
         }
-        match cells {
-            Cells::Boolean(array) => Some(PgNumber::Boolean(array.value(row))),
-            Cells::Long(values, _) => Some(PgNumber::Long(values[row])),
-            Cells::Float(values, _) => Some(PgNumber::Float(values[row])),
-            Cells::Double(values, _) => Some(PgNumber::Double(values[row])),
+    }
+
+    /// A whole number; none if the cell is null or of another type.
+    pub fn long(&self, row: usize, column: usize) -> Option<i64> {
+        match self.columns.get(column)? {
+            (cells @ Cells::Long(values, _), _) if !cells.is_null(row) => Some(values[row]),
             _ => None,
         }
     }
-}
-
-/// A value that has a binary form.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum PgNumber {
-    /// `bool`.
-    Boolean(bool),
-    /// `int2`, `int4`, `int8`.
-    Long(i64),
-    /// `float4`.
-    Float(f32),
-    /// `float8`.
-    Double(f64),
 }
 
 impl Cells {
@@ -161,10 +214,16 @@ impl Cells {
                     put(out, format_args!("{byte:02x}"));
                 }
             }
+            Cells::Time(values, _, unit) => {
+                write_time(micros(values[row], *unit), TimeUnit::Microsecond, out);
+                trim_fraction(out);
+            }
             Cells::Timestamp(values, _, unit) => {
-                let zone =
-                    if matches!(ty, PgType::TimestampTz | PgType::TimestampTzArray) { "+00" } else { "" };
-                write_timestamp(values[row], *unit, b' ', zone, out);
+                write_timestamp(micros(values[row], *unit), TimeUnit::Microsecond, b' ', "", out);
+                trim_fraction(out);
+                if matches!(ty, PgType::TimestampTz | PgType::TimestampTzArray) {
+                    out.extend_from_slice(b"+00");
+                }
             }
             Cells::List(offsets, _, items) => {
                 out.push(b'{');
@@ -187,6 +246,26 @@ impl Cells {
             _ => return self.write_plain(row, out),
         }
         true
+    }
+}
+
+/// Microseconds of a time in another unit; finer ones are cut off.
+pub(super) fn micros(value: i64, unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => value.saturating_mul(1_000_000),
+        TimeUnit::Millisecond => value.saturating_mul(1_000),
+        TimeUnit::Microsecond => value,
+        TimeUnit::Nanosecond => value.div_euclid(1_000),
+    }
+}
+
+/// Takes zeros off the end of a fraction, and a point without one.
+fn trim_fraction(out: &mut Vec<u8>) {
+    while out.last() == Some(&b'0') {
+        out.pop();
+    }
+    if out.last() == Some(&b'.') {
+        out.pop();
     }
 }
 

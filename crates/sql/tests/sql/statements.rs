@@ -190,7 +190,24 @@ fn parameters_take_the_types_that_are_wanted() {
     let error = ask(text, &[Parameter::Long(500)]).unwrap_err();
     assert_eq!(error.to_string(), "there is no value for $2");
     let error = ask(text, &[Parameter::Text("x".into()), Parameter::Long(1)]).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "parameter $1 is no Int64"));
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "parameter $1 is no BIGINT"));
+    // What is no whole number is compared as what it is.
+    let count = "SELECT count(*) AS n FROM n WHERE k < $1";
+    for (parameter, below) in [
+        (Parameter::Double(2.5), 3),
+        (Parameter::Double(2.0), 2),
+        (Parameter::Double(f64::NAN), 1000),
+        (Parameter::Decimal(25, 1), 3),
+        (Parameter::Decimal(20, 1), 2),
+    ] {
+        assert_eq!(
+            ask(count, std::slice::from_ref(&parameter)).unwrap(),
+            format!("n\n{below}\n"),
+            "{parameter:?}"
+        );
+    }
+    let list = Parameter::List(vec![Parameter::Long(3), Parameter::Null, Parameter::Long(5)]);
+    assert_eq!(ask("SELECT count(*) AS n FROM n WHERE k = ANY($1)", &[list]).unwrap(), "n\n2\n");
 }
 
 #[test]

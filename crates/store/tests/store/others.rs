@@ -1,5 +1,5 @@
 //! Other programs read the same rows, and S3 takes them. Needs Python with the packages of `tests/delta/requirements.txt`
-//! in `SWIFTWATER_DELTA_PYTHON`; without it these tests say so and pass.
+//! in `SWIFTWATER_PYTHON`; without it these tests say so and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,9 +17,9 @@ use swiftwater_event::Type;
 use swiftwater_store::{Partitioning, StoreOptions, Table};
 
 fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("SWIFTWATER_DELTA_PYTHON").map(PathBuf::from);
+    let python = std::env::var_os("SWIFTWATER_PYTHON").map(PathBuf::from);
     if python.is_none() {
-        println!("skipped: SWIFTWATER_DELTA_PYTHON names no Python with tests/delta/requirements.txt");
+        println!("skipped: SWIFTWATER_PYTHON names no Python with tests/delta/requirements.txt");
     }
     python
 }

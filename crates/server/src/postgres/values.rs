@@ -1,0 +1,242 @@
+//! Values of parameters, as clients of PostgreSQL's protocol send them: as text or in binary form, with the number of a
+//! type or without. (PostgreSQL's source, `src/backend/utils/adt`: the `*_in` and `*_recv` functions.)
+//!
+//! A text of a type that is not known here stays a text, and becomes what is wanted where it stands.
+
+use swiftwater_sql::Parameter;
+
+use super::message::Incoming;
+
+/// From 1970-01-01 to 2000-01-01.
+const DAYS: i32 = 10_957;
+const MICROS: i64 = 86_400_000_000 * DAYS as i64;
+/// Digits of a decimal.
+const DIGITS_MAX: usize = 38;
+
+/// A value of the type with this number; none if it cannot be read.
+pub(super) fn parameter(bytes: &[u8], ty: i32, is_binary: bool) -> Option<Parameter> {
+    if is_binary { of_binary(bytes, ty) } else { of_text(std::str::from_utf8(bytes).ok()?, ty) }
+}
+
+/// The type of an array's elements.
+fn element(ty: i32) -> Option<i32> {
+    Some(match ty {
+        1000 => 16,
+        1001 => 17,
+        1005 => 21,
+        1007 => 23,
+        1009 | 1015 => 25,
+        1016 => 20,
+        1021 => 700,
+        1022 => 701,
+        1115 => 1114,
+        1182 => 1082,
+        1185 => 1184,
+        1231 => 1700,
+        _ => return None,
+    })
+}
+
+fn of_text(text: &str, ty: i32) -> Option<Parameter> {
+    Some(match ty {
+        16 => match text.trim().to_ascii_lowercase().as_str() {
+            "t" | "true" | "y" | "yes" | "on" | "1" => Parameter::Boolean(true),
+            "f" | "false" | "n" | "no" | "off" | "0" => Parameter::Boolean(false),
+            _ => return None,
+        },
+        17 => match text.strip_prefix("\\x") {
+            Some(digits) => Parameter::Binary(of_hex(digits)?),
+            None => Parameter::Binary(text.as_bytes().to_vec()),
+        },
+        20 | 21 | 23 => Parameter::Long(text.trim().parse().ok()?),
+        700 | 701 => Parameter::Double(text.trim().parse().ok()?),
+        1700 => decimal(text.trim())?,
+        _ => match element(ty) {
+            Some(element) => list(text, element)?,
+            None => Parameter::Text(text.to_owned()),
+        },
+    })
+}
+
+fn of_hex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+/// A decimal, exactly if it has digits enough.
+fn decimal(text: &str) -> Option<Parameter> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{fraction}");
+    match digits.parse() {
+        Ok(value) if digits.len() <= DIGITS_MAX && fraction.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(Parameter::Decimal(value, fraction.len() as i8))
+        }
+        // An exponent, or more digits than there is room for.
+        _ => text.parse().ok().map(Parameter::Double),
+    }
+}
+
+/// `{1,NULL,"a \"b\""}`: one dimension.
+fn list(text: &str, element: i32) -> Option<Parameter> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut values = Vec::new();
+    let mut characters = inner.chars().peekable();
+    while characters.peek().is_some() {
+        let (mut value, mut is_quoted) = (String::new(), false);
+        let mut within = false;
+        loop {
+            match characters.next() {
+                None if within => return None,
+                None => break,
+                Some('"') => {
+                    within = !within;
+                    is_quoted = true;
+                }
+                Some('\\') => value.push(characters.next()?),
+                Some(',') if !within => {
+                    // Behind it comes another, be it empty.
+                    characters.peek()?;
+                    break;
+                }
+                Some('{' | '}') if !within => return None,
+                Some(other) => value.push(other),
+            }
+        }
+        values.push(match is_quoted {
+            false if value.eq_ignore_ascii_case("null") => Parameter::Null,
+            false if value.trim().is_empty() => return None,
+            _ => of_text(&value, element)?,
+        });
+    }
+    Some(Parameter::List(values))
+}
+
+fn of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
+    Some(match ty {
+        16 => match bytes {
+            [value] => Parameter::Boolean(*value != 0),
+            _ => return None,
+        },
+        17 => Parameter::Binary(bytes.to_vec()),
+        20 => Parameter::Long(i64::from_be_bytes(bytes.try_into().ok()?)),
+        21 => Parameter::Long(i16::from_be_bytes(bytes.try_into().ok()?).into()),
+        23 => Parameter::Long(i32::from_be_bytes(bytes.try_into().ok()?).into()),
+        // Texts, names, JSON, and what is not said.
+        0 | 18 | 19 | 25 | 114 | 1042 | 1043 => Parameter::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
+        // `jsonb` has the number of its version in front.
+        3802 => Parameter::Text(std::str::from_utf8(bytes.strip_prefix(&[1])?).ok()?.to_owned()),
+        700 => Parameter::Double(f32::from_be_bytes(bytes.try_into().ok()?).into()),
+        701 => Parameter::Double(f64::from_be_bytes(bytes.try_into().ok()?)),
+        1082 => Parameter::Date(i32::from_be_bytes(bytes.try_into().ok()?).checked_add(DAYS)?),
+        1083 => Parameter::Time(i64::from_be_bytes(bytes.try_into().ok()?)),
+        1114 | 1184 => Parameter::Timestamp {
+            micros: i64::from_be_bytes(bytes.try_into().ok()?).checked_add(MICROS)?,
+            is_utc: ty == 1184,
+        },
+        1700 => numeric(bytes)?,
+        _ => list_of_binary(bytes, element(ty)?)?,
+    })
+}
+
+fn numeric(bytes: &[u8]) -> Option<Parameter> {
+    let mut message = Incoming(bytes);
+    let count = message.count().ok()?;
+    let weight = i32::from(message.i16().ok()?);
+    let (sign, scale) = (message.i16().ok()? as u16, message.count().ok()?);
+    let sign = match sign {
+        0 => "",
+        0x4000 => "-",
+        0xc000 => return Some(Parameter::Double(f64::NAN)),
+        0xd000 => return Some(Parameter::Double(f64::INFINITY)),
+        0xf000 => return Some(Parameter::Double(f64::NEG_INFINITY)),
+        _ => return None,
+    };
+    // As text: groups of four digits, the first of them 10000^weight.
+    let (mut whole, mut fraction) = (String::new(), "0000".repeat((-1 - weight).clamp(0, 64) as usize));
+    for place in 0..count {
+        let digits = format!("{:04}", message.i16().ok()?);
+        if (place as i32) <= weight { &mut whole } else { &mut fraction }.push_str(&digits);
+    }
+    let missing = (weight + 1).clamp(0, 64) as usize - whole.len() / 4;
+    whole.push_str(&"0000".repeat(missing));
+    fraction.extend(std::iter::repeat_n('0', scale.saturating_sub(fraction.len()).min(64)));
+    fraction.truncate(scale);
+    let whole = whole.trim_start_matches('0');
+    decimal(&format!("{sign}{}{whole}.{fraction}", if whole.is_empty() { "0" } else { "" }))
+}
+
+fn list_of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
+    let mut message = Incoming(bytes);
+    let (dimensions, _, _) = (message.i32().ok()?, message.i32().ok()?, message.i32().ok()?);
+    if dimensions == 0 {
+        return Some(Parameter::List(Vec::new()));
+    }
+    if dimensions != 1 {
+        return None;
+    }
+    let (count, _) = (message.i32().ok()?, message.i32().ok()?);
+    let mut values = Vec::new();
+    for _ in 0..count {
+        values.push(match usize::try_from(message.i32().ok()?) {
+            Err(_) => Parameter::Null,
+            Ok(length) => of_binary(message.take(length).ok()?, ty)?,
+        });
+    }
+    Some(Parameter::List(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_in_both_forms() {
+        let text = |bytes: &str, ty| parameter(bytes.as_bytes(), ty, false);
+        assert_eq!(text("7", 23), Some(Parameter::Long(7)));
+        assert_eq!(text("x", 23), None);
+        assert_eq!(text("x", 0), Some(Parameter::Text("x".into())));
+        assert_eq!(text("maybe", 16), None);
+        assert_eq!(text("\\x00fF", 17), Some(Parameter::Binary(vec![0, 255])));
+        assert_eq!(text("\\x0", 17), None);
+        assert_eq!(text("-12.340", 1700), Some(Parameter::Decimal(-12_340, 3)));
+        assert_eq!(text("1e3", 1700), Some(Parameter::Double(1000.0)));
+        assert_eq!(
+            text("{a,NULL,\"b \\\"c\\\",{}\",\"\"}", 1009),
+            Some(Parameter::List(vec![
+                Parameter::Text("a".into()),
+                Parameter::Null,
+                Parameter::Text("b \"c\",{}".into()),
+                Parameter::Text(String::new()),
+            ]))
+        );
+        assert_eq!(text("{}", 1016), Some(Parameter::List(Vec::new())));
+        for odd in ["{", "{1,}", "{,1}", "{{1}}", "{\"1}", "1"] {
+            assert_eq!(text(odd, 1016), None, "{odd}");
+        }
+        let binary = |bytes: &[u8], ty| parameter(bytes, ty, true);
+        assert_eq!(binary(&7_i32.to_be_bytes(), 23), Some(Parameter::Long(7)));
+        assert_eq!(binary(&[0; 3], 23), None);
+        assert_eq!(binary(&0.5_f64.to_be_bytes(), 701), Some(Parameter::Double(0.5)));
+        assert_eq!(binary(&0_i32.to_be_bytes(), 1082), Some(Parameter::Date(10_957)));
+        let numeric = |words: &[i16]| {
+            binary(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>(), 1700)
+        };
+        assert_eq!(numeric(&[0, 0, 0, 0]), Some(Parameter::Decimal(0, 0)));
+        assert_eq!(numeric(&[3, 1, 0, 1, 1, 2340, 5000]), Some(Parameter::Decimal(123_405, 1)));
+        assert_eq!(numeric(&[1, -1, 0x4000, 4, 5]), Some(Parameter::Decimal(-5, 4)));
+        assert_eq!(numeric(&[1, -2, 0, 5, 5000]), Some(Parameter::Decimal(5, 5)));
+        assert_eq!(numeric(&[1, 1, 0, 0, 12]), Some(Parameter::Decimal(120_000, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..40), binary in any::<bool>(),
+                          ty in prop::sample::select(vec![0, 16, 17, 20, 21, 23, 25, 700, 701, 1007, 1009, 1082, 1083,
+                                                          1114, 1184, 1231, 1700, 3802, 9999])) {
+            let _ = parameter(&bytes, ty, binary);
+        }
+    }
+}
