@@ -90,6 +90,7 @@ Examples:
   swiftwater serve --data ~/swiftwater
   swiftwater serve --listen 127.0.0.1:0 --default-stream clicks
   swiftwater serve --engine.shards 4 --engine.pending-bytes-max 1GiB
+  swiftwater serve --syslog.tcp-listen 127.0.0.1:6514 --syslog.udp-listen 127.0.0.1:5514
   swiftwater serve --print-config > swiftwater.toml
 
 Every setting is also a flag (see --help), an environment variable (SWIFTWATER_ENGINE__SHARDS=4) and a line of the
@@ -155,8 +156,10 @@ Examples:
   journalctl -o json -f | swiftwater ingest journal
   swiftwater ingest app --follow /var/log/app.ndjson
   swiftwater ingest clicks big.ndjson.zst --rate 50000 --sample 0.1
+  swiftwater ingest trades 2025.csv.gz part-0.parquet
 
-Events are JSON objects, one a line or in an array. Files that gzip or zstd packed are recognised by their content.
+Events are JSON objects, one a line or in an array; lines of CSV, whose first line names the fields; or rows of Parquet.
+Files that gzip or zstd packed are recognised by their content.
 Exit status: 0 all events were accepted, 1 some were rejected, 2 the sending failed.")]
 pub(crate) struct IngestArgs {
     /// The stream
@@ -167,6 +170,9 @@ pub(crate) struct IngestArgs {
     /// Which server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+    /// What the files hold [default: what their names end in says, `.csv` or `.parquet`; else JSON]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<InputForm>,
     /// Goes on with what is appended to the files, through rotation and truncation, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -191,6 +197,17 @@ pub(crate) struct IngestArgs {
     /// Shows no progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What a file of events holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputForm {
+    /// Objects of JSON, one a line or in an array
+    Json,
+    /// CSV, whose first line names the fields
+    Csv,
+    /// Rows of Parquet
+    Parquet,
 }
 
 /// How an answer is written.

@@ -150,6 +150,60 @@ fn rejected_events_are_told_with_file_line_and_column() {
 }
 
 #[test]
+fn csv_and_parquet_files_are_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = TestServer::start(&["--data", data.to_str().unwrap()]);
+    let sql = |text: &str| {
+        let ran = run(&["sql", "--server", &server.url, "--output", "csv", text]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        ran.out
+    };
+    let ingest = |stream: &str, file: &str, more: &[&str]| {
+        run(&[&["ingest", "--server", &server.url, stream, file][..], more].concat())
+    };
+    sql("CREATE STREAM s (n LONG CHECK (n <> 5), t STRING, at TIMESTAMP)");
+    let csv = directory.path().join("rows.CSV");
+    let lines: String = (0..10).map(|n| format!("{n},\"two\nlines\",2026-01-31T12:00:00Z\n")).collect();
+    fs::write(&csv, format!("n,t,at\n{lines}")).unwrap();
+    let ran = ingest("s", csv.to_str().unwrap(), &[]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.starts_with("9 events accepted, 1 rejected\n"), "{}", ran.err);
+    // The header and five records of two lines stand before it.
+    assert!(ran.err.contains("rows.CSV:12: `n`: "), "{}", ran.err);
+
+    sql("COPY (SELECT value AS n, 'x' AS t, CAST('2026-01-31T12:00:00' AS TIMESTAMP) AS at \
+         FROM range(0, 3000) ORDER BY value) TO 'rows.parquet'");
+    let parquet = data.join("exports/rows.parquet");
+    let ran = ingest("s", parquet.to_str().unwrap(), &["--rate", "1000000"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.starts_with("2,999 events accepted, 1 rejected\n"), "{}", ran.err);
+    assert!(ran.err.contains("rows.parquet:row 6: `n`: "), "{}", ran.err);
+    assert_eq!(
+        sql("SELECT count(*) AS c, sum(n) AS s, count(DISTINCT at) AS ats FROM s WHERE t = 'x'"),
+        "c,s,ats\r\n2999,4498495,1\r\n"
+    );
+
+    // The name says nothing, or something else.
+    let other = directory.path().join("other.txt");
+    fs::copy(&parquet, &other).unwrap();
+    assert!(
+        ingest("t", other.to_str().unwrap(), &["--format", "parquet"])
+            .err
+            .starts_with("3,000 events accepted")
+    );
+    let ran = ingest("t", csv.to_str().unwrap(), &["--format", "parquet"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("rows.CSV: the Parquet file cannot be read: "), "{}", ran.err);
+    let ran = common::run_with(&["ingest", "--server", &server.url, "t", "--format", "csv"], b"a,b\n1,2\n");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), "1 events accepted\n"));
+    let ran = ingest("t", "-", &["--format", "parquet"]);
+    assert!(ran.err.contains("name the file"), "{}", ran.err);
+    let ran = ingest("t", csv.to_str().unwrap(), &["--follow"]);
+    assert!(ran.err.contains("only lines of JSON can be followed"), "{}", ran.err);
+}
+
+#[test]
 fn a_rate_and_a_sample_are_kept() {
     let server = TestServer::start(&[]);
     let directory = tempfile::tempdir().unwrap();

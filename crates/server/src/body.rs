@@ -82,6 +82,10 @@ pub(crate) enum BodyFault {
     Corrupt(String),
     /// More bytes than are allowed.
     TooLong,
+    /// There was no room to hold it.
+    NotHeld(String),
+    /// It is not what its type says.
+    Unreadable(String),
 }
 
 /// A body as pieces of at most [`PIECE_BYTES`].
@@ -381,6 +385,19 @@ impl BodyFault {
                 StatusCode::BAD_REQUEST,
                 "body-corrupt",
                 "The body cannot be decompressed",
+                what.as_str(),
+            ),
+            BodyFault::NotHeld(why) => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "The server cannot do this now",
+                format!("the body cannot be held on disk: {why}"),
+            )
+            .hint("It is held in the directory for temporary files, which TMPDIR names."),
+            BodyFault::Unreadable(what) => Problem::new(
+                StatusCode::BAD_REQUEST,
+                "body-corrupt",
+                "The body cannot be read",
                 what.as_str(),
             ),
             BodyFault::TooLong => {

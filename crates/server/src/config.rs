@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use swiftwater_event::StreamName;
 use swiftwater_lang::Schema;
 
 /// How a server is to listen, and what it accepts.
@@ -27,6 +28,8 @@ pub struct ServerConfig {
     /// The longest body of events, in bytes after decompression; 0: no limit, since no body is ever held whole.
     /// Default: 0.
     pub body_bytes_max: u64,
+    /// The longest Parquet file, in bytes: it is held on disk while it is read. Default: 4 GiB.
+    pub parquet_bytes_max: u64,
     /// The longest event, in bytes. Default: 1 MiB.
     pub event_bytes_max: usize,
     /// The deepest nesting of lists and objects in an event, itself counted. Default: 128.
@@ -48,10 +51,45 @@ pub struct ServerConfig {
     /// Where to speak PostgreSQL's wire protocol, without passwords: an address that only this machine reaches. Default:
     /// nowhere.
     pub postgres_listen: Option<SocketAddr>,
+    /// Syslog.
+    pub syslog: SyslogConfig,
     /// Where to push the metrics, if anywhere. Default: nowhere.
     pub otlp: Option<OtlpConfig>,
     /// Bullet's web API.
     pub bullet: BulletConfig,
+}
+
+/// Where and how syslog is taken in. It knows neither encryption nor senders' names: listen where only senders reach it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SyslogConfig {
+    /// Where to take messages over TCP. Default: nowhere.
+    pub tcp_listen: Option<SocketAddr>,
+    /// Where to take messages over UDP. Default: nowhere.
+    pub udp_listen: Option<SocketAddr>,
+    /// The stream whose events they become. Default: `syslog`.
+    pub stream: StreamName,
+    /// The longest message, in bytes; of a longer one its beginning is kept. Default: 64 KiB.
+    pub message_bytes_max: usize,
+    /// Connections at once; more are closed. Default: 1000.
+    pub connections_max: usize,
+    /// Bytes of datagrams that wait to become events; what finds no room is lost and counted. Default: 16 MiB.
+    pub queue_bytes_max: usize,
+    /// Of times that are told without a zone, as RFC 3164 has them: minutes by which they are ahead of UTC. Default: 0.
+    pub utc_offset_minutes: i16,
+}
+
+impl Default for SyslogConfig {
+    fn default() -> Self {
+        SyslogConfig {
+            tcp_listen: None,
+            udp_listen: None,
+            stream: StreamName::new("syslog").expect("it is a name"),
+            message_bytes_max: 64 << 10,
+            connections_max: 1_000,
+            queue_bytes_max: 16 << 20,
+            utc_offset_minutes: 0,
+        }
+    }
 }
 
 /// How Bullet's web API is to serve its clients. The defaults are Bullet's, where it has such a setting.
@@ -115,6 +153,7 @@ impl Default for ServerConfig {
             head_read_timeout_ms: 30_000,
             body_read_timeout_ms: 300_000,
             body_bytes_max: 0,
+            parquet_bytes_max: 4 << 30,
             event_bytes_max: 1 << 20,
             event_depth_max: 128,
             connection_buffer_bytes: 512 << 10,
@@ -124,6 +163,7 @@ impl Default for ServerConfig {
             prepared_max: 1_000,
             sql_text_bytes_max: 1 << 20,
             postgres_listen: None,
+            syslog: SyslogConfig::default(),
             otlp: None,
             bullet: BulletConfig::default(),
         }

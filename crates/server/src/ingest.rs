@@ -1,4 +1,4 @@
-//! `POST /v1/streams/{stream}/events`: one object, an array, NDJSON, or CSV with a header, of any length.
+//! `POST /v1/streams/{stream}/events`: one object, an array, NDJSON, or CSV with a header, of any length; or Parquet.
 //!
 //! A body goes on in pieces: read, decompressed, split and checked, appended; the next piece is read when the engine
 //! has taken the last one, so a full queue is felt by the sender's socket and memory stays within a few pieces. The
@@ -30,11 +30,13 @@ use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Numbered, Pri
 use swiftwater_event::{
     CheckLimits, Checked, Checker, EventBatch, EventMeta, Position, RefusedText, Rejection, StreamName,
 };
+use swiftwater_sql::{SqlError, forms::ParquetRows};
 use tokio::sync::oneshot;
 
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
-    inputs::is_csv,
+    config::ServerConfig,
+    inputs::{held, is_csv, is_parquet},
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -51,6 +53,8 @@ const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// What is still read of a body that was refused, so that its sender comes to read why.
 const DRAIN_BYTES_MAX: usize = 64 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+/// Rows of a Parquet file are taken in pieces of this much text, or a little more.
+const PARQUET_PIECE_BYTES: usize = 1 << 20;
 
 /// What a request says of its events.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +62,35 @@ struct Options {
     ack: Ack,
     sample: Option<f64>,
     sent_micros: Option<i64>,
-    /// The body is CSV with a header.
-    is_csv: bool,
+    form: BodyForm,
+}
+
+/// What a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyForm {
+    Json,
+    /// CSV with a header.
+    Csv,
+    Parquet,
+}
+
+impl BodyForm {
+    fn of(headers: &HeaderMap) -> BodyForm {
+        match () {
+            () if is_csv(headers) => BodyForm::Csv,
+            () if is_parquet(headers) => BodyForm::Parquet,
+            () => BodyForm::Json,
+        }
+    }
+
+    /// How long a body may be, 0 for any length, and the setting that says so.
+    fn limit(self, config: &ServerConfig) -> (&'static str, u64) {
+        let (all, parquet) = (config.body_bytes_max, config.parquet_bytes_max);
+        match self {
+            BodyForm::Parquet if all == 0 || parquet < all => ("server.parquet_bytes_max", parquet),
+            _ => ("server.body_bytes_max", all),
+        }
+    }
 }
 
 /// What became of a body's events.
@@ -125,9 +156,9 @@ pub(crate) async fn ingest(
         ));
     }
     let encoding = Encoding::of(&parts.headers)?;
-    let bytes_max = shared.config.body_bytes_max;
-    if encoding == Encoding::Identity && bytes_max > 0 && content_length(&parts.headers) > bytes_max {
-        return Err(too_long(&Tally::default(), options, bytes_max));
+    let limit = options.form.limit(&shared.config);
+    if encoding == Encoding::Identity && limit.1 > 0 && content_length(&parts.headers) > limit.1 {
+        return Err(too_long(&Tally::default(), options, limit));
     }
     let (answer, answered) = oneshot::channel();
     let parts = number.map(Parts::new);
@@ -184,7 +215,7 @@ impl Options {
                 bad(format!("the time sent is microseconds since 1970 or RFC 3339, not `{}`", cut(text)))
             })?),
         };
-        Ok(Options { ack, sample, sent_micros, is_csv: is_csv(headers) })
+        Ok(Options { ack, sample, sent_micros, form: BodyForm::of(headers) })
     }
 }
 
@@ -204,11 +235,17 @@ struct Ingest {
 impl Ingest {
     async fn run(mut self, body: Body, encoding: Encoding, answer: oneshot::Sender<Response>) {
         let config = &self.shared.config;
-        let mut pieces = Pieces::new(body, encoding, config.body_bytes_max, config.body_read_timeout_ms);
-        if self.options.is_csv {
-            pieces.read_csv();
-        }
-        let mut stop = self.read(&mut pieces).await.err();
+        let (_, bytes_max) = self.options.form.limit(config);
+        let mut pieces = Pieces::new(body, encoding, bytes_max, config.body_read_timeout_ms);
+        let read = match self.options.form {
+            BodyForm::Json => self.read(&mut pieces).await,
+            BodyForm::Csv => {
+                pieces.read_csv();
+                self.read(&mut pieces).await
+            }
+            BodyForm::Parquet => self.read_parquet(&mut pieces).await,
+        };
+        let mut stop = read.err();
         if stop.is_none() {
             stop = self.finish().await.err();
         }
@@ -227,15 +264,47 @@ impl Ingest {
         }
     }
 
-    async fn read(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
+    fn checker(&self) -> Checker {
         let config = &self.shared.config;
         let keeps = self.shared.engine.quarantines(&self.stream);
-        let mut checker = Checker::new(CheckLimits {
+        Checker::new(CheckLimits {
             event_bytes_max: config.event_bytes_max,
             depth_max: config.event_depth_max,
             rejections_described_max: REJECTIONS_MAX,
             refused_bytes_kept: if keeps { REFUSED_BYTES_KEPT } else { 0 },
-        });
+        })
+    }
+
+    /// Each row of a file is an event, and its number is the line that is told of it.
+    async fn read_parquet(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
+        let shared = Arc::clone(&self.shared);
+        // It is never closed.
+        let _place = shared.parquet_places.acquire().await;
+        let file = held(pieces).await.map_err(Stop::Body)?;
+        let unreadable = |error: SqlError| Stop::Body(BodyFault::Unreadable(error.to_string()));
+        let mut rows = heavy(usize::MAX, || ParquetRows::open(file)).map_err(unreadable)?;
+        let mut checker = self.checker();
+        loop {
+            let mut lines = Vec::new();
+            let read = heavy(usize::MAX, || {
+                while lines.len() < PARQUET_PIECE_BYTES {
+                    if !rows.next(&mut lines)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            });
+            // What was read before a fault counts, as with all bodies.
+            let checked = heavy(lines.len(), || checker.push(lines.into()));
+            self.take(checked).await?;
+            if !read.map_err(unreadable)? {
+                return self.take(checker.finish()).await;
+            }
+        }
+    }
+
+    async fn read(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
+        let mut checker = self.checker();
         loop {
             match pieces.next().await {
                 Ok(Some(piece)) => {
@@ -358,13 +427,12 @@ impl Ingest {
 
     fn response(&self, stop: Option<&Stop>) -> Response {
         let (tally, options, config) = (&self.tally, self.options, &self.shared.config);
+        let limit = options.form.limit(config);
         match stop {
-            Some(Stop::Body(BodyFault::TooLong)) => {
-                too_long(tally, options, config.body_bytes_max).into_response()
+            Some(Stop::Body(BodyFault::TooLong)) => too_long(tally, options, limit).into_response(),
+            Some(Stop::Body(fault)) => {
+                tally.told_by(fault.problem(limit.0, limit.1), options).into_response()
             }
-            Some(Stop::Body(fault)) => tally
-                .told_by(fault.problem("server.body_bytes_max", config.body_bytes_max), options)
-                .into_response(),
             Some(Stop::Engine(error)) => {
                 tally.told_by(Problem::from(error.clone()).closing(), options).into_response()
             }
@@ -401,8 +469,8 @@ impl std::fmt::Display for Stop {
     }
 }
 
-fn too_long(tally: &Tally, options: Options, bytes_max: u64) -> Problem {
-    tally.told_by(BodyFault::TooLong.problem("server.body_bytes_max", bytes_max), options)
+fn too_long(tally: &Tally, options: Options, (setting, bytes_max): (&'static str, u64)) -> Problem {
+    tally.told_by(BodyFault::TooLong.problem(setting, bytes_max), options)
 }
 
 impl From<Rejection> for Refused {

@@ -21,6 +21,7 @@ mod queries;
 mod results;
 mod sql;
 mod status;
+mod syslog;
 
 mod openapi;
 mod prepared;
@@ -37,6 +38,8 @@ mod otlp;
 mod process;
 mod prometheus;
 
-pub use config::{BulletConfig, OtlpConfig, ServerConfig};
+pub use inputs::CsvEvents;
+
+pub use config::{BulletConfig, OtlpConfig, ServerConfig, SyslogConfig};
 pub use server::{Server, ServerError};
 pub use sql::SqlAccess;

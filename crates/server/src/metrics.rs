@@ -4,13 +4,16 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError, atomic::Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use swiftwater_engine::{LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
 use swiftwater_event::StreamName;
 
-use crate::{http_stats::HttpStats, process::ProcessNumbers};
+use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats};
 
 /// The label of the streams that have no numbers of their own; no stream can have this name.
 const OTHER_STREAMS: &str = "(others)";
@@ -129,6 +132,7 @@ impl Table {
 pub(crate) fn families(
     engine: Metrics,
     http: &HttpStats,
+    syslog: &SyslogStats,
     process: ProcessNumbers,
     shown: &ShownStreams,
     streams_max: usize,
@@ -141,6 +145,7 @@ pub(crate) fn families(
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
     http_families(&mut table, http);
+    syslog_families(&mut table, syslog);
     table.0
 }
 
@@ -290,6 +295,27 @@ fn http_families(table: &mut Table, http: &HttpStats) {
     });
     let help = "Time from a request's head to its answer's head.";
     table.family(Kind::Histogram, "swiftwater_http_request_seconds", help, times.collect());
+}
+
+fn syslog_families(table: &mut Table, syslog: &SyslogStats) {
+    let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let of = |transport: &str, number: &AtomicU64| Sample {
+        labels: vec![("transport", transport.to_owned())],
+        number: read(number).into(),
+    };
+    table.family(
+        Kind::Counter,
+        "swiftwater_syslog_messages_total",
+        "Messages of syslog that came.",
+        vec![of("tcp", &syslog.tcp_messages), of("udp", &syslog.udp_messages)],
+    );
+    let malformed = "Messages of syslog that were not well formed; they are kept.";
+    table.counter("swiftwater_syslog_malformed_total", malformed, read(&syslog.malformed));
+    let dropped = "Messages of syslog that were lost: there was no room for them, or no event may be so.";
+    table.counter("swiftwater_syslog_dropped_total", dropped, read(&syslog.dropped));
+    let ended = read(&syslog.connections_ended);
+    let open = read(&syslog.connections_taken).saturating_sub(ended);
+    table.gauge("swiftwater_syslog_connections", "Connections of syslog that are open.", open);
 }
 
 #[cfg(test)]

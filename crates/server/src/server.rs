@@ -23,7 +23,7 @@ use socket2::{SockRef, TcpKeepalive};
 use swiftwater_engine::Engine;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
 };
 use tower_service::Service;
 
@@ -32,6 +32,7 @@ use crate::{
     config::ServerConfig,
     guard::Guard,
     http_stats::HttpStats,
+    inputs::PARQUET_FILES_MAX,
     metrics::{self, Family, ShownStreams},
     otlp::{OtlpSettingError, Pusher},
     postgres,
@@ -39,6 +40,7 @@ use crate::{
     problem::Problem,
     process, routes,
     sql::{SqlAccess, SqlState},
+    syslog::{SyslogPorts, SyslogStats},
 };
 
 /// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
@@ -55,6 +57,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     postgres: Option<TcpListener>,
+    syslog: SyslogPorts,
     pusher: Option<Pusher>,
 }
 
@@ -107,6 +110,9 @@ pub(crate) struct Shared {
     pub(crate) prepared: PreparedQueries,
     pub(crate) sql: SqlState,
     pub(crate) postgres: postgres::Cancels,
+    pub(crate) syslog: SyslogStats,
+    /// For Parquet files that are held.
+    pub(crate) parquet_places: Semaphore,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
@@ -138,7 +144,8 @@ impl Shared {
     /// All numbers of this moment.
     pub(crate) fn families(&self) -> Vec<Family> {
         let (most, start) = (self.config.metrics_streams_max, self.start_micros);
-        metrics::families(self.engine.metrics(), &self.stats, process::read(), &self.shown, most, start)
+        let engine = self.engine.metrics();
+        metrics::families(engine, &self.stats, &self.syslog, process::read(), &self.shown, most, start)
     }
 }
 
@@ -177,6 +184,7 @@ impl Server {
                 Some(listener.map_err(|source| ServerError::Listen { address, source })?)
             }
         };
+        let syslog = SyslogPorts::bind(&config.syslog).await?;
         let shared = Shared {
             guard: Guard::new(&config, &addresses),
             stats: HttpStats::default(),
@@ -184,13 +192,15 @@ impl Server {
             prepared: PreparedQueries::default(),
             sql: SqlState::new(sql),
             postgres: postgres::Cancels::default(),
+            syslog: SyslogStats::default(),
+            parquet_places: Semaphore::new(PARQUET_FILES_MAX),
             start_micros: engine.clock().now_micros(),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),
             engine,
             config,
         };
-        Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, pusher })
+        Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, syslog, pusher })
     }
 
     /// Where it listens, with the ports that were taken for port 0; in the order of the setting `listen`.
@@ -203,10 +213,22 @@ impl Server {
         self.postgres.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
+    /// Where it takes syslog's messages over TCP, if it does.
+    pub fn syslog_tcp_address(&self) -> Option<SocketAddr> {
+        self.syslog.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Where it takes syslog's messages over UDP, if it does.
+    pub fn syslog_udp_address(&self) -> Option<SocketAddr> {
+        self.syslog.udp.as_ref().and_then(|socket| socket.local_addr().ok())
+    }
+
     /// Serves until `shutdown` is ready, shuts the engine down, and ends when the last client has its answer, or after
     /// the grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Server { shared, listeners, addresses, postgres, pusher } = self;
+        let (postgres_address, syslog_tcp, syslog_udp) =
+            (self.postgres_address(), self.syslog_tcp_address(), self.syslog_udp_address());
+        let Server { shared, listeners, addresses, postgres, syslog, pusher } = self;
         // Every task holds a sender; when all are gone, so are the tasks.
         let (alive, mut all_gone) = mpsc::channel::<()>(1);
         let router = routes::router(&shared);
@@ -216,6 +238,7 @@ impl Server {
         if let Some(listener) = postgres {
             tokio::spawn(postgres::accept(listener, Arc::clone(&shared), alive.clone()));
         }
+        syslog.serve(&shared, &alive);
         if let Some(pusher) = pusher {
             let (shared, phase, alive) = (Arc::clone(&shared), shared.phase.subscribe(), alive.clone());
             tokio::spawn(async move {
@@ -225,6 +248,14 @@ impl Server {
         }
         drop(alive);
         tracing::info!(?addresses, "serving");
+        if let Some(address) = postgres_address {
+            tracing::info!(%address, "speaking PostgreSQL's protocol");
+        }
+        for (transport, address) in [("tcp", syslog_tcp), ("udp", syslog_udp)] {
+            if let Some(address) = address {
+                tracing::info!(%address, transport, "taking syslog");
+            }
+        }
         shutdown.await;
 
         tracing::info!(connections = shared.stats.connections(), "shutting down");
@@ -357,7 +388,7 @@ fn too_many_connections() -> Problem {
 }
 
 /// Answers leave at once, and a peer that is gone without a word is noticed.
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(PEER_SILENT).with_interval(PEER_SILENT / 10);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)

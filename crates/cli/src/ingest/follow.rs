@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::{Summary, send::Request};
 use crate::{
-    args::IngestArgs,
+    args::{IngestArgs, InputForm},
     client::{Client, full},
     input_file::{Packing, Place, StopReading},
     stdio::complain,
@@ -58,6 +58,7 @@ pub(super) async fn follow(
                 packing: Packing::None,
                 name: &name,
                 lines_before: piece.lines_before,
+                form: InputForm::Json,
             };
             request.send(full(piece.lines), summary).await?;
         }

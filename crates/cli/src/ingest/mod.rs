@@ -5,6 +5,7 @@
 
 mod blocks;
 mod follow;
+mod form;
 mod send;
 
 use std::{path::Path, process::ExitCode, sync::Arc};
@@ -13,7 +14,7 @@ use anyhow::Context;
 use swiftwater_event::{Clock, StreamName};
 
 use crate::{
-    args::IngestArgs,
+    args::{IngestArgs, InputForm},
     client::Client,
     exit::{Failure, Outcome},
     input_file::{Place, StopReading},
@@ -104,6 +105,9 @@ async fn send_all(
         [] => vec![Place::of(Path::new("-"))],
         files => files.iter().map(|path| Place::of(path)).collect(),
     };
+    if args.follow && places.iter().any(|place| form_of(args, place) != InputForm::Json) {
+        anyhow::bail!("only lines of JSON can be followed");
+    }
     if args.follow && !places.contains(&Place::Stdin) {
         return follow::follow(args, client, &places, stop, summary).await;
     }
@@ -117,4 +121,12 @@ async fn send_all(
         send::file(args, client, place, stop, clock, summary).await?;
     }
     Ok(())
+}
+
+/// What an input holds: what the flag says, else what its name does.
+fn form_of(args: &IngestArgs, place: &Place) -> InputForm {
+    args.format.unwrap_or_else(|| match place {
+        Place::Stdin => InputForm::Json,
+        Place::File(path) => InputForm::of(path),
+    })
 }

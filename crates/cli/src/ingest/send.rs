@@ -29,11 +29,13 @@ use tokio::{
 use super::{
     Summary,
     blocks::{Blocks, Cut},
+    form::{CsvLines, ParquetLines},
+    form_of,
 };
 use crate::{
-    args::IngestArgs,
+    args::{IngestArgs, InputForm},
     client::{Body, Client, Problem, read_all},
-    input_file::{self, Counted, Packing, Place, StopReading},
+    input_file::{self, Counted, Input, Packing, Place, StopReading},
     output::grouped,
     progress::Progress,
 };
@@ -86,6 +88,8 @@ pub(super) struct Request<'a> {
     pub(super) name: &'a str,
     /// Lines of the file before this body.
     pub(super) lines_before: u64,
+    /// What the file holds; what is sent are lines of JSON.
+    pub(super) form: InputForm,
 }
 
 impl Request<'_> {
@@ -115,10 +119,41 @@ impl Request<'_> {
         summary.sampled_out += answer.sampled_out;
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
-            let line = line + self.lines_before;
-            summary.reject(format!("{}:{line}:{column}: {path}{message}", self.name));
+            let place = self.form.place(line + self.lines_before, *column);
+            summary.reject(format!("{}:{place}: {path}{message}", self.name));
         }
     }
+}
+
+/// Opens an input as what is sent of it: as it is, packed or not, or lines of JSON, where `by_lines` or another form asks
+/// for them. What is read counts in `bytes_read`.
+fn open(
+    place: &Place,
+    form: InputForm,
+    by_lines: bool,
+    stop: &StopReading,
+    bytes_read: &Arc<AtomicU64>,
+) -> anyhow::Result<Input> {
+    if form == InputForm::Parquet {
+        let Place::File(path) = place else {
+            anyhow::bail!(
+                "a Parquet file cannot be read from standard input: it is read from its end; name the file"
+            );
+        };
+        let (lines, bytes) = ParquetLines::open(path, bytes_read)?;
+        return Ok(Input { reader: Box::new(lines), packing: Packing::None, bytes: Some(bytes) });
+    }
+    let Input { reader, packing, bytes } = input_file::open(place, stop)?;
+    let counted = Counted::new(reader, bytes_read);
+    if form == InputForm::Json && !by_lines {
+        return Ok(Input { reader: Box::new(counted), packing, bytes });
+    }
+    let unpacked = packing.unpack(counted).with_context(|| format!("cannot unpack {}", place.name()))?;
+    let reader: Box<dyn io::Read + Send> = match form {
+        InputForm::Csv => Box::new(CsvLines::new(unpacked)),
+        _ => unpacked,
+    };
+    Ok(Input { reader, packing: Packing::None, bytes })
 }
 
 /// Sends one file, or standard input.
@@ -130,8 +165,9 @@ pub(super) async fn file(
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    let input = input_file::open(place, stop)?;
     let counts = Arc::new(Counts::default());
+    let form = form_of(args, place);
+    let input = open(place, form, args.rate.is_some(), stop, &counts.bytes)?;
     let bar_counts = Arc::clone(&counts);
     let progress = Progress::with_events(input.bytes, args.quiet, move |state, out| {
         let events = bar_counts.lines.load(Ordering::Relaxed);
@@ -141,20 +177,14 @@ pub(super) async fn file(
             let _ = write!(out, "{} events {}/s", grouped(events), grouped(rate as u64));
         }
     });
-    let counted = Counted::new(input.reader, &counts.bytes);
-    let by_lines = args.rate.is_some();
     let cut = Cut { block_bytes: args.batch_bytes, rate: args.rate };
     let (sender, receiver) = mpsc::channel(BLOCKS_READ_AHEAD);
-    let packing = if by_lines { Packing::None } else { input.packing };
-    let unpacked: Box<dyn io::Read + Send> = match by_lines {
-        true => input.packing.unpack(counted).with_context(|| format!("cannot unpack {}", place.name()))?,
-        false => Box::new(counted),
-    };
+    let Input { reader, packing, .. } = input;
     let reading = Reading { packing, stop: stop.clone(), counts: Arc::clone(&counts), sender };
     let blocks_clock = Arc::clone(clock);
     let reader = move || match packing {
-        Packing::None => reading.lines(Blocks::new(unpacked, cut, blocks_clock)),
-        _ => reading.raw(unpacked, cut.block_bytes),
+        Packing::None => reading.lines(Blocks::new(reader, cut, blocks_clock)),
+        _ => reading.raw(reader, cut.block_bytes),
     };
     std::thread::Builder::new().name("read".to_owned()).spawn(reader).context("cannot start a thread")?;
     let name = place.name();
@@ -172,6 +202,7 @@ pub(super) async fn file(
                 packing,
                 name: &name,
                 lines_before,
+                form,
             };
             request.send(body.boxed(), summary).await?;
             lines_before += lines.load(Ordering::Relaxed);

@@ -20,9 +20,9 @@ pub(crate) fn is_csv(headers: &HeaderMap) -> bool {
     ["text/csv", "application/csv"].iter().any(|csv| media_type.eq_ignore_ascii_case(csv))
 }
 
-/// Reads CSV in pieces of any size.
+/// Reads CSV in pieces of any size, and makes lines of JSON of it.
 #[derive(Debug, Default)]
-pub(crate) struct CsvEvents {
+pub struct CsvEvents {
     /// The names, as the beginnings of members: `"name":`.
     names: Option<Vec<Vec<u8>>>,
     /// The value that is being read, quotes taken off.
@@ -53,14 +53,14 @@ enum State {
 
 impl CsvEvents {
     /// Reads on; adds the events that are complete.
-    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for &byte in bytes {
             self.byte(byte, out);
         }
     }
 
     /// The text is at its end: adds the last event, if it has no newline.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.state != State::Begin || self.values > 0 {
             self.end_record(out);
         }

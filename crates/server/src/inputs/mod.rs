@@ -7,6 +7,7 @@
 mod bulk;
 mod csv;
 mod logs;
+mod parquet;
 mod protobuf;
 
 use std::sync::Arc;
@@ -16,9 +17,11 @@ use bytes::Bytes;
 use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Principal};
 use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, check_block};
 
+pub use self::csv::CsvEvents;
 pub(crate) use self::{
     bulk::greeting,
-    csv::{CsvEvents, is_csv},
+    csv::is_csv,
+    parquet::{FILES_MAX as PARQUET_FILES_MAX, held, is_parquet},
 };
 use crate::{
     body::{Encoding, Pieces, heavy},

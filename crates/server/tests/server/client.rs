@@ -34,6 +34,8 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) postgres: Option<SocketAddr>,
+    pub(crate) syslog_tcp: Option<SocketAddr>,
+    pub(crate) syslog_udp: Option<SocketAddr>,
     pub(crate) engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -73,11 +75,12 @@ impl Running {
         let server = Server::bind_with_sql(engine.clone(), config, sql).await.unwrap();
         let address = server.addresses()[0];
         let postgres = server.postgres_address();
+        let (syslog_tcp, syslog_udp) = (server.syslog_tcp_address(), server.syslog_udp_address());
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Running { address, postgres, engine, stop: Some(stop), task }
+        Running { address, postgres, syslog_tcp, syslog_udp, engine, stop: Some(stop), task }
     }
 
     pub(crate) async fn client(&self) -> Client {

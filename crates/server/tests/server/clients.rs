@@ -58,6 +58,11 @@ async fn opentelemetrys_sdk_sends_logs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pyarrows_files_become_events() {
+    check("send_tables.py", url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pyarrow_reads_answers() {
     check("read_arrow.py", url).await;
 }

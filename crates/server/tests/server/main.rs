@@ -18,3 +18,4 @@ mod postgres;
 mod queries;
 mod recorded;
 mod sql;
+mod syslog;

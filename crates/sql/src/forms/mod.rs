@@ -12,6 +12,7 @@ mod arrow_stream;
 mod cells;
 mod csv;
 mod json;
+mod parquet_rows;
 mod pg;
 mod pg_binary;
 mod scalar;
@@ -25,6 +26,7 @@ use arrow_stream::ArrowWriter;
 use csv::CsvWriter;
 use json::JsonWriter;
 
+pub use parquet_rows::ParquetRows;
 pub use pg::{PgType, PgWriter};
 
 /// A form of an answer.

@@ -212,7 +212,7 @@ macro_rules! list {
 
 /// All settings, in the order of the file; those of a section stand together.
 pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let sections = [server::keys(), engine::keys(), data::keys(), bullet::keys()];
+    let sections = [server::keys(), engine::keys(), data::keys(), bullet::keys(), syslog::keys()];
     sections.into_iter().flatten().collect()
 });
 
@@ -220,3 +220,4 @@ mod bullet;
 mod data;
 mod engine;
 mod server;
+mod syslog;

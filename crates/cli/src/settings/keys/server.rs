@@ -56,6 +56,12 @@ pub(super) fn keys() -> Vec<Key> {
             "The longest body of events, after decompression; 0: no limit, since no body is ever held whole."
         ),
         number!(
+            "server.parquet_bytes_max",
+            Kind::Bytes(MIB, 1024 * TIB),
+            server.parquet_bytes_max,
+            "The longest Parquet file of events: it is held on disk while it is read, among the system's temporary files."
+        ),
+        number!(
             "server.event_bytes_max",
             Kind::Bytes(64, 64 * MIB),
             server.event_bytes_max,
@@ -163,7 +169,7 @@ fn log_filter(text: &str) -> Result<(), String> {
     parsed.map(drop).map_err(|error| format!("not a filter of logs: {error}"))
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let numbers = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let why = || {
         format!(
@@ -177,7 +183,7 @@ fn filled(text: &str) -> Result<(), String> {
     if text.trim().is_empty() { Err("one of the texts is empty".to_owned()) } else { Ok(()) }
 }
 
-fn address_or_empty(text: &str) -> Result<(), String> {
+pub(super) fn address_or_empty(text: &str) -> Result<(), String> {
     if text.is_empty() { Ok(()) } else { address(text).map(drop) }
 }
 

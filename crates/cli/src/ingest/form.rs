@@ -1,0 +1,166 @@
+//! Files that are no JSON, read as lines of JSON, which then go the way of all others: rates, pauses and progress are the
+//! same for all. A line is a row of a Parquet file, or a line of CSV.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use anyhow::Context;
+use swiftwater_server::CsvEvents;
+use swiftwater_sql::forms::ParquetRows;
+
+use crate::args::InputForm;
+
+/// CSV is read in pieces of this size.
+const CSV_READ_BYTES: usize = 64 << 10;
+/// Lines of Parquet's rows are made in pieces of this size, or a little more.
+const PARQUET_LINES_BYTES: usize = 256 << 10;
+
+impl InputForm {
+    /// What a file's name says: `.csv` and `.parquet`, also behind which it is packed; JSON, if it says nothing.
+    pub(super) fn of(path: &Path) -> InputForm {
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+        match name.rsplit_once('.') {
+            Some((_, "csv")) => InputForm::Csv,
+            Some((_, "parquet" | "pq")) => InputForm::Parquet,
+            _ => InputForm::Json,
+        }
+    }
+
+    /// How a place in such a file is told.
+    pub(super) fn place(self, line: u64, column: u64) -> String {
+        match self {
+            InputForm::Json => format!("{line}:{column}"),
+            InputForm::Csv => line.to_string(),
+            InputForm::Parquet => format!("row {line}"),
+        }
+    }
+}
+
+/// CSV with a header, as a line for each of its lines.
+pub(super) struct CsvLines<R> {
+    reader: R,
+    csv: CsvEvents,
+    lines: Lines,
+    ended: bool,
+}
+
+impl<R> CsvLines<R> {
+    pub(super) fn new(reader: R) -> CsvLines<R> {
+        CsvLines { reader, csv: CsvEvents::default(), lines: Lines::default(), ended: false }
+    }
+}
+
+impl<R: Read> Read for CsvLines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut piece = [0; CSV_READ_BYTES];
+        while self.lines.is_empty() && !self.ended {
+            match self.reader.read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(0) => {
+                    self.ended = true;
+                    self.csv.finish(self.lines.refill());
+                }
+                Ok(read) => self.csv.push(&piece[..read], self.lines.refill()),
+            }
+        }
+        Ok(self.lines.give(buffer))
+    }
+}
+
+/// A Parquet file, as a line for each row.
+pub(super) struct ParquetLines {
+    rows: ParquetRows,
+    lines: Lines,
+    /// Of the file's bytes, the share that its rows so far are of all.
+    bytes_read: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl ParquetLines {
+    pub(super) fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> anyhow::Result<(ParquetLines, u64)> {
+        let name = path.display();
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        let bytes = file.metadata().with_context(|| format!("cannot open {name}"))?.len();
+        let rows = ParquetRows::open(file).with_context(|| format!("cannot read {name}"))?;
+        Ok((ParquetLines { rows, lines: Lines::default(), bytes_read: Arc::clone(bytes_read), bytes }, bytes))
+    }
+}
+
+impl Read for ParquetLines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.lines.is_empty() {
+            let lines = self.lines.refill();
+            while lines.len() < PARQUET_LINES_BYTES
+                && self.rows.next(lines).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
+            {
+            }
+            let share = self.rows.given() as f64 / self.rows.rows().max(1) as f64;
+            self.bytes_read.store((self.bytes as f64 * share) as u64, Ordering::Relaxed);
+        }
+        Ok(self.lines.give(buffer))
+    }
+}
+
+/// Text that was made and not taken yet.
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    taken: usize,
+}
+
+impl Lines {
+    fn is_empty(&self) -> bool {
+        self.taken == self.text.len()
+    }
+
+    /// Where more goes, once all is taken.
+    fn refill(&mut self) -> &mut Vec<u8> {
+        self.text.clear();
+        self.taken = 0;
+        &mut self.text
+    }
+
+    fn give(&mut self, buffer: &mut [u8]) -> usize {
+        let count = buffer.len().min(self.text.len() - self.taken);
+        buffer[..count].copy_from_slice(&self.text[self.taken..][..count]);
+        self.taken += count;
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_name_tells_its_form() {
+        for (name, form) in [
+            ("a.csv", InputForm::Csv),
+            ("a/b.CSV.gz", InputForm::Csv),
+            ("a.csv.zst", InputForm::Csv),
+            ("part-0.snappy.parquet", InputForm::Parquet),
+            ("a.ndjson", InputForm::Json),
+            ("csv", InputForm::Json),
+            ("-", InputForm::Json),
+        ] {
+            assert_eq!(InputForm::of(Path::new(name)), form, "{name}");
+        }
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_of_its_lines() {
+        let mut text = String::new();
+        CsvLines::new(&b"a,b\n1,\"x\ny\"\n2,z"[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "\n{\"a\":1,\"b\":\"x\\ny\"}\n\n{\"a\":2,\"b\":\"z\"}\n");
+    }
+}

@@ -1,0 +1,533 @@
+//! Syslog's messages (RFC 5424, RFC 3164) as events, an object a line.
+//!
+//! ```text
+//! <PRI>1 TIME HOST APP PID MSGID [id name="value" …][…] message          RFC 5424; `-` stands for what is not known
+//! <PRI>Jan 31 12:00:00 HOST APP[PID]: message                            RFC 3164, and what is sent in its name:
+//! <PRI>2026-01-31T12:00:00.123+01:00 HOST APP: message                   the time of RFC 3339, a year, no host, no tag
+//! ```
+//!
+//! A message that is neither is kept: its event has `malformed`, why, and `raw`, what came. The parser is ours as those
+//! that there are read what they can and do not say what they could not, and change texts on the way.
+//! Never fails and never panics, whatever the bytes are.
+
+use std::borrow::Cow;
+
+use swiftwater_event::{Value, write_json};
+
+use crate::wire::parse_time;
+
+/// What a message does not say of itself.
+pub(super) struct Around<'a> {
+    /// When it came, in microseconds since 1970.
+    pub(super) arrival_micros: i64,
+    /// Of times that are told without a zone: how far they are ahead of UTC.
+    pub(super) utc_offset_minutes: i16,
+    /// Whose it is.
+    pub(super) peer: &'a str,
+    /// It was longer, and what came behind was cut off.
+    pub(super) is_cut: bool,
+}
+
+const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
+    "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
+];
+const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// What is read of a message.
+#[derive(Debug, Default, PartialEq)]
+struct Message<'a> {
+    priority: u8,
+    micros: Option<i64>,
+    host: Option<&'a str>,
+    app: Option<&'a str>,
+    pid: Option<&'a str>,
+    msgid: Option<&'a str>,
+    data: Vec<Element<'a>>,
+    text: &'a str,
+}
+
+/// An element of structured data: its name, and its parameters in their order.
+#[derive(Debug, PartialEq)]
+struct Element<'a> {
+    id: &'a str,
+    parameters: Vec<(&'a str, Cow<'a, str>)>,
+}
+
+/// Adds the event of a message, with the end of its line; false if it is malformed.
+pub(super) fn write_event(bytes: &[u8], around: &Around<'_>, out: &mut Vec<u8>) -> bool {
+    let raw = String::from_utf8_lossy(bytes);
+    let parsed = match around.is_cut {
+        true => Err("it is longer than a message may be, and was cut off"),
+        false => parse(&raw, around),
+    };
+    let mut object = Object { out, is_empty: true };
+    match &parsed {
+        Ok(message) => message.write(&mut object),
+        Err(why) => {
+            object.text("malformed", why);
+            if let Some((priority, _)) = priority(&raw) {
+                write_priority(priority, &mut object);
+            }
+            object.text("raw", &raw);
+        }
+    }
+    object.text("peer", around.peer);
+    object.out.extend_from_slice(b"}\n");
+    parsed.is_ok()
+}
+
+impl Message<'_> {
+    fn write(&self, object: &mut Object<'_>) {
+        if let Some(micros) = self.micros {
+            object.name("time");
+            write_json(&Value::Timestamp(micros), object.out);
+        }
+        write_priority(self.priority, object);
+        for (name, value) in
+            [("host", self.host), ("app", self.app), ("pid", self.pid), ("msgid", self.msgid)]
+        {
+            if let Some(value) = value {
+                object.text(name, value);
+            }
+        }
+        if !self.data.is_empty() {
+            object.name("data");
+            let mut data = Object { out: object.out, is_empty: true };
+            for Element { id, parameters } in &self.data {
+                data.name(id);
+                write_parameters(parameters, data.out);
+            }
+            data.out.push(b'}');
+        }
+        object.text("message", self.text);
+    }
+}
+
+fn write_priority(priority: u8, object: &mut Object<'_>) {
+    object.text("facility", FACILITIES[usize::from(priority >> 3)]);
+    object.text("severity", SEVERITIES[usize::from(priority & 7)]);
+    object.name("severity_number");
+    object.out.push(b'0' + (priority & 7));
+}
+
+/// A parameter that comes several times is a list.
+fn write_parameters(parameters: &[(&str, Cow<'_, str>)], out: &mut Vec<u8>) {
+    let mut object = Object { out, is_empty: true };
+    if parameters.is_empty() {
+        object.out.push(b'{');
+    }
+    for (place, (name, value)) in parameters.iter().enumerate() {
+        if parameters[..place].iter().any(|(before, _)| before == name) {
+            continue;
+        }
+        let mut others = parameters[place + 1..].iter().filter(|(other, _)| other == name).peekable();
+        if others.peek().is_none() {
+            object.text(name, value);
+            continue;
+        }
+        object.name(name);
+        object.out.push(b'[');
+        write_json(&Value::String(value), object.out);
+        for (_, other) in others {
+            object.out.push(b',');
+            write_json(&Value::String(other), object.out);
+        }
+        object.out.push(b']');
+    }
+    object.out.push(b'}');
+}
+
+/// An object that is being written; its end is the caller's.
+struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl Object<'_> {
+    fn name(&mut self, name: &str) {
+        self.out.push(if self.is_empty { b'{' } else { b',' });
+        self.is_empty = false;
+        write_json(&Value::String(name), self.out);
+        self.out.push(b':');
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        write_json(&Value::String(value), self.out);
+    }
+}
+
+fn parse<'a>(raw: &'a str, around: &Around<'_>) -> Result<Message<'a>, &'static str> {
+    let (priority, rest) = priority(raw).ok_or("it has no priority as `<13>` in front")?;
+    let message = match rest.strip_prefix("1 ") {
+        Some(rest) => rfc5424(rest)?,
+        None => rfc3164(rest, around)?,
+    };
+    Ok(Message { priority, ..message })
+}
+
+/// `<13>`, up to 191.
+fn priority(raw: &str) -> Option<(u8, &str)> {
+    let (number, rest) = raw.strip_prefix('<')?.split_once('>')?;
+    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse().ok().filter(|number| is_number && *number < 192)?;
+    Some((number, rest))
+}
+
+/// Behind the version.
+fn rfc5424(rest: &str) -> Result<Message<'_>, &'static str> {
+    let mut rest = rest;
+    let mut field = || {
+        let (field, behind) = rest.split_once(' ')?;
+        rest = behind;
+        (!field.is_empty()).then_some(field)
+    };
+    let fields = [field(), field(), field(), field(), field()];
+    let [Some(time), Some(host), Some(app), Some(pid), Some(msgid)] = fields else {
+        return Err("of time, host, application, process and message identifier one is missing");
+    };
+    let known = |field| (field != "-").then_some(field);
+    let micros = match known(time) {
+        None => None,
+        Some(time) => Some(rfc3339(time).ok_or("its time is not one of RFC 3339")?),
+    };
+    let (data, text) = structured_data(rest).ok_or("its structured data are not well formed")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok(Message {
+        micros,
+        host: known(host),
+        app: known(app),
+        pid: known(pid),
+        msgid: known(msgid),
+        data,
+        text,
+        ..Message::default()
+    })
+}
+
+fn rfc3339(text: &str) -> Option<i64> {
+    // A mere number is a time elsewhere, not here.
+    if text.contains('-') { parse_time(text) } else { None }
+}
+
+/// The elements, and the message behind them.
+fn structured_data(rest: &str) -> Option<(Vec<Element<'_>>, &str)> {
+    let mut elements: Vec<Element<'_>> = Vec::new();
+    let mut rest = match rest.strip_prefix('-') {
+        Some(rest) => rest,
+        None => {
+            let mut rest = rest;
+            while let Some(behind) = rest.strip_prefix('[') {
+                let (element, behind) = element(behind)?;
+                if elements.iter().any(|other| other.id == element.id) {
+                    return None;
+                }
+                elements.push(element);
+                rest = behind;
+            }
+            if elements.is_empty() {
+                return None;
+            }
+            rest
+        }
+    };
+    if !rest.is_empty() {
+        rest = rest.strip_prefix(' ')?;
+    }
+    Some((elements, rest))
+}
+
+/// Behind `[`, up to behind `]`.
+fn element(rest: &str) -> Option<(Element<'_>, &str)> {
+    let (id, mut rest) = sd_name(rest)?;
+    let mut parameters = Vec::new();
+    loop {
+        if let Some(behind) = rest.strip_prefix(']') {
+            return Some((Element { id, parameters }, behind));
+        }
+        let (name, behind) = sd_name(rest.strip_prefix(' ')?)?;
+        let (value, behind) = sd_value(behind.strip_prefix("=\"")?)?;
+        parameters.push((name, value));
+        rest = behind;
+    }
+}
+
+fn sd_name(rest: &str) -> Option<(&str, &str)> {
+    let end = rest.find(['=', ' ', ']', '"'])?;
+    (end > 0).then(|| rest.split_at(end))
+}
+
+/// Up to behind the quote at its end. `\` stands before `"`, `\` and `]`; before anything else it means itself.
+fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
+    let mut from = 0;
+    let mut unescaped: Option<String> = None;
+    let bytes = rest.as_bytes();
+    let mut at = 0;
+    loop {
+        match bytes.get(at)? {
+            b'"' => break,
+            b'\\' if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b']')) => {
+                unescaped.get_or_insert_default().push_str(&rest[from..at]);
+                from = at + 1;
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+    let value = match unescaped {
+        None => Cow::Borrowed(&rest[..at]),
+        Some(text) => Cow::Owned(text + &rest[from..at]),
+    };
+    Some((value, &rest[at + 1..]))
+}
+
+/// Behind the priority.
+fn rfc3164<'a>(rest: &'a str, around: &Around<'_>) -> Result<Message<'a>, &'static str> {
+    let (micros, rest) = time(rest, around).ok_or("behind its priority there is no time")?;
+    let first = rest.split(' ').next().unwrap_or_default();
+    // Without a host the tag comes first: `app:` or `app[7]:`.
+    let (host, rest) = match is_tag(first) {
+        true => (None, rest),
+        false => (Some(first).filter(|host| !host.is_empty()), rest[first.len()..].trim_start_matches(' ')),
+    };
+    let message = Message { micros: Some(micros), host, text: rest, ..Message::default() };
+    let Some(end) = rest.find([':', '[', ' ']).filter(|end| *end > 0) else { return Ok(message) };
+    let (app, behind) = rest.split_at(end);
+    if let Some(text) = behind.strip_prefix(':') {
+        return Ok(Message { app: Some(app), text: without_space(text), ..message });
+    }
+    let Some((pid, behind)) = behind.strip_prefix('[').and_then(|inner| inner.split_once(']')) else {
+        return Ok(message);
+    };
+    let text = behind.strip_prefix(':').unwrap_or(behind);
+    Ok(Message { app: Some(app), pid: Some(pid), text: without_space(text), ..message })
+}
+
+/// The space between the tag and the message is neither's.
+fn without_space(text: &str) -> &str {
+    text.strip_prefix(' ').unwrap_or(text)
+}
+
+fn is_tag(word: &str) -> bool {
+    // Addresses of IPv6 have colons too, but do not end in one that stands alone.
+    word.ends_with(':') && !word.ends_with("::") || word.contains('[') && !word.starts_with('[')
+}
+
+/// The time at the beginning, in microseconds since 1970, and what is behind it and its space.
+fn time<'a>(rest: &'a str, around: &Around<'_>) -> Option<(i64, &'a str)> {
+    let rest = rest.trim_start_matches(' ');
+    let (word, behind) = rest.split_once(' ')?;
+    if word.starts_with(|first: char| first.is_ascii_digit()) {
+        return Some((rfc3339(word)?, behind));
+    }
+    let month = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(word))? + 1;
+    let mut next = behind.trim_start_matches(' ');
+    let mut word = || {
+        let (word, behind) = next.split_once(' ').unwrap_or((next, ""));
+        next = behind.trim_start_matches(' ');
+        word
+    };
+    let day: u8 = word().parse().ok()?;
+    let mut clock = word();
+    let mut year: Option<i64> = None;
+    if clock.len() == 4 {
+        year = Some(clock.parse().ok()?);
+        clock = word();
+    }
+    // Some devices put a colon behind it.
+    let clock = clock.strip_suffix(':').unwrap_or(clock);
+    let clock = if clock.len() == 7 { Cow::Owned(format!("0{clock}")) } else { Cow::Borrowed(clock) };
+    let offset = around.utc_offset_minutes;
+    let (sign, offset) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs());
+    let in_year = |year: i64| {
+        let zone = format!("{sign}{:02}:{:02}", offset / 60, offset % 60);
+        parse_time(&format!("{year:04}-{month:02}-{day:02}T{clock}{zone}"))
+    };
+    let micros = match year {
+        Some(year) => in_year(year)?,
+        // The year in which it is nearest to its arrival: a message of December may come in January.
+        None => {
+            let arrived = 1970 + around.arrival_micros.div_euclid(31_556_952_000_000);
+            let candidates = (arrived - 1..=arrived + 1).filter_map(in_year);
+            candidates.min_by_key(|micros| micros.abs_diff(around.arrival_micros))?
+        }
+    };
+    Some((micros, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// 2026-01-02T00:00:00Z
+    const ARRIVAL: i64 = 1_767_312_000_000_000;
+
+    fn event(raw: impl AsRef<[u8]>) -> Value {
+        let around =
+            Around { arrival_micros: ARRIVAL, utc_offset_minutes: 0, peer: "10.0.0.1", is_cut: false };
+        let mut out = Vec::new();
+        let is_good = write_event(raw.as_ref(), &around, &mut out);
+        let mut event: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(is_good, event.get("malformed").is_none());
+        assert_eq!(event.as_object_mut().unwrap().remove("peer"), Some(json!("10.0.0.1")));
+        event
+    }
+
+    /// Facility, severity and number, then what else.
+    fn with_priority(names: (&str, &str, u8), others: Value) -> Value {
+        let mut event = others;
+        event["facility"] = names.0.into();
+        event["severity"] = names.1.into();
+        event["severity_number"] = names.2.into();
+        event
+    }
+
+    #[test]
+    fn the_examples_of_rfc_5424_are_read() {
+        assert_eq!(
+            event(
+                "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed"
+            ),
+            with_priority(
+                ("auth", "crit", 2),
+                json!({
+                    "time": "2003-10-11T22:14:15.003Z", "host": "mymachine.example.com", "app": "su", "msgid": "ID47",
+                    "message": "'su root' failed",
+                })
+            )
+        );
+        assert_eq!(
+            event(concat!(
+                "<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - ",
+                "[exampleSDID@32473 iut=\"3\" eventSource=\"App\\\"l\\]\\\\ic\\a\"][p@1 ip=\"a\" ip=\"b\" x=\"\"][e] hi [x]"
+            )),
+            with_priority(
+                ("local4", "notice", 5),
+                json!({
+                    "time": "2003-08-24T12:14:15.000003Z", "host": "192.0.2.1", "app": "myproc", "pid": "8710",
+                    "data": {"exampleSDID@32473": {"iut": "3", "eventSource": "App\"l]\\ic\\a"},
+                             "p@1": {"ip": ["a", "b"], "x": ""}, "e": {}},
+                    "message": "hi [x]",
+                })
+            )
+        );
+        assert_eq!(event("<0>1 - - - - - -"), with_priority(("kern", "emerg", 0), json!({"message": ""})));
+    }
+
+    #[test]
+    fn what_is_sent_as_rfc_3164_is_read() {
+        let user = |others| with_priority(("user", "notice", 5), others);
+        for (raw, expected) in [
+            (
+                "<13>Dec 31 23:59:59 web su[7]: 'su root' failed",
+                json!({"time": "2025-12-31T23:59:59.000Z", "host": "web", "app": "su", "pid": "7",
+                       "message": "'su root' failed"}),
+            ),
+            (
+                "<13>Jan  2 00:00:01.25 web cron: a: b",
+                json!({"time": "2026-01-02T00:00:01.250Z", "host": "web", "app": "cron", "message": "a: b"}),
+            ),
+            (
+                "<13>Jan  2 2019 00:00:01: fe80::1 x",
+                json!({"time": "2019-01-02T00:00:01.000Z", "host": "fe80::1", "message": "x"}),
+            ),
+            (
+                "<13>Jan 2 00:00:01 su[7]: x",
+                json!({"time": "2026-01-02T00:00:01.000Z", "app": "su", "pid": "7", "message": "x"}),
+            ),
+            (
+                "<13>2026-01-02T00:00:00.5+01:00 web app: x",
+                json!({"time": "2026-01-01T23:00:00.500Z", "host": "web", "app": "app", "message": "x"}),
+            ),
+            (
+                "<13>Jan  2 00:00:01 web no tag here",
+                json!({"time": "2026-01-02T00:00:01.000Z", "host": "web", "message": "no tag here"}),
+            ),
+        ] {
+            assert_eq!(event(raw), user(expected), "{raw}");
+        }
+        let east = Around { arrival_micros: ARRIVAL, utc_offset_minutes: -90, peer: "", is_cut: false };
+        let mut out = Vec::new();
+        write_event(b"<13>Jan  1 22:00:00 h a: x", &east, &mut out);
+        assert!(
+            out.starts_with(b"{\"time\":\"2026-01-01T23:30:00.000Z\""),
+            "{}",
+            String::from_utf8_lossy(&out)
+        );
+    }
+
+    #[test]
+    fn what_is_malformed_is_kept() {
+        for raw in [
+            "",
+            "hello",
+            "<192>1 - - - - - -",
+            "<1234>x",
+            "<>x",
+            "<+1>x",
+            "<13>hello",
+            "<13>Foo  2 00:00:01 h a: x",
+            "<13>Feb 30 00:00:01 h a: x",
+            "<13>1 - - - -",
+            "<13>1 - - - - - x",
+            "<13>1 2026 - - - - -",
+            "<13>1 yesterday - - - - -",
+            "<13>1 - - - - - [",
+            "<13>1 - - - - - [a",
+            "<13>1 - - - - - [a x=\"]",
+            "<13>1 - - - - - [a x=\"\"]y",
+            "<13>1 - - - - - [a][a]",
+            "<13>1 - - - - - [a x]",
+        ] {
+            let event = event(raw);
+            assert_eq!(event["raw"], raw);
+            assert_eq!(event.get("severity").is_some(), raw.starts_with("<13>"), "{event}");
+        }
+        let event = event(b"<13>Jan  2 00:00:01 h a: \xff");
+        assert_eq!(event["message"], "\u{fffd}");
+    }
+
+    /// As RFC 5424 would have it.
+    fn sd_text(value: &str) -> String {
+        value.replace('\\', "\\\\").replace('"', "\\\"").replace(']', "\\]")
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_an_event(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            event(&bytes);
+        }
+
+        #[test]
+        fn almost_messages_become_events(text in "<[0-9]{1,3}>1? ?[-0-9TZ:. ]{0,20}[\\[\\]\"\\\\= a-c:]{0,30}") {
+            let event = event(&text);
+            prop_assert!(event.get("malformed").is_none() || event["raw"] == text.as_str());
+        }
+
+        #[test]
+        fn structured_data_is_read_back(
+            elements in prop::collection::btree_map("[a-z@0-9]{1,5}", prop::collection::btree_map("[a-zA-Z]{1,4}", "[\\PC\"\\\\\\]]{0,6}", 0..4), 1..4),
+            message in "\\PC{0,10}",
+        ) {
+            let mut raw = "<13>1 - h a - - ".to_owned();
+            for (id, parameters) in &elements {
+                raw += &format!("[{id}");
+                for (name, value) in parameters {
+                    raw += &format!(" {name}=\"{}\"", sd_text(value));
+                }
+                raw += "]";
+            }
+            raw += &format!(" {message}");
+            let event = event(&raw);
+            prop_assert_eq!(&event["data"], &json!(elements));
+            prop_assert_eq!(&event["message"], &json!(message.strip_prefix('\u{feff}').unwrap_or(&message)));
+        }
+    }
+}
