@@ -2,11 +2,12 @@
 //!
 //! What is spoken: simple and extended queries, values both ways as text and in binary form, cancelling. What is not: TLS,
 //! passwords (it listens where [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY by
-//! the protocol, cursors, and the system tables of `pg_catalog`. `BEGIN` and `COMMIT` are taken and change nothing: each
+//! the protocol, cursors, and the system tables of `pg_catalog`, but for what `psql` asks of them at `\d` and `\dt`. `BEGIN` and `COMMIT` are taken and change nothing: each
 //! statement is a transaction. So is `ROLLBACK`, unless something was written since `BEGIN`: then it is refused. Settings
 //! of a session (`SET`) are taken and passed over.
 //! Limits: [`CONNECTIONS_MAX`], [`MESSAGE_BYTES_MAX`].
 
+mod catalog;
 mod message;
 mod session;
 mod values;

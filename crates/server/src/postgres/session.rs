@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    MESSAGE_BYTES_MAX,
+    MESSAGE_BYTES_MAX, catalog,
     message::{Incoming, Outgoing, malformed, text},
     values::parameter,
 };
@@ -452,7 +452,10 @@ impl Session {
         self.shared.postgres.running(self.number, Some(id));
         let sql = Arc::clone(&access.sql);
         let asked = text.clone();
-        let run = async move { sql.run(asked, options).await };
+        let run = async move {
+            let asked = catalog::instead(&asked, &sql).await?.unwrap_or(asked);
+            sql.run(asked, options).await
+        };
         let answer = match self.while_connected(run).await? {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(Failed { error, text })),

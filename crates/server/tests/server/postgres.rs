@@ -71,6 +71,48 @@ async fn psql_asks_and_is_answered() {
     assert!(is_good && out.contains("300000|44999850000"), "{out}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_lists_and_describes() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+    };
+    let server = Running::storing(directory.path(), change).await;
+    let port = server.postgres.unwrap().port();
+    let Some((is_good, out, _)) = psql(port, "\\d").await else { return };
+    assert!(is_good && !out.contains("|table|") && !out.contains("|stream|"), "{out}");
+    for text in
+        ["CREATE STREAM clicks (page STRING NOT NULL, \"odd'one\" LONG)", "CREATE TABLE prices (id BIGINT)"]
+    {
+        let (is_good, _, error) = psql(port, text).await.unwrap();
+        assert!(is_good, "{error}");
+    }
+    let asked = async |text: &str| {
+        let (is_good, out, error) = psql(port, text).await.unwrap();
+        assert!(is_good && error.is_empty(), "{text}: {out}{error}");
+        out
+    };
+    for list in ["\\d", "\\dt", "\\dt+"] {
+        let out = asked(list).await;
+        assert!(
+            out.contains("public|clicks|stream|swiftwater\npublic|prices|table|swiftwater\n(2 rows)"),
+            "{out}"
+        );
+    }
+    let out = asked("\\dt pri*").await;
+    assert!(out.contains("prices") && !out.contains("clicks"), "{out}");
+    for described in ["\\d clicks", "\\d+ clicks"] {
+        let out = asked(described).await;
+        assert!(out.contains("Table \"public.clicks\"\nColumn|Type|"), "{out}");
+        assert!(out.contains("\n_offset|bigint||not null|") && out.contains("\npage|varchar|||"), "{out}");
+        assert!(out.contains("\nodd'one|bigint|||"), "{out}");
+    }
+    let (_, _, error) = psql(port, "\\d nothing").await.unwrap();
+    assert!(error.contains("Did not find any relation named \"nothing\""), "{error}");
+    let (is_good, _, error) = psql(port, "SELECT * FROM pg_catalog.pg_class").await.unwrap();
+    assert!(!is_good && error.contains("pg_class"), "{error}");
+}
+
 /// A message with its kind and length.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as i32 + 4).to_be_bytes();

@@ -1,0 +1,158 @@
+//! What `psql` asks when someone types `\d`, `\dt` or `\d name`.
+//!
+//! It asks PostgreSQL's own tables, of which there are none here, in a few texts that are always the same but for a pattern
+//! or a number. Those are known by what they select, and answered from what there is to ask; whatever else of `pg_catalog`
+//! is asked fails as any table that does not exist. What `psql` asks of indexes, policies, publications and their like is
+//! answered with no rows, as there are none.
+
+use swiftwater_sql::{Sql, SqlError, TableKind, type_name};
+
+/// The first number that is not PostgreSQL's own.
+const OID_MIN: u32 = 16_384;
+
+/// What of PostgreSQL's there is nothing of here.
+const ABSENT: [&str; 12] = [
+    "pg_constraint",
+    "pg_foreign_table",
+    "pg_index",
+    "pg_inherits",
+    "pg_partitioned_table",
+    "pg_policy",
+    "pg_publication",
+    "pg_rewrite",
+    "pg_sequence",
+    "pg_statistic_ext",
+    "pg_subscription",
+    "pg_trigger",
+];
+
+/// The query that answers in place of the one that was asked; none if that is no question of `psql`'s.
+pub(super) async fn instead(text: &str, sql: &Sql) -> Result<Option<String>, SqlError> {
+    if !text.contains("pg_catalog.pg_") {
+        return Ok(None);
+    }
+    let mut tables = sql.tables().names();
+    tables.sort();
+    Ok(if text.contains("n.nspname as \"Schema\"") && text.contains("c.relname as \"Name\"") {
+        Some(list(text, &tables))
+    } else if text.starts_with("SELECT c.oid,") && text.contains("c.relname") {
+        Some(found(text, &tables))
+    } else if text.starts_with("SELECT c.relchecks,") {
+        named(text, "c.oid = '", &tables).map(|(_, kind)| about(kind))
+    } else if text.starts_with("SELECT a.attname,") {
+        match named(text, "a.attrelid = '", &tables) {
+            None => None,
+            Some((name, _)) => Some(columns(text, name, sql).await?),
+        }
+    } else if ABSENT.iter().any(|table| text.contains(&format!("pg_catalog.{table}"))) {
+        Some("SELECT NULL AS none WHERE false".to_owned())
+    } else {
+        None
+    })
+}
+
+type Names = [(String, TableKind)];
+
+/// `\d`, `\dt`, `\dv`, with a pattern or without.
+fn list(text: &str, tables: &Names) -> String {
+    let wanted =
+        text.split_once("c.relkind IN (").map_or("", |(_, rest)| rest.split(')').next().unwrap_or_default());
+    let rows = tables.iter().filter(|(_, kind)| wanted.contains(&format!("'{}'", relkind(*kind))));
+    let rows = rows.map(|(name, kind)| {
+        let kind = match kind {
+            TableKind::Stream => "stream",
+            TableKind::Table => "table",
+            TableKind::View => "view",
+        };
+        format!("('public', {}, '{kind}', 'swiftwater')", quoted(name))
+    });
+    matching(text, "\"Name\"", &["Schema", "Name", "Type", "Owner"], "('', '', '', '')", rows)
+}
+
+/// The numbers of those whose names match.
+fn found(text: &str, tables: &Names) -> String {
+    let rows = tables.iter().map(|(name, _)| format!("({}, 'public', {})", oid(name), quoted(name)));
+    matching(text, "relname", &["oid", "nspname", "relname"], "(0, '', '')", rows)
+}
+
+/// Rows of which the name matches what `psql` made of a pattern: `^(cli.*)$`. `none` is a row that no table has.
+fn matching(
+    text: &str,
+    name: &str,
+    columns: &[&str],
+    none: &str,
+    rows: impl Iterator<Item = String>,
+) -> String {
+    let rows: Vec<String> = std::iter::once(none.to_owned()).chain(rows).collect();
+    let columns: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+    let pattern = text.split_once("c.relname OPERATOR(pg_catalog.~) '").and_then(|(_, rest)| {
+        // A quote within is doubled.
+        let end = rest.match_indices('\'').map(|(at, _)| at).find(|at| {
+            let quotes = rest[..*at].bytes().rev().take_while(|byte| *byte == b'\'').count();
+            quotes % 2 == 0 && !rest[at + 1..].starts_with('\'')
+        })?;
+        Some(&rest[..end])
+    });
+    let matches = pattern.map_or_else(String::new, |pattern| format!(" AND {name} ~ '{pattern}'"));
+    format!(
+        "SELECT * FROM (VALUES {}) AS t({}) WHERE {name} <> ''{matches} ORDER BY {name}",
+        rows.join(", "),
+        columns.join(", ")
+    )
+}
+
+/// What a table is; in the order in which `psql` reads it.
+fn about(kind: TableKind) -> String {
+    format!(
+        "SELECT 0 AS relchecks, '{}' AS relkind, false AS relhasindex, false AS relhasrules, false AS relhastriggers, \
+         false AS relrowsecurity, false AS relforcerowsecurity, false AS relhasoids, false AS relispartition, '' AS options, \
+         0 AS reltablespace, '' AS reloftype, 'p' AS relpersistence, 'd' AS relreplident, NULL AS amname",
+        relkind(kind)
+    )
+}
+
+async fn columns(text: &str, name: &str, sql: &Sql) -> Result<String, SqlError> {
+    let schema = sql.tables().table(name, None).await?.map(|table| table.schema());
+    let fields = schema.iter().flat_map(|schema| schema.fields().iter());
+    let rows = fields.enumerate().map(|(place, field)| {
+        let ty = type_name(field.data_type()).to_lowercase();
+        format!("({place}, {}, {}, {})", quoted(field.name()), quoted(&ty), !field.is_nullable())
+    });
+    let rows: Vec<String> = std::iter::once("(-1, '', '', false)".to_owned()).chain(rows).collect();
+    // With `+`: how a column is stored and packed, its statistics, what is said of it.
+    let more = match text.contains("a.attstorage") {
+        true => ", 'p' AS attstorage, '' AS attcompression, NULL AS attstattarget, NULL AS description",
+        false => "",
+    };
+    Ok(format!(
+        "SELECT attname, format_type, NULL AS pg_get_expr, attnotnull, NULL AS attcollation, '' AS attidentity, \
+         '' AS attgenerated{more} FROM (VALUES {}) AS t(place, attname, format_type, attnotnull) WHERE place >= 0 \
+         ORDER BY place",
+        rows.join(", ")
+    ))
+}
+
+/// The table whose number stands behind this.
+fn named<'a>(text: &str, before: &str, tables: &'a Names) -> Option<(&'a str, TableKind)> {
+    let (_, rest) = text.split_once(before)?;
+    let number: u32 = rest.split('\'').next()?.parse().ok()?;
+    tables.iter().find(|(name, _)| oid(name) == number).map(|(name, kind)| (name.as_str(), *kind))
+}
+
+/// A number that a name has whatever else there is: FNV-1a, of 30 bits (Fowler, Noll and Vo).
+fn oid(name: &str) -> u32 {
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    OID_MIN + (hash >> 2)
+}
+
+fn relkind(kind: TableKind) -> char {
+    match kind {
+        TableKind::Stream | TableKind::Table => 'r',
+        TableKind::View => 'v',
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
