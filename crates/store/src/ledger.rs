@@ -3,7 +3,10 @@
 //! The owner keeps the newest one in memory and makes the next from what it commits, so the log is replayed only when a
 //! table is opened; cost per commit: one pointer per file. A ledger never changes: whoever holds one reads that version.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use arrow_schema::Schema;
 use datafusion_common::{ScalarValue, Statistics, stats::Precision};
@@ -13,7 +16,7 @@ use crate::{
     actions::{Add, Commit, MetaData, Remove},
     error::{Result, StoreError},
     layout::Layout,
-    schema,
+    load, schema,
     spec::OFFSET_COLUMN,
     stats,
 };
@@ -92,6 +95,8 @@ pub(crate) struct Ledger {
     pub(crate) files: Vec<Arc<FileEntry>>,
     /// The next offset of the stream that is not in the table.
     pub(crate) committed: u64,
+    /// The last version that each application has inserted, of those that were asked for.
+    pub(crate) applications: BTreeMap<Box<str>, u64>,
     /// Files that are no longer part of it, and since when.
     pub(crate) removed: Vec<(Box<str>, Millis)>,
     /// The version of the last checkpoint when the log was read; 0 if there is none.
@@ -112,7 +117,16 @@ impl Ledger {
         let layout = layout_of(table, &metadata, time_column)?;
         let mut files: Vec<_> = adds.into_iter().map(|add| Arc::new(FileEntry::new(add, &layout))).collect();
         files.sort_by_key(|file| (file.first_offset(&layout), file.add.modification_time));
-        Ok(Ledger { version, metadata, layout, files, committed, removed, checkpointed: 0 })
+        Ok(Ledger {
+            version,
+            metadata,
+            layout,
+            files,
+            committed,
+            applications: BTreeMap::new(),
+            removed,
+            checkpointed: 0,
+        })
     }
 
     /// Whether the table belongs to a stream.
@@ -147,7 +161,12 @@ impl Ledger {
             commit.removes.iter().map(|remove| (remove.path.as_str().into(), remove.deletion_timestamp));
         next.removed.extend(removed);
         if let Some(txn) = &commit.txn {
-            next.committed = u64::try_from(txn.version).unwrap_or(next.committed);
+            let version = u64::try_from(txn.version).unwrap_or(0);
+            if txn.app_id == load::app_id(&self.layout.table) {
+                next.committed = version;
+            } else {
+                next.applications.insert(txn.app_id.as_str().into(), version);
+            }
         }
         Ok(next)
     }

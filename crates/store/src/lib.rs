@@ -35,4 +35,4 @@ pub use spec::{
     TIME_COLUMN, TableSpec, arrow_type,
 };
 pub use store::Store;
-pub use table::{At, Failing, Progress, Rows, Status, Table};
+pub use table::{Application, At, Failing, Progress, Rows, Status, Table};

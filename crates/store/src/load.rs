@@ -93,6 +93,15 @@ impl Place {
         Ok(Some(ledger))
     }
 
+    /// The last version that an application has inserted; none if it has not.
+    pub(crate) async fn application(&self, id: &str) -> Result<Option<u64>> {
+        let Some(table) = self.delta(None).await? else { return Ok(None) };
+        let failed = StoreError::delta(&self.table, "reading it");
+        let (log, state) = (table.log_store(), table.snapshot().map_err(&failed)?);
+        let version = state.transaction_version(log.as_ref(), id).await.map_err(&failed)?;
+        Ok(version.and_then(|version| u64::try_from(version).ok()))
+    }
+
     fn unsupported(&self, what: &str) -> StoreError {
         StoreError::Protocol { table: self.table.clone(), what: what.into() }
     }

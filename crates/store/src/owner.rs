@@ -25,7 +25,7 @@ use crate::{
     layout::{Layout, evolve},
     ledger::{self, FileEntry, Ledger},
     load,
-    table::{Failing, Shared},
+    table::{Application, Failing, Shared},
     tail::Cut,
     upkeep,
 };
@@ -43,7 +43,7 @@ type Reply = oneshot::Sender<Result<()>>;
 #[derive(Debug)]
 pub(crate) enum Request {
     Widen { fields: Vec<Field>, reply: Reply },
-    Insert { adds: Vec<Add>, overwrite: bool, reply: Reply },
+    Insert { adds: Vec<Add>, overwrite: bool, once: Option<Application>, reply: Reply },
     Upkeep { reply: Reply },
 }
 
@@ -291,19 +291,21 @@ impl Owner {
     async fn follow(&self, ours: &Ledger) -> Result<()> {
         let time_column = Some(&*ours.layout.time_column);
         let found = self.shared.place.load(None, time_column).await?;
-        let found = found.ok_or_else(|| StoreError::NoTable(self.shared.place.table.clone()))?;
+        let mut found = found.ok_or_else(|| StoreError::NoTable(self.shared.place.table.clone()))?;
         if found.committed != ours.committed {
             let (theirs, ours) = (found.committed, ours.committed);
             return Err(StoreError::OtherOwner { table: self.shared.place.table.clone(), theirs, ours });
         }
+        // What applications have inserted stays so; nobody else writes in their names.
+        found.applications = ours.applications.clone();
         self.shared.state().ledger = Arc::new(found);
         Ok(())
     }
 
     async fn answer(&mut self, request: Request) -> Result<()> {
         match request {
-            Request::Insert { adds, overwrite, reply } => {
-                let result = self.insert(adds, overwrite).await;
+            Request::Insert { adds, overwrite, once, reply } => {
+                let result = self.insert(adds, overwrite, once.as_ref()).await;
                 // Whoever asked may be gone; it is done nevertheless.
                 let _ = reply.send(result.clone());
                 result
@@ -321,16 +323,27 @@ impl Owner {
         }
     }
 
-    async fn insert(&self, adds: Vec<Add>, overwrite: bool) -> Result<()> {
+    async fn insert(&self, adds: Vec<Add>, overwrite: bool, once: Option<&Application>) -> Result<()> {
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
+            if let Some(Application { id, version }) = once
+                && ledger.applications.get(id).is_some_and(|inserted| inserted >= version)
+            {
+                // Whoever asked went away while it was done; these files are no part of any version.
+                return Ok(());
+            }
             let now = self.now();
             let removes = if overwrite {
                 ledger.files.iter().map(|file| file.remove(now, true)).collect()
             } else {
                 Vec::new()
             };
-            let commit = Commit { operation: "WRITE", removes, adds: adds.clone(), ..Commit::default() };
+            let txn = once.map(|Application { id, version }| Txn {
+                app_id: id.to_string(),
+                version: i64::try_from(*version).unwrap_or(i64::MAX),
+                last_updated: now,
+            });
+            let commit = Commit { operation: "WRITE", removes, adds: adds.clone(), txn, ..Commit::default() };
             if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
                 return Ok(());
             }

@@ -56,6 +56,15 @@ pub enum At {
     Timestamp(Millis),
 }
 
+/// In whose name rows are inserted once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    /// Whose: a name that is nobody else's.
+    pub id: Box<str>,
+    /// Which of its insertions.
+    pub version: u64,
+}
+
 /// How far a table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
@@ -484,6 +493,34 @@ impl Table {
         rows: impl Stream<Item = Result<RecordBatch, E>> + Send,
         overwrite: bool,
     ) -> Result<u64> {
+        self.put(rows, overwrite, None).await
+    }
+
+    /// As [`Table::insert`], where that was not done yet in the name of this version of the application: the commit says
+    /// so (`txn`), and is looked for first. `None`: it was done, and nothing was read of the rows. Versions only grow.
+    pub async fn insert_once<E: std::fmt::Display>(
+        &self,
+        rows: impl Stream<Item = Result<RecordBatch, E>> + Send,
+        overwrite: bool,
+        application: Application,
+    ) -> Result<Option<u64>> {
+        let known = self.shared.state().ledger.applications.get(&application.id).copied();
+        let inserted = match known {
+            Some(version) => Some(version),
+            None => self.shared.place.application(&application.id).await?,
+        };
+        if inserted.is_some_and(|inserted| inserted >= application.version) {
+            return Ok(None);
+        }
+        self.put(rows, overwrite, Some(application)).await.map(Some)
+    }
+
+    async fn put<E: std::fmt::Display>(
+        &self,
+        rows: impl Stream<Item = Result<RecordBatch, E>> + Send,
+        overwrite: bool,
+        once: Option<Application>,
+    ) -> Result<u64> {
         let layout = {
             let state = self.shared.state();
             if state.ledger.is_stream() {
@@ -516,7 +553,7 @@ impl Table {
         }
         let adds = encoder.finish().await?;
         let (reply, answer) = oneshot::channel();
-        self.request(Request::Insert { adds, overwrite, reply }).await?;
+        self.request(Request::Insert { adds, overwrite, once, reply }).await?;
         self.answer(answer).await?;
         Ok(count)
     }

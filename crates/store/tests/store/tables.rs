@@ -10,7 +10,10 @@ use std::{sync::Arc, time::Duration};
 use crate::common::*;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use swiftwater_event::{Clock, Offset, Type};
-use swiftwater_store::{At, ErrorKind, Partitioning, Progress, Rows, Store, StoreError, TableSpec};
+use swiftwater_store::{
+    Application, At, ErrorKind, Partitioning, Progress, Rows, Store, StoreError, StoreOptions, Table,
+    TableSpec,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_seen_at_once_and_once() {
@@ -283,4 +286,42 @@ async fn plain_tables_take_rows_and_are_overwritten() {
     let table = store.table("plain").await.unwrap().unwrap();
     assert_eq!(text(&sql(&table, "SELECT COUNT(*) FROM t").await), ["0"]);
     assert!(matches!(store.open_table(home("plain")).await, Err(StoreError::TableExists(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_one_version_of_an_application_are_inserted_once_whatever_happens_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = || StoreOptions { checkpoint_commits: 2, ..patient(directory.path()) };
+    let store = open(options()).await;
+    let batch = |value: i64| {
+        let values = Int64Array::from(vec![value, value]);
+        RecordBatch::try_from_iter([("n", Arc::new(values) as _)]).unwrap()
+    };
+    let table = store.create_plain("plain", batch(0).schema()).await.unwrap();
+    let insert = |table: &Table, id: &str, version: u64, value: i64, overwrite: bool| {
+        let (table, application) = (table.clone(), Application { id: id.into(), version });
+        let rows = futures_util::stream::iter([Ok::<_, String>(batch(value))]);
+        async move { table.insert_once(rows, overwrite, application).await.unwrap() }
+    };
+    assert_eq!(insert(&table, "a", 1, 1, false).await, Some(2));
+    assert_eq!(insert(&table, "a", 1, 10, false).await, None);
+    assert_eq!(insert(&table, "b", 1, 100, false).await, Some(2));
+    assert_eq!(long(&table, "SELECT SUM(n) FROM t").await, 202);
+    store.close().await;
+    let store = open(options()).await;
+    let table = store.table("plain").await.unwrap().unwrap();
+    assert_eq!(insert(&table, "a", 1, 10, false).await, None);
+    assert_eq!(insert(&table, "a", 2, 1, false).await, Some(2));
+    // The log is read from a checkpoint on.
+    table.upkeep().await.unwrap();
+    store.close().await;
+    let checkpoints = std::fs::read_dir(directory.path().join("plain/_delta_log")).unwrap();
+    assert!(checkpoints.flatten().any(|file| file.file_name().to_string_lossy().contains("checkpoint")));
+    let store = open(options()).await;
+    let table = store.table("plain").await.unwrap().unwrap();
+    assert_eq!(insert(&table, "b", 1, 10, true).await, None, "nothing is overwritten again either");
+    assert_eq!(insert(&table, "a", 2, 10, false).await, None);
+    assert_eq!(long(&table, "SELECT SUM(n) FROM t").await, 204);
+    assert_eq!(insert(&table, "a", 7, 5, true).await, Some(2));
+    assert_eq!(long(&table, "SELECT SUM(n) FROM t").await, 10);
 }
