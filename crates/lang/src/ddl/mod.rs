@@ -10,8 +10,8 @@
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
 //!          | SET (option = value, …) | RESET (option, …)
 //! DROP STREAM [IF EXISTS] name
-//! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' AS sql | AS $$sql; sql$$
-//! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron'
+//! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
+//! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
 //! SHOW STREAMS | TABLES | JOBS       SHOW CREATE STREAM name       DESCRIBE [STREAM|TABLE|JOB] name
 //! ```
@@ -22,6 +22,7 @@
 //! Limits: [`COLUMNS_MAX`] columns, names of [`NAME_BYTES_MAX`] bytes.
 
 mod alter;
+mod job;
 mod options;
 mod print;
 mod split;
@@ -32,6 +33,7 @@ use swiftwater_event::{Path, StreamName, Type};
 
 pub use self::{
     alter::AlterError,
+    job::{CreateJob, JobChange, JobOption, JobOptions},
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
@@ -247,30 +249,6 @@ pub enum StreamChange {
     Set(StreamOptions),
     /// `RESET (…)`: back to their defaults.
     Reset(Vec<StreamOption>),
-}
-
-/// `CREATE JOB`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateJob {
-    /// Its name, by the rules of streams' names.
-    pub name: Box<str>,
-    /// That there is one already is no error.
-    pub if_not_exists: bool,
-    /// When it runs, as it is written: whoever runs it knows what that means.
-    pub schedule: Box<str>,
-    /// What it runs, as it is written: one statement, or several with `;` between them.
-    pub sql: Box<str>,
-}
-
-/// One change of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobChange {
-    /// It runs when its schedule says.
-    Enable,
-    /// It runs only by `RUN JOB`.
-    Disable,
-    /// It has another schedule.
-    Schedule(Box<str>),
 }
 
 /// A condition of a stream, planned.

@@ -1,4 +1,4 @@
-//! `WITH (name = value, …)`: what a stream's options are called, which values each takes, and the units of those.
+//! `WITH (name = value, …)`: what a stream's options are called (a job's are in [`super::job`]), which values each takes, and the units of those.
 
 use std::fmt;
 
@@ -86,6 +86,18 @@ pub enum Value {
     Names(Vec<Box<str>>),
 }
 
+/// The option of a name, in any letter case; the error is a hint.
+pub(super) fn named<O: Copy>(all: &[O], text: fn(O) -> &'static str, name: &str) -> Result<O, String> {
+    if let Some(option) = all.iter().find(|option| text(**option).eq_ignore_ascii_case(name)) {
+        return Ok(*option);
+    }
+    let names = || all.iter().map(|option| text(*option));
+    Err(match did_you_mean(name, names()) {
+        Some(near) => format!("Did you mean `{near}`?"),
+        None => format!("Options are {}.", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
 impl StreamOption {
     /// All of them, in the order in which they are printed.
     pub const ALL: [StreamOption; 7] = [
@@ -113,14 +125,7 @@ impl StreamOption {
 
     /// The option of a name, in any letter case; the error is a hint.
     pub(crate) fn of(name: &str) -> Result<StreamOption, String> {
-        if let Some(option) = Self::ALL.into_iter().find(|option| option.text().eq_ignore_ascii_case(name)) {
-            return Ok(option);
-        }
-        let names = || Self::ALL.into_iter().map(StreamOption::text);
-        Err(match did_you_mean(name, names()) {
-            Some(near) => format!("Did you mean `{near}`?"),
-            None => format!("Options are {}.", names().collect::<Vec<_>>().join(", ")),
-        })
+        named(&Self::ALL, Self::text, name)
     }
 
     /// What it takes, as messages say it.

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Write};
 use swiftwater_event::{Path, Step, Type};
 
 use super::{
-    AlterStream, Check, ColumnDef, CreateJob, CreateStream, Ddl, DefaultValue, JobChange, Show, StreamChange,
-    StreamOptions, Thing, options::DurationText, split_statements,
+    AlterStream, Check, ColumnDef, CreateJob, CreateStream, Ddl, DefaultValue, JobChange, JobOptions, Show,
+    StreamChange, StreamOptions, Thing, options::DurationText, split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
 
@@ -78,6 +78,11 @@ impl Display for Ddl {
                         f.write_str(" SET SCHEDULE ")?;
                         write_quoted(f, schedule, '\'')
                     }
+                    JobChange::Set(options) => write!(f, " SET ({options})"),
+                    JobChange::Reset(options) => {
+                        let names: Vec<_> = options.iter().map(|option| option.text()).collect();
+                        write!(f, " RESET ({})", names.join(", "))
+                    }
                 }
             }
             Ddl::DropJob { name, if_exists: optional } => {
@@ -147,11 +152,24 @@ impl Display for CreateStream {
 
 impl Display for StreamOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (option, value)) in self.settings().enumerate() {
-            write!(f, "{}{} = {value}", when(at > 0, ", "), option.text())?;
-        }
-        Ok(())
+        write_options(f, self.settings().map(|(option, value)| (option.text(), value)))
     }
+}
+
+impl Display for JobOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_options(f, self.settings().map(|(option, value)| (option.text(), value)))
+    }
+}
+
+fn write_options(
+    f: &mut fmt::Formatter<'_>,
+    settings: impl Iterator<Item = (&'static str, String)>,
+) -> fmt::Result {
+    for (at, (option, value)) in settings.enumerate() {
+        write!(f, "{}{option} = {value}", when(at > 0, ", "))?;
+    }
+    Ok(())
 }
 
 impl Display for ColumnDef {
@@ -269,6 +287,9 @@ impl Display for CreateJob {
         write_name(f, &self.name)?;
         f.write_str(" SCHEDULE ")?;
         write_quoted(f, &self.schedule, '\'')?;
+        if self.options != JobOptions::default() {
+            write!(f, " WITH ({})", self.options)?;
+        }
         // Several statements only fit between these, which then do not stand in them.
         if split_statements(&self.sql).len() > 1 {
             return write!(f, " AS $$\n{}\n$$", self.sql);

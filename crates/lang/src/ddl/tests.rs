@@ -82,6 +82,11 @@ fn other_statements_are_read() {
     check("RUN JOB j", "RUN JOB j");
     check("ALTER JOB j SET SCHEDULE '@daily'", "ALTER JOB j SET SCHEDULE '@daily'");
     check("ALTER JOB j enable", "ALTER JOB j ENABLE");
+    check(
+        "ALTER JOB j SET (time_zone = 'Europe/Berlin', incremental = TRUE)",
+        "ALTER JOB j SET (incremental = true, time_zone = 'Europe/Berlin')",
+    );
+    check("ALTER JOB j RESET (time_zone)", "ALTER JOB j RESET (time_zone)");
     check("DROP JOB IF EXISTS j", "DROP JOB IF EXISTS j");
 }
 
@@ -94,6 +99,18 @@ fn jobs_keep_their_sql_as_it_is() {
     check(
         "CREATE JOB IF NOT EXISTS j SCHEDULE '*' AS $$ INSERT 1; INSERT 2; $$;",
         "CREATE JOB IF NOT EXISTS j SCHEDULE '*' AS $$\nINSERT 1; INSERT 2\n$$",
+    );
+    check(
+        "CREATE JOB j SCHEDULE '@daily' WITH (incremental = true, time_zone = 'Asia/Tokyo') AS SELECT 1",
+        "CREATE JOB j SCHEDULE '@daily' WITH (incremental = true, time_zone = 'Asia/Tokyo') AS\nSELECT 1",
+    );
+    check(
+        "CREATE JOB j SCHEDULE '@daily' WITH (incremental = 1) AS SELECT 1",
+        "1:52 `incremental` takes true or false",
+    );
+    check(
+        "CREATE JOB j SCHEDULE '@daily' WITH (timezone = 'UTC') AS SELECT 1",
+        "1:38 no option `timezone` (Did you mean `time_zone`?)",
     );
     check("CREATE JOB j SCHEDULE '*' AS $$ SELECT 1 $$", "CREATE JOB j SCHEDULE '*' AS\nSELECT 1");
     check(

@@ -1,10 +1,12 @@
 //! Statements that declare: which one it is, and those without columns. Streams are in [`stream`], their columns in
-//! [`column`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
+//! [`column`], jobs in [`job`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
 //!
 //! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
 
 mod check;
 mod column;
+mod job;
+mod option;
 mod stream;
 
 use swiftwater_event::StreamName;
@@ -13,7 +15,7 @@ use super::{Parsed, Parser};
 use crate::{
     Dialect,
     ast::Name,
-    ddl::{CreateJob, Ddl, JobChange, Show, Thing, split_statements},
+    ddl::{Ddl, Show, Thing},
     keyword::did_you_mean,
     lexer::{Symbol, TokenKind, Tokens, short, tokenize},
     source::{Fault, Span},
@@ -184,18 +186,6 @@ impl Parser<'_> {
         StreamName::new(&name.text).map_err(|error| Fault::at(name.span, error.to_string()))
     }
 
-    /// The name of a job, by the rules of streams' names.
-    fn job_name(&mut self) -> Parsed<Box<str>> {
-        let name = self.name("a job's name")?;
-        self.no_dot("job")?;
-        match StreamName::new(&name.text) {
-            Ok(_) => Ok(name.text),
-            Err(error) => {
-                Err(Fault::at(name.span, format!("`{}` cannot be a job's name: {}", error.name, error.why)))
-            }
-        }
-    }
-
     fn no_dot(&self, what: &str) -> Parsed<()> {
         if !matches!(self.symbol_at(0), Some(Symbol::Dot | Symbol::Minus)) {
             return Ok(());
@@ -263,86 +253,11 @@ impl Parser<'_> {
                 Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })
             }
             ("CREATE", false) => self.create_job().map(Ddl::CreateJob),
-            ("ALTER", false) => {
-                let name = self.job_name()?;
-                let change = if self.take_word("ENABLE") {
-                    JobChange::Enable
-                } else if self.take_word("DISABLE") {
-                    JobChange::Disable
-                } else if self.take_word("SET") {
-                    self.expect_word("SCHEDULE")?;
-                    JobChange::Schedule(self.schedule()?)
-                } else {
-                    return Err(self.expected_one_of(&["ENABLE", "DISABLE", "SET"]));
-                };
-                Ok(Ddl::AlterJob { name, change })
-            }
+            ("ALTER", false) => self.alter_job(),
             (_, false) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropJob { name: self.job_name()?, if_exists })
             }
-        }
-    }
-
-    fn run_job(&mut self) -> Parsed<Ddl> {
-        self.advance();
-        self.advance();
-        Ok(Ddl::RunJob { name: self.job_name()? })
-    }
-
-    fn create_job(&mut self) -> Parsed<CreateJob> {
-        let if_not_exists = self.if_not_exists()?;
-        let name = self.job_name()?;
-        self.expect_word("SCHEDULE")?;
-        let schedule = self.schedule()?;
-        if !self.take_word("AS") {
-            return Err(self.expected_one_of(&["AS"]).hint("Behind AS stands the SQL that the job runs."));
-        }
-        let sql = self.job_sql()?;
-        Ok(CreateJob { name, if_not_exists, schedule, sql })
-    }
-
-    fn schedule(&mut self) -> Parsed<Box<str>> {
-        let (schedule, span) = self.text("a schedule in single quotes, like '0 * * * *'")?;
-        if schedule.trim().is_empty() {
-            return Err(
-                Fault::at(span, "a schedule cannot be empty").hint("Write it as in cron: '0 * * * *'.")
-            );
-        }
-        Ok(schedule)
-    }
-
-    /// Everything behind AS, as it is written.
-    fn job_sql(&self) -> Parsed<Box<str>> {
-        let start = self.last_span().end as usize;
-        let body = &self.text[start..];
-        let place = |at: usize| Span::new(start + at, self.text.len());
-        let trimmed = body.trim_start();
-        let indent = body.len() - trimmed.len();
-        if let Some(quoted) = trimmed.strip_prefix("$$") {
-            let Some(end) = quoted.find("$$") else {
-                return Err(Fault::at(Span::new(start + indent, start + indent + 2), "this `$$` has no end")
-                    .hint("Close it with `$$`."));
-            };
-            let behind = indent + 2 + end + 2;
-            if let Some(more) = split_statements(&body[behind..]).first() {
-                let message = "nothing can follow what a job runs";
-                return Err(Fault::at(place(behind + more.start), message));
-            }
-            let sql = quoted[..end].trim();
-            return match split_statements(sql).is_empty() {
-                true => Err(Fault::at(place(indent), "a job runs at least one statement")),
-                false => Ok(sql.trim_end_matches([';', ' ', '\t', '\r', '\n']).into()),
-            };
-        }
-        match &split_statements(body)[..] {
-            [] => Err(Fault::at(place(0), "a job runs at least one statement")),
-            [one] if one.text.starts_with("$$") => {
-                Err(Fault::at(place(0), "nothing can stand between AS and `$$`"))
-            }
-            [one] => Ok(one.text.into()),
-            [_, second, ..] => Err(Fault::at(place(second.start), "only one statement can stand here")
-                .hint("Write several between `$$` and `$$`.")),
         }
     }
 

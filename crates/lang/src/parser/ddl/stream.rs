@@ -5,7 +5,7 @@ use super::{
     check::{Declaration, DeclaredColumn, DeclaredWatermark},
 };
 use crate::{
-    ddl::{AlterStream, CreateStream, StreamChange, StreamOption, StreamOptions, Value},
+    ddl::{AlterStream, CreateStream, StreamChange, StreamOption, StreamOptions},
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
@@ -111,67 +111,12 @@ impl Parser<'_> {
         Ok(DeclaredWatermark { column, lateness_ms })
     }
 
-    // ---- options
-
     /// `(name = value, …)`.
     fn stream_options(&mut self, spans: &mut Vec<(StreamOption, Span)>) -> Parsed<StreamOptions> {
-        self.expect_symbol(Symbol::LeftParen)?;
         let mut options = StreamOptions::default();
-        loop {
-            let span = self.span();
-            let option = self.option_name()?;
-            if spans.iter().any(|(other, _)| *other == option) {
-                return Err(Fault::at(span, format!("option `{}` is set twice", option.text())));
-            }
-            if !self.take_symbol(Symbol::Eq) {
-                return Err(self.expected("`=`").hint(format!("Write `{} = …`.", option.text())));
-            }
-            let value_span = self.span();
-            let value = self.option_value()?;
-            let value_span = value_span.to(self.last_span());
-            if let Err(message) = options.set(option, &value) {
-                self.faults.push(Fault::at(value_span, message));
-            }
-            spans.push((option, value_span));
-            if !self.take_symbol(Symbol::Comma) {
-                break;
-            }
-        }
-        if !self.take_symbol(Symbol::RightParen) {
-            return Err(self.expected("`,` or `)`"));
-        }
+        let names = (StreamOption::of as fn(&str) -> _, StreamOption::text as fn(_) -> _);
+        self.options(names, |option, value| options.set(option, value), spans)?;
         Ok(options)
-    }
-
-    fn option_name(&mut self) -> Parsed<StreamOption> {
-        let span = self.span();
-        let name = match self.kind() {
-            TokenKind::Word(_) => self.word(span).to_owned(),
-            TokenKind::Quoted(name) => name.to_string(),
-            _ => return Err(self.expected("the name of an option")),
-        };
-        let option = StreamOption::of(&name)
-            .map_err(|hint| Fault::at(span, format!("no option `{}`", short(&name))).hint(hint))?;
-        self.advance();
-        Ok(option)
-    }
-
-    fn option_value(&mut self) -> Parsed<Value> {
-        let span = self.span();
-        let value = match self.kind() {
-            TokenKind::String(text) => Value::Text(text.clone()),
-            TokenKind::Word(_) => Value::Text(self.word(span).into()),
-            TokenKind::Whole { value, .. } => Value::Number(u64::try_from(*value).unwrap_or(u64::MAX)),
-            TokenKind::Symbol(Symbol::LeftParen) => {
-                self.advance();
-                let names = self.list(|parser| parser.name("a column").map(|name| name.text))?;
-                self.expect_symbol(Symbol::RightParen)?;
-                return Ok(Value::Names(names));
-            }
-            _ => return Err(self.expected("a value")),
-        };
-        self.advance();
-        Ok(value)
     }
 
     // ---- ALTER
@@ -225,7 +170,7 @@ impl Parser<'_> {
         }
         if self.take_word("RESET") {
             self.expect_symbol(Symbol::LeftParen)?;
-            let options = self.list(Self::option_name)?;
+            let options = self.list(|parser| parser.option_name(StreamOption::of))?;
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(StreamChange::Reset(options));
         }

@@ -1,0 +1,126 @@
+//! What is declared of a job, and what of it can change.
+
+use super::options::{Value, named};
+
+/// `CREATE JOB`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateJob {
+    /// Its name, by the rules of streams' names.
+    pub name: Box<str>,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// When it runs, as it is written: whoever runs it knows what that means.
+    pub schedule: Box<str>,
+    /// `WITH (…)`.
+    pub options: JobOptions,
+    /// What it runs, as it is written: one statement, or several with `;` between them.
+    pub sql: Box<str>,
+}
+
+/// One change of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobChange {
+    /// It runs when its schedule says.
+    Enable,
+    /// It runs only by `RUN JOB`.
+    Disable,
+    /// It has another schedule.
+    Schedule(Box<str>),
+    /// `SET (…)`: those options that are named.
+    Set(JobOptions),
+    /// `RESET (…)`: back to their defaults.
+    Reset(Vec<JobOption>),
+}
+
+/// The options that are set; `None` for those that are not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct JobOptions {
+    /// Of each stored stream a run reads only what came since the last one that succeeded.
+    pub incremental: Option<bool>,
+    /// The zone whose times the schedule names, as it is written: whoever runs it knows which there are.
+    pub time_zone: Option<Box<str>>,
+}
+
+/// The options by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobOption {
+    /// `incremental = true|false`.
+    Incremental,
+    /// `time_zone = 'Europe/Berlin'`.
+    TimeZone,
+}
+
+impl JobOption {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [JobOption; 2] = [JobOption::Incremental, JobOption::TimeZone];
+
+    /// The option's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            JobOption::Incremental => "incremental",
+            JobOption::TimeZone => "time_zone",
+        }
+    }
+
+    /// The option of a name, in any letter case; the error is a hint.
+    pub(crate) fn of(name: &str) -> Result<JobOption, String> {
+        named(&Self::ALL, Self::text, name)
+    }
+}
+
+impl JobOptions {
+    /// Sets one; the error says what it takes.
+    pub(crate) fn set(&mut self, option: JobOption, value: &Value) -> Result<(), String> {
+        match (option, value) {
+            (JobOption::Incremental, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {
+                self.incremental = Some(true);
+            }
+            (JobOption::Incremental, Value::Text(text)) if text.eq_ignore_ascii_case("false") => {
+                self.incremental = Some(false);
+            }
+            (JobOption::Incremental, _) => return Err("`incremental` takes true or false".to_owned()),
+            (JobOption::TimeZone, Value::Text(zone)) if !zone.trim().is_empty() => {
+                self.time_zone = Some(zone.trim().into());
+            }
+            (JobOption::TimeZone, _) => {
+                return Err("`time_zone` takes the name of a zone like 'Europe/Berlin'".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, option: JobOption) {
+        match option {
+            JobOption::Incremental => self.incremental = None,
+            JobOption::TimeZone => self.time_zone = None,
+        }
+    }
+
+    /// Those that are set, with their values as they are written.
+    pub fn settings(&self) -> impl Iterator<Item = (JobOption, String)> + '_ {
+        JobOption::ALL.into_iter().filter_map(|option| {
+            let value = match option {
+                JobOption::Incremental => self.incremental?.to_string(),
+                JobOption::TimeZone => format!("'{}'", self.time_zone.as_ref()?.replace('\'', "''")),
+            };
+            Some((option, value))
+        })
+    }
+}
+
+impl CreateJob {
+    /// The job after a change of its schedule or options.
+    pub fn altered(&self, change: &JobChange) -> CreateJob {
+        let mut job = self.clone();
+        match change {
+            JobChange::Enable | JobChange::Disable => {}
+            JobChange::Schedule(schedule) => job.schedule = schedule.clone(),
+            JobChange::Set(options) => {
+                job.options.incremental = options.incremental.or(job.options.incremental);
+                job.options.time_zone = options.time_zone.clone().or(job.options.time_zone);
+            }
+            JobChange::Reset(options) => options.iter().for_each(|option| job.options.reset(*option)),
+        }
+        job
+    }
+}

@@ -1,0 +1,78 @@
+//! `(name = value, …)`, whatever the options are of.
+
+use super::super::{Parsed, Parser};
+use crate::{
+    ddl::Value,
+    lexer::{Symbol, TokenKind, short},
+    source::{Fault, Span},
+};
+
+/// How options are found by their names (the error is a hint), and what they are called.
+type Names<O> = (fn(&str) -> Result<O, String>, fn(O) -> &'static str);
+
+impl Parser<'_> {
+    /// Hands each option with its value on to `set`, whose error is a fault at the value; notes where they stand.
+    pub(super) fn options<O: Copy + PartialEq>(
+        &mut self,
+        (of, text): Names<O>,
+        mut set: impl FnMut(O, &Value) -> Result<(), String>,
+        spans: &mut Vec<(O, Span)>,
+    ) -> Parsed<()> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        loop {
+            let span = self.span();
+            let option = self.option_name(of)?;
+            if spans.iter().any(|(other, _)| *other == option) {
+                return Err(Fault::at(span, format!("option `{}` is set twice", text(option))));
+            }
+            if !self.take_symbol(Symbol::Eq) {
+                return Err(self.expected("`=`").hint(format!("Write `{} = …`.", text(option))));
+            }
+            let value_span = self.span();
+            let value = self.option_value()?;
+            let value_span = value_span.to(self.last_span());
+            if let Err(message) = set(option, &value) {
+                self.faults.push(Fault::at(value_span, message));
+            }
+            spans.push((option, value_span));
+            if !self.take_symbol(Symbol::Comma) {
+                break;
+            }
+        }
+        if !self.take_symbol(Symbol::RightParen) {
+            return Err(self.expected("`,` or `)`"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn option_name<O>(&mut self, of: fn(&str) -> Result<O, String>) -> Parsed<O> {
+        let span = self.span();
+        let name = match self.kind() {
+            TokenKind::Word(_) => self.word(span).to_owned(),
+            TokenKind::Quoted(name) => name.to_string(),
+            _ => return Err(self.expected("the name of an option")),
+        };
+        let option =
+            of(&name).map_err(|hint| Fault::at(span, format!("no option `{}`", short(&name))).hint(hint))?;
+        self.advance();
+        Ok(option)
+    }
+
+    fn option_value(&mut self) -> Parsed<Value> {
+        let span = self.span();
+        let value = match self.kind() {
+            TokenKind::String(text) => Value::Text(text.clone()),
+            TokenKind::Word(_) => Value::Text(self.word(span).into()),
+            TokenKind::Whole { value, .. } => Value::Number(u64::try_from(*value).unwrap_or(u64::MAX)),
+            TokenKind::Symbol(Symbol::LeftParen) => {
+                self.advance();
+                let names = self.list(|parser| parser.name("a column").map(|name| name.text))?;
+                self.expect_symbol(Symbol::RightParen)?;
+                return Ok(Value::Names(names));
+            }
+            _ => return Err(self.expected("a value")),
+        };
+        self.advance();
+        Ok(value)
+    }
+}
