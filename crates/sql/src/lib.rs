@@ -11,6 +11,7 @@ mod error;
 pub mod forms;
 mod grouping;
 mod json_functions;
+mod made;
 mod names;
 mod options;
 mod progress;
@@ -25,6 +26,7 @@ mod write;
 
 pub use answer::{Answer, Command};
 pub use error::{ErrorKind, Place, SqlError};
+pub use made::{rows_at_hand, rows_between};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use progress::{Progress, ProgressReading};
 pub use sql::{Running, Sql};

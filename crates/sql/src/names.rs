@@ -26,8 +26,10 @@ use crate::{At, ErrorKind, SqlError, TableKind};
 pub(crate) const SCHEMA: &str = "public";
 /// The catalog in which it is.
 pub(crate) const CATALOG: &str = "swiftwater";
-/// Schemas that DataFusion and the wire protocols fill.
-const SYSTEM_SCHEMAS: [&str; 2] = ["information_schema", "pg_catalog"];
+/// The schema in which the engine tells of itself.
+pub(crate) const SYSTEM: &str = "system";
+/// Schemas that the engine, DataFusion and the wire protocols fill.
+const SYSTEM_SCHEMAS: [&str; 3] = [SYSTEM, "information_schema", "pg_catalog"];
 /// Tables that a hint tells.
 const TABLES_TOLD: usize = 20;
 
@@ -89,6 +91,13 @@ impl Names {
             .map_err(|e| e.at(place_of_span(ident.span)))?;
         Ok((ident, found))
     }
+}
+
+/// The table of the engine's own schema that is meant, if it is one of its.
+pub(crate) fn of_system(name: &ObjectName) -> Option<String> {
+    let mut idents = name.0.iter().filter_map(ObjectNamePart::as_ident);
+    let (schema, table) = (idents.next()?, idents.next()?);
+    (is(schema, SYSTEM) && idents.next().is_none()).then(|| table.value.to_lowercase())
 }
 
 fn is(ident: &Ident, name: &str) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::SqlError;
+use crate::{SqlError, Tables};
 
 /// Limits and places that hold for all statements.
 #[derive(Debug, Clone)]
@@ -115,6 +115,10 @@ pub struct RunOptions {
     pub parameters: Vec<Parameter>,
     /// Who takes the statements that are not for DataFusion; none: they are refused.
     pub others: Option<Arc<dyn OtherStatements>>,
+    /// Where tables come from and rows go, instead of where those of all statements do.
+    pub tables: Option<Arc<dyn Tables>>,
+    /// It waits for no turn: whoever asks sees to it that not too many run.
+    pub has_turn: bool,
     /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.
     pub id: Option<String>,
     /// Shorter than [`SqlOptions::duration_max`], if given.

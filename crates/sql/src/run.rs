@@ -26,11 +26,13 @@ use crate::names::{Names, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
 use crate::text::{StatementText, split};
-use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, grouping};
+use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, grouping};
 
 /// A run of statements at work.
 pub(crate) struct Run {
     pub(crate) inner: Arc<Inner>,
+    /// Where its tables come from, and its rows go.
+    pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
     /// Where the columns of the answer go, once.
@@ -81,7 +83,10 @@ impl Run {
     }
 
     async fn all(&mut self, text: &str) -> Result<(), SqlError> {
-        let _turn = self.inner.turn().await?;
+        let _turn = match self.options.has_turn {
+            true => None,
+            false => Some(self.inner.turn().await?),
+        };
         let statements = split(text, self.options.dialect, &self.inner.options)?;
         let Some((last, before)) = statements.split_last() else {
             self.tell(Ok((Arc::new(Schema::empty()), Command::Nothing)));
@@ -138,7 +143,7 @@ impl Run {
             }
         }
         let statement = text.parse(self.options.dialect)?;
-        let names = Arc::new(Names::new(self.inner.tables.names()));
+        let names = Arc::new(Names::new(self.tables.names()));
         let end = match statement {
             Statement::CopyTo(copy) => Box::pin(self.copy(copy, names)).await,
             Statement::Explain(explain) if !is_query(&explain.statement) => {
@@ -191,7 +196,7 @@ impl Run {
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());
         for wanted in &reads.tables {
-            let table = self.inner.tables.table(&wanted.name, wanted.at).await?;
+            let table = self.tables.table(&wanted.name, wanted.at).await?;
             let table = table.ok_or_else(|| {
                 SqlError::new(ErrorKind::NotFound, format!("table `{}` does not exist any more", wanted.name))
             })?;
@@ -200,7 +205,7 @@ impl Run {
         let schemas: HashMap<String, SchemaRef> =
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas)?;
-        let state = self.inner.sessions.session(&names, resolved.clone(), Aim::Speed)?;
+        let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,
             Err(error) => return Err(self.planning_error(error, &statement)),
@@ -246,7 +251,12 @@ impl Run {
             Started::Rows(rows) => return Ok(rows),
             Started::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
         }
-        let state = self.inner.sessions.session(&planned.names, planned.resolved.clone(), Aim::Memory)?;
+        let state = self.inner.sessions.session(
+            &self.tables,
+            &planned.names,
+            planned.resolved.clone(),
+            Aim::Memory,
+        )?;
         match self.start(&state, plan).await? {
             Started::Rows(rows) => Ok(rows),
             Started::OutOfMemory(error) => Err(SqlError::from(error)),

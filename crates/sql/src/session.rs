@@ -24,7 +24,7 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
-use crate::names::{CATALOG, Names, SCHEMA};
+use crate::names::{CATALOG, Names, SCHEMA, SYSTEM};
 use crate::{SqlError, SqlOptions, TableKind, Tables};
 
 /// Consumers of memory that an error names.
@@ -39,7 +39,6 @@ pub(crate) struct Sessions {
     template: SessionState,
     runtime: Arc<RuntimeEnv>,
     memory_bytes_max: usize,
-    tables: Arc<dyn Tables>,
 }
 
 /// What plans are made for.
@@ -52,11 +51,7 @@ pub(crate) enum Aim {
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        options: &SqlOptions,
-        threads: usize,
-        tables: Arc<dyn Tables>,
-    ) -> Result<Sessions, SqlError> {
+    pub(crate) fn new(options: &SqlOptions, threads: usize) -> Result<Sessions, SqlError> {
         let mode = match &options.spill_directory {
             Some(directory) => {
                 std::fs::create_dir_all(directory).map_err(|error| {
@@ -97,12 +92,13 @@ impl Sessions {
             template.register_udaf(Arc::new(aggregate))?;
         }
         crate::json_functions::register(&mut template)?;
-        Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max, tables })
+        Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }
 
     /// A session whose tables are those given, under the names given, and all others by their own names.
     pub(crate) fn session(
         &self,
+        tables: &Arc<dyn Tables>,
         names: &Arc<Names>,
         resolved: HashMap<String, Arc<dyn TableProvider>>,
         aim: Aim,
@@ -111,9 +107,10 @@ impl Sessions {
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
             .with_memory_pool(Arc::new(pool))
             .build_arc()?;
-        let schema = StatementSchema { tables: Arc::clone(&self.tables), names: Arc::clone(names), resolved };
+        let schema = StatementSchema { tables: Arc::clone(tables), names: Arc::clone(names), resolved };
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(SCHEMA, Arc::new(schema))?;
+        catalog.register_schema(SYSTEM, Arc::new(SystemSchema(Arc::clone(tables))))?;
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
         let mut config = self.template.config().clone();
@@ -192,6 +189,34 @@ impl SchemaProvider for StatementSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         self.resolved.contains_key(name) || self.names.kind(name).is_some()
+    }
+}
+
+/// What the engine tells of itself.
+struct SystemSchema(Arc<dyn Tables>);
+
+impl fmt::Debug for SystemSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemSchema").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.0.system_names().iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        Ok(self.0.system_table(name).await?)
+    }
+
+    async fn table_type(&self, name: &str) -> DataFusionResult<Option<TableType>> {
+        Ok(self.table_exist(name).then_some(TableType::View))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.0.system_names().contains(&name)
     }
 }
 

@@ -72,7 +72,7 @@ impl Sql {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let sessions = Sessions::new(&options, threads, Arc::clone(&tables))?;
+        let sessions = Sessions::new(&options, threads)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("swiftwater-sql")
@@ -108,6 +108,7 @@ impl Sql {
         let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
         let run = Run {
             inner: Arc::clone(&self.inner),
+            tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
             options,
             progress: Arc::clone(&progress),
             head: Some(head),
@@ -140,6 +141,12 @@ impl Sql {
     pub fn statements(&self, text: &str, dialect: Dialect) -> Result<Vec<String>, SqlError> {
         let statements = crate::text::split(text, dialect, &self.inner.options)?;
         Ok(statements.into_iter().map(|statement| statement.text).collect())
+    }
+
+    /// Whether a text can be read, with the place of what cannot. Which tables and columns there are is not looked at.
+    pub fn check(&self, text: &str, dialect: Dialect) -> Result<(), SqlError> {
+        let statements = crate::text::split(text, dialect, &self.inner.options)?;
+        statements.iter().try_for_each(|statement| statement.parse(dialect).map(|_| ()))
     }
 
     /// What runs, or waits for its turn.

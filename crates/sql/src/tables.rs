@@ -51,6 +51,16 @@ pub trait Tables: Send + Sync + 'static {
     /// A snapshot of now holds every event that was acknowledged before the call.
     async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError>;
 
+    /// The names of the tables of the schema `system`, in lower case: what there is to tell of the engine itself.
+    fn system_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// One of those, as it is now.
+    async fn system_table(&self, _name: &str) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        Ok(None)
+    }
+
     /// The columns that an INSERT may fill, in order; none if nothing can be inserted.
     ///
     /// Of a stream these are its own columns, without those that the system keeps. As a default, all columns.

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::answer::Command;
-use crate::names::{Names, find_column};
+use crate::names::{Names, find_column, of_system};
 use crate::run::{Outcome, Planned, Run, count, nothing, one, outcome, table_of_columns};
 use crate::storable::{storable, written_down};
 use crate::text::place_of_span;
@@ -41,7 +41,7 @@ impl Run {
         let planned = self.plan(query, Arc::clone(&names)).await?;
         let (name, schema) = match found {
             Some(name) => {
-                let schema = self.inner.tables.insertable(&name).await?.ok_or_else(|| {
+                let schema = self.tables.insertable(&name).await?.ok_or_else(|| {
                     SqlError::invalid(format!("nothing can be inserted into `{name}`"))
                         .at(place_of_span(ident.span))
                 })?;
@@ -49,7 +49,7 @@ impl Run {
             }
             None if self.options.dialect == Dialect::Spark => {
                 let schema = storable(planned.plan.schema().as_arrow())?;
-                self.inner.tables.create_table(&ident.value, Arc::clone(&schema), true).await?;
+                self.tables.create_table(&ident.value, Arc::clone(&schema), true).await?;
                 (ident.value.clone(), schema)
             }
             None => return Err(names.missing(ident, &ident.value)),
@@ -57,7 +57,7 @@ impl Run {
         let columns = target_columns(&schema, &insert.columns, &insert.after_columns)?;
         let named = !(insert.columns.is_empty() && insert.after_columns.is_empty());
         let rows = self.cast_rows(&planned, &schema, &columns, named, ident).await?;
-        let rows = self.inner.tables.insert(&name, rows, insert.overwrite).await?;
+        let rows = self.tables.insert(&name, rows, insert.overwrite).await?;
         Ok(outcome(Command::Insert, count(rows)?))
     }
 
@@ -141,7 +141,7 @@ impl Run {
         let schema = input.schema().as_arrow();
         let schema = if has_query { storable(schema) } else { written_down(schema) };
         let schema = schema.map_err(|error| error.at(place))?;
-        let made = self.inner.tables.create_table(&name, Arc::clone(&schema), if_not_exists).await?;
+        let made = self.tables.create_table(&name, Arc::clone(&schema), if_not_exists).await?;
         if !has_query || !made {
             return Ok(outcome(Command::CreateTable, count(0)?));
         }
@@ -150,7 +150,7 @@ impl Run {
             Ok(rows) => Ok(outcome(Command::CreateTable, count(rows)?)),
             Err(error) => {
                 // There is no such table until all of it is there.
-                if let Err(left) = self.inner.tables.drop_table(&name).await {
+                if let Err(left) = self.tables.drop_table(&name).await {
                     tracing::warn!(table = %name, error = %left, "a table stays whose query failed");
                 }
                 Err(error)
@@ -161,7 +161,7 @@ impl Run {
     async fn fill(&self, planned: &Planned, name: &str, schema: &SchemaRef) -> Result<u64, SqlError> {
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         let rows = self.cast_rows(planned, schema, &columns, false, &Ident::new(name)).await?;
-        self.inner.tables.insert(name, rows, false).await
+        self.tables.insert(name, rows, false).await
     }
 
     /// `DROP TABLE [IF EXISTS] a, b`.
@@ -187,18 +187,23 @@ impl Run {
             }
         }
         for name in found {
-            self.inner.tables.drop_table(&name).await?;
+            self.tables.drop_table(&name).await?;
         }
         Ok(outcome(Command::DropTable, nothing()))
     }
 
     /// `DESCRIBE t`.
     pub(crate) async fn describe(&self, name: &ObjectName, names: &Names) -> Result<Outcome, SqlError> {
+        if let Some(system) = of_system(name)
+            && let Some(table) = self.tables.system_table(&system).await?
+        {
+            return Ok(outcome(Command::Query, one(table_of_columns(&table.schema())?)));
+        }
         let (ident, found) = names.target(name)?;
         let Some(found) = found else {
             return Err(names.missing(ident, &ident.value));
         };
-        let Some(table) = self.inner.tables.table(&found, None).await? else {
+        let Some(table) = self.tables.table(&found, None).await? else {
             return Err(names.missing(ident, &found));
         };
         Ok(outcome(Command::Query, one(table_of_columns(&table.schema())?)))
