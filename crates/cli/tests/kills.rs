@@ -1,4 +1,5 @@
-//! The real server, killed by SIGKILL at random instants while several clients send: what was acknowledged is there once.
+//! The real server, killed by SIGKILL at random instants while several clients send, and while a job copies what is new
+//! into a table and into a stream: what was acknowledged is there once, and so is each copy.
 //!
 //! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
 //! 50 ms and the catalog written down every 20 ms, so kills fall into both. `KILLS` says how often (10), `KILLS_SEED` which
@@ -94,12 +95,62 @@ fn client(number: u64, address: Address, stop: Arc<AtomicBool>, sent: Arc<Atomic
     })
 }
 
+const JOB: &str = "CREATE TABLE kept (client BIGINT, number BIGINT); \
+    CREATE STREAM copies (client LONG, number LONG); \
+    CREATE JOB copy SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
+    INSERT INTO kept SELECT client, number FROM t; INSERT INTO copies SELECT client, number FROM t $$";
+
+/// Runs the job again and again until it is told to stop; answers how often that was answered.
+fn runner(address: Address, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut ran = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let at = address.lock().unwrap().clone();
+            let answer = Connection::open(&at)
+                .and_then(|mut connection| connection.ask_with("POST", "/v1/sql", &[], b"RUN JOB copy"));
+            match answer {
+                Ok(answer) if answer.status == 200 => ran += 1,
+                // The server is away, or has taken up itself what was left of the last run.
+                _ => std::thread::park_timeout(Duration::from_millis(5)),
+            }
+        }
+        ran
+    })
+}
+
+/// Copies are what was copied, and runs have read one after another.
+fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
+    let is_done = || {
+        let ran = sql(server, "SHOW JOBS");
+        ran[0]["state"] == "succeeded"
+    };
+    common::until("the run that was left to be taken up", is_done);
+    sql(server, "RUN JOB copy");
+    for table in ["kept", "copies"] {
+        let select =
+            format!("SELECT count(*) AS n, count(DISTINCT client * 1000000000 + number) AS d FROM {table}");
+        let copied = sql(server, &select);
+        let counts = (copied[0]["n"].as_u64(), copied[0]["d"].as_u64());
+        assert_eq!(counts, (Some(events), Some(events)), "{table}, KILLS_SEED={seed}");
+    }
+    let runs = sql(
+        server,
+        "SELECT run, json_get_int(reads, 't', 'from') AS \"from\", json_get_int(reads, 't', 'to') AS \"to\" \
+         FROM system.job_runs WHERE job = 'copy' ORDER BY run",
+    );
+    for pair in runs.windows(2) {
+        assert_eq!(pair[0]["to"], pair[1]["from"], "{} and {}", pair[0], pair[1]);
+    }
+    runs.last().unwrap()["run"].as_u64().unwrap()
+}
+
 #[test]
 fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
     let dir = tempfile::tempdir().unwrap();
     let mut server = start(dir.path());
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
+    sql(&server, JOB);
     let address: Address = Arc::default();
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let set_address = |server: &TestServer| {
@@ -109,6 +160,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let clients: Vec<JoinHandle<u64>> = (0..CLIENTS)
         .map(|number| client(number, Arc::clone(&address), Arc::clone(&stop), Arc::clone(&sent)))
         .collect();
+    let runner = runner(Arc::clone(&address), Arc::clone(&stop));
     let mut rng = Rng::new(seed);
     for _ in 0..kills {
         // Some progress first, so that no kill is of a server that did nothing.
@@ -122,6 +174,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     }
     stop.store(true, Ordering::Relaxed);
     let acknowledged: Vec<u64> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    let answered = runner.join().unwrap();
     let rows = sql(
         &server,
         "SELECT client, count(*) AS n, count(DISTINCT number) AS d, max(number) AS top FROM t GROUP BY client",
@@ -145,5 +198,9 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let events: u64 = acknowledged.iter().sum();
     assert_eq!(offsets[0]["d"].as_u64(), Some(events));
     assert_eq!(offsets[0]["top"].as_u64(), Some(events - 1), "no offset is left out");
-    println!("killed {kills} times, {events} events acknowledged and found, KILLS_SEED={seed}");
+    let runs = check_copies(&server, events, seed);
+    assert!(runs > answered, "a run that was answered is remembered");
+    println!(
+        "killed {kills} times, {events} events acknowledged, found, and copied in {runs} runs of a job, KILLS_SEED={seed}"
+    );
 }

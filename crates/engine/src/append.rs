@@ -29,6 +29,8 @@ pub struct AppendOptions {
     pub refused: Vec<RefusedText>,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
+    /// If one of them is refused by the stream's columns, none is taken in.
+    pub all_or_none: bool,
 }
 
 /// A part of a numbered request.

@@ -18,7 +18,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{CollectorLimits, SlicePlan, StandingQuery, explain};
 use swiftwater_log::{DirDisk, Disk};
-use swiftwater_sql::{OtherStatements, Sql};
+use swiftwater_sql::{OtherStatements, Sql, Tables};
 use swiftwater_store::Store;
 use tracing::info;
 
@@ -174,9 +174,13 @@ impl Engine {
             Ok(history) => {
                 let plain = history.plain_tables().await?;
                 let tables = Arc::new(HistoryTables::new(&engine.shared, plain));
-                let sql = Sql::new(history.sql_options(), tables)?;
-                let _ = engine.shared.history.set(history);
+                let given: Arc<dyn Tables> = Arc::<HistoryTables>::clone(&tables);
+                let sql = Sql::new(history.sql_options(), given)?;
+                let _ = engine.shared.history.set(Arc::clone(&history));
                 let _ = engine.shared.sql.set(Arc::new(sql));
+                let _ = engine.shared.tables.set(tables);
+                let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
+                history.spawn(jobs);
                 Ok(engine)
             }
             Err(error) => {
@@ -568,6 +572,11 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) {
         if self.shared.is_closing.swap(true, Ordering::AcqRel) {
             return;
+        }
+        if let Some(history) = self.shared.history.get()
+            && tokio::time::timeout(grace, history.jobs.stop()).await.is_err()
+        {
+            info!("jobs were still ending when the grace period was over");
         }
         self.shared.pending.close();
         if tokio::time::timeout(grace, self.drained()).await.is_err() {

@@ -3,6 +3,8 @@
 use swiftwater_lang::{QueryErrors, ddl::AlterError};
 use swiftwater_live::columns::ColumnsError;
 
+use crate::ScheduleError;
+
 /// What the caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -33,9 +35,15 @@ pub enum EngineError {
     /// No such stream.
     #[error("no stream `{0}`")]
     NoStream(String),
-    /// Jobs are declared, but not run yet.
-    #[error("this version runs no jobs yet")]
-    NoJobs,
+    /// No such job.
+    #[error("no job `{0}`")]
+    NoJob(String),
+    /// A job's schedule cannot be used.
+    #[error(transparent)]
+    Schedule(ScheduleError),
+    /// A job is at work, and never runs twice at once.
+    #[error("job `{0}` is running")]
+    JobRunning(String),
     /// There is something of this name.
     #[error("there is a {kind} `{name}` already")]
     Exists {
@@ -111,13 +119,14 @@ impl EngineError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             EngineError::Query(_) | EngineError::NoDefaultStream => ErrorKind::Invalid,
-            EngineError::NoQuery(_) | EngineError::NoStream(_) => ErrorKind::NotFound,
+            EngineError::NoQuery(_) | EngineError::NoStream(_) | EngineError::NoJob(_) => ErrorKind::NotFound,
             EngineError::Attached(_)
+            | EngineError::JobRunning(_)
             | EngineError::Exists { .. }
             | EngineError::NoHistory
             | EngineError::NumberForgotten { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
-            EngineError::Alter(_) | EngineError::Columns(_) | EngineError::NoJobs => ErrorKind::Invalid,
+            EngineError::Alter(_) | EngineError::Columns(_) | EngineError::Schedule(_) => ErrorKind::Invalid,
             EngineError::Limit { .. } | EngineError::DiskFull => ErrorKind::Limit,
             EngineError::ShuttingDown | EngineError::NotStored(_) | EngineError::Table(_) => {
                 ErrorKind::Unavailable
@@ -133,6 +142,11 @@ impl EngineError {
             ),
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::Alter(error) => error.hint().map(str::to_owned),
+            EngineError::Schedule(error) => Some(error.hint().to_owned()),
+            EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
+            EngineError::JobRunning(_) => {
+                Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())
+            }
             EngineError::DiskFull => Some(
                 "Try again later; free space, or raise data.log_bytes_max or lower data.log_free_bytes_min."
                     .to_owned(),

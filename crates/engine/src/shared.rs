@@ -18,7 +18,7 @@ use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
     engine::dialect_name,
     gate::Gate,
-    history::{History, Stored},
+    history::{History, HistoryTables, Stored},
     line::Line,
     running::{EmitContext, QueryHandle, Running, Totals},
     stream::{Stream, lock},
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) history: OnceLock<Arc<History>>,
     /// SQL over it; set with it.
     pub(crate) sql: OnceLock<Arc<Sql>>,
+    /// Its tables; set with it.
+    pub(crate) tables: OnceLock<Arc<HistoryTables>>,
 }
 
 /// Detached queries that ended, and when they are to be forgotten.
@@ -102,6 +104,7 @@ impl Shared {
             commons: Mutex::default(),
             history: OnceLock::new(),
             sql: OnceLock::new(),
+            tables: OnceLock::new(),
         };
         (shared, inbox)
     }

@@ -421,6 +421,7 @@ impl Ingest {
             rejected: rejected.count,
             refused: rejected.texts,
             numbered,
+            ..AppendOptions::default()
         };
         engine.append(&Principal::anonymous(), &self.stream, batch, options).await.map_err(Stop::Engine)
     }

@@ -21,13 +21,15 @@ const FLOORS: [&[&str]; 8] = [
 const TESTKIT_KNOWS: [&str; 5] = ["event", "lang", "live", "log", "store"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
-const OWNERS: [(&str, &[&str]); 27] = [
+const OWNERS: [(&str, &[&str]); 29] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
     ("arrow-*", &["event", "sketch", "live", "store", "views", "sql", "engine", "bench"]),
     ("axum*", &["server"]),
+    ("chrono*", &["engine"]),
     ("clap*", &["cli", "bench"]),
+    ("croner", &["engine"]),
     ("datafusion", &["sql"]),
     ("datafusion-*", &["sketch", "live", "store", "search", "sql"]),
     ("datasketches", &["sketch"]),

@@ -1,4 +1,4 @@
-//! What is named and durable: streams. (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams and jobs. (Plain tables are known to the store by themselves.)
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! snapshot = {"format": 1, "written_by": version, "position": where in the log, "next_stream": id, "streams": […], …}
-//! change   = {"format": 1, "at": ms, "change": {"ddl": statement} | {"found": columns}}
+//! change   = {"format": 1, "at": ms, "change": {"ddl": statement} | {"found": columns} | {"job": step of a run}}
 //! ```
 //!
 //! Fields may be added, and are then not there in what is older; whatever else changes raises the format. A format that is
@@ -18,13 +18,16 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
-    ddl::{AlterStream, CreateStream, Ddl},
+    ddl::{AlterStream, CreateJob, CreateStream, Ddl},
     parse_ddl,
 };
 
 use swiftwater_live::columns::InferredColumn;
 
-use super::HistoryError;
+use super::{
+    HistoryError,
+    jobs::{JobEntry, JobSnapshot, JobStep},
+};
 use crate::EngineError;
 
 /// The form of snapshots and changes that this version writes, and the newest that it reads.
@@ -35,6 +38,8 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) struct Catalog {
     next_stream: u32,
     streams: BTreeMap<StreamName, StreamEntry>,
+    next_job: u32,
+    jobs: BTreeMap<Box<str>, JobEntry>,
 }
 
 /// A stream that was created.
@@ -68,6 +73,8 @@ pub(crate) enum Change {
     Ddl(String),
     /// All columns that were found so far in a stream's events: names and types.
     Found { stream: u32, columns: Vec<(Box<str>, String)> },
+    /// Something happened to a run of a job.
+    Job { job: u32, run: u64, step: JobStep },
 }
 
 /// A snapshot, as it stands in its file.
@@ -79,6 +86,10 @@ pub(crate) struct Snapshot {
     pub(crate) position: u64,
     pub(crate) next_stream: u32,
     pub(crate) streams: Vec<StreamSnapshot>,
+    #[serde(default)]
+    next_job: u32,
+    #[serde(default)]
+    jobs: Vec<JobSnapshot>,
 }
 
 /// A stream within a snapshot.
@@ -165,6 +176,21 @@ impl Catalog {
         self.streams.get(name)
     }
 
+    /// All jobs, by name.
+    pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
+        self.jobs.values()
+    }
+
+    /// A job of a name; an error if there is none.
+    pub(crate) fn job(&self, name: &str) -> Result<&JobEntry, EngineError> {
+        self.jobs.get(name).ok_or_else(|| EngineError::NoJob(name.to_owned()))
+    }
+
+    /// The job of a number, if it was not dropped.
+    pub(crate) fn job_of(&self, id: u32) -> Option<&JobEntry> {
+        self.jobs.values().find(|job| job.id == id)
+    }
+
     /// What a statement would change, without changing it; `None` where it would change nothing, and says that this is
     /// no error.
     pub(crate) fn check(&self, ddl: &Ddl) -> Result<Option<Change>, EngineError> {
@@ -189,6 +215,11 @@ impl Catalog {
                     entry.found = found(columns)?;
                 }
             }
+            Change::Job { job, run, step } => {
+                if let Some(job) = self.jobs.values_mut().find(|entry| entry.id == *job) {
+                    job.apply(*run, step, record.at);
+                }
+            }
         }
         Ok(())
     }
@@ -198,14 +229,17 @@ impl Catalog {
         match ddl {
             Ddl::CreateStream(create) => self.create_stream(create, at),
             Ddl::AlterStream(alter) => self.alter_stream(alter),
-            Ddl::DropStream { name, if_exists } => match self.streams.remove(name) {
-                None if !if_exists => Err(EngineError::NoStream(name.to_string())),
+            Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
+            Ddl::CreateJob(create) => self.create_job(create, at),
+            Ddl::AlterJob { name, change } => {
+                let job = self.jobs.get_mut(name).ok_or_else(|| EngineError::NoJob(name.to_string()))?;
+                job.alter(change, at)
+            }
+            Ddl::DropJob { name, if_exists } => match self.jobs.remove(name) {
+                None if !if_exists => Err(EngineError::NoJob(name.to_string())),
                 removed => Ok(removed.is_some()),
             },
-            Ddl::CreateJob(_) | Ddl::AlterJob { .. } | Ddl::DropJob { .. } | Ddl::RunJob { .. } => {
-                Err(EngineError::NoJobs)
-            }
-            Ddl::Show(_) | Ddl::Describe { .. } => Ok(false),
+            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } => Ok(false),
         }
     }
 
@@ -234,6 +268,25 @@ impl Catalog {
         Ok(has_changed)
     }
 
+    fn drop_stream(&mut self, name: &StreamName, if_exists: bool) -> Result<bool, EngineError> {
+        let Some(entry) = self.streams.remove(name) else {
+            return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
+        };
+        self.jobs.values_mut().for_each(|job| job.forget_stream(entry.id));
+        Ok(true)
+    }
+
+    fn create_job(&mut self, create: &CreateJob, at: Millis) -> Result<bool, EngineError> {
+        if self.jobs.contains_key(&create.name) {
+            return exists("job", &create.name, create.if_not_exists);
+        }
+        let create = CreateJob { if_not_exists: false, ..create.clone() };
+        let job = JobEntry::new(self.next_job, create, at)?;
+        self.next_job += 1;
+        self.jobs.insert(job.create.name.clone(), job);
+        Ok(true)
+    }
+
     /// What is to be written down; `numbers` says how far a stream is, if it is stored.
     pub(crate) fn snapshot(
         &self,
@@ -253,15 +306,25 @@ impl Catalog {
             position,
             next_stream: self.next_stream,
             streams: streams.collect(),
+            next_job: self.next_job,
+            jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
         }
     }
 
     pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Result<Catalog, HistoryError> {
-        let mut catalog = Catalog { next_stream: snapshot.next_stream, ..Catalog::default() };
+        let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
+        let mut catalog = Catalog { next_stream, next_job, ..Catalog::default() };
         for StreamSnapshot { id, created, text, found: columns, .. } in &snapshot.streams {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };
             catalog.streams.insert(entry.create.name.clone(), entry);
+        }
+        for snapshot in &snapshot.jobs {
+            let text = snapshot.text();
+            let Ddl::CreateJob(create) = read(text)? else { return Err(unexpected(text)) };
+            let job = JobEntry::from_snapshot(snapshot, create)
+                .map_err(|error| HistoryError::Statement { text: text.to_owned(), why: error.to_string() })?;
+            catalog.jobs.insert(job.create.name.clone(), job);
         }
         Ok(catalog)
     }
@@ -292,7 +355,7 @@ fn unexpected(text: &str) -> HistoryError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::jobs::StreamRead, *};
 
     fn ddl(text: &str) -> Ddl {
         read(text).unwrap()
@@ -346,8 +409,27 @@ mod tests {
             "CREATE STREAM a (x LONG NOT NULL CHECK (x > 0), ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') \
              WITH (retention = '30 days')",
             "ALTER STREAM a ADD COLUMN \"größe\" DOUBLE DEFAULT 1.5",
+            "CREATE JOB dropped SCHEDULE '@daily' AS SELECT 1",
+            "DROP JOB dropped",
+            "CREATE JOB j SCHEDULE '0 * * * *' WITH (incremental = true) AS INSERT INTO t SELECT ';' FROM a",
+            "ALTER JOB j SET (time_zone = 'Europe/Berlin')",
+            "ALTER JOB j DISABLE",
         ] {
             carry_out(&mut catalog, text).unwrap();
+        }
+        let read = StreamRead { stream: "a".into(), from: 0, to: 5 };
+        for (run, step) in [
+            (1, JobStep::Began { due: Some(3_600_000) }),
+            (1, JobStep::Reads { id: 0, read: read.clone() }),
+            (1, JobStep::Failed { error: "once".to_owned() }),
+            (1, JobStep::Succeeded { rows: 7 }),
+            (2, JobStep::Began { due: None }),
+            (2, JobStep::Reads { id: 0, read: StreamRead { from: 5, to: 9, ..read } }),
+            (2, JobStep::Did { rows: 3 }),
+            (2, JobStep::Failed { error: "more than once".to_owned() }),
+        ] {
+            let record = ChangeRecord::new(11, Change::Job { job: 1, run, step });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
         }
         let numbers = StreamNumbers {
             position: 10,
@@ -357,7 +439,95 @@ mod tests {
         let snapshot = catalog.snapshot(99, |_| Some(numbers.clone()));
         let again = Snapshot::from_bytes(&snapshot.to_bytes()).unwrap();
         assert_eq!((again.position, &again.streams[0].numbers), (99, &numbers));
-        assert_eq!(Catalog::from_snapshot(&again).unwrap(), catalog);
+        let mut read_back = Catalog::from_snapshot(&again).unwrap();
+        assert_eq!(read_back, catalog);
+        // What comes after does the same to both.
+        for text in ["ALTER JOB j ENABLE", "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2", "DROP STREAM a"] {
+            carry_out(&mut catalog, text).unwrap();
+            carry_out(&mut read_back, text).unwrap();
+            assert_eq!(read_back, catalog, "{text}");
+        }
+        assert_eq!(catalog.job("k").unwrap().id, 2, "a number is not given again");
+    }
+
+    #[test]
+    fn snapshot_and_the_changes_after_it_come_to_the_same() {
+        const TEXTS: [&str; 9] = [
+            "CREATE STREAM IF NOT EXISTS a (x LONG)",
+            "DROP STREAM IF EXISTS a",
+            "CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' AS SELECT 1",
+            "CREATE JOB IF NOT EXISTS k SCHEDULE '30 2 * * *' WITH (time_zone = 'Europe/Berlin') AS SELECT 2",
+            "ALTER JOB j DISABLE",
+            "ALTER JOB k ENABLE",
+            "ALTER JOB k SET SCHEDULE '*/5 * * * *'",
+            "DROP JOB IF EXISTS j",
+            "ALTER JOB j SET (incremental = true)",
+        ];
+        for seed in 0..50 {
+            let mut rng = swiftwater_testkit::Rng::new(seed);
+            let (mut catalog, mut other) = (Catalog::default(), Catalog::default());
+            for at in 0..60 {
+                let change = if rng.chance(0.4) {
+                    // What is refused is not logged.
+                    let Ok(Some(change)) = catalog.check(&ddl(TEXTS[rng.below(TEXTS.len())])) else {
+                        continue;
+                    };
+                    change
+                } else {
+                    let (id, from) = (rng.below(2) as u32, rng.below(9) as u64);
+                    let read = StreamRead { stream: "a".into(), from, to: from + 3 };
+                    let steps = [
+                        JobStep::Began { due: rng.chance(0.5).then_some(at * 1_000_000) },
+                        JobStep::Reads { id, read },
+                        JobStep::Did { rows: 2 },
+                        JobStep::Failed { error: format!("number {at}") },
+                        JobStep::Succeeded { rows: 1 },
+                    ];
+                    let job = rng.below(catalog.next_job as usize + 1) as u32;
+                    let run = catalog
+                        .job_of(job)
+                        .map_or(1, |job| job.open().map_or(job.next_run(), |run| run.number));
+                    Change::Job { job, run, step: rng.pick(&steps) }
+                };
+                let record = ChangeRecord::new(at * 1_000_000, change);
+                catalog.apply(&record).unwrap();
+                other.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+                if rng.chance(0.2) {
+                    let bytes = other.snapshot(0, |_| None).to_bytes();
+                    other = Catalog::from_snapshot(&Snapshot::from_bytes(&bytes).unwrap()).unwrap();
+                }
+                assert_eq!(other, catalog, "seed {seed}, change {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_are_created_altered_and_dropped_by_name() {
+        let mut catalog = Catalog::default();
+        let create = "CREATE JOB j SCHEDULE '@daily' AS SELECT 1";
+        carry_out(&mut catalog, create).unwrap();
+        assert_eq!(carry_out(&mut catalog, create).unwrap_err().to_string(), "there is a job `j` already");
+        let before = catalog.clone();
+        assert!(
+            !carry_out(&mut catalog, "CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' AS SELECT 2").unwrap()
+        );
+        assert!(!carry_out(&mut catalog, "ALTER JOB j ENABLE").unwrap(), "it is");
+        for (text, error) in [
+            ("ALTER JOB nix ENABLE", "no job `nix`"),
+            ("DROP JOB nix", "no job `nix`"),
+            (
+                "ALTER JOB j SET SCHEDULE '0 0 30 2 *'",
+                "the schedule `0 0 30 2 *` names a time that never comes",
+            ),
+            ("CREATE JOB k SCHEDULE '@daily' WITH (time_zone = 'Nix') AS SELECT 1", "no time zone `Nix`"),
+        ] {
+            assert_eq!(carry_out(&mut catalog, text).unwrap_err().to_string(), error);
+        }
+        assert_eq!(catalog, before);
+        assert!(carry_out(&mut catalog, "ALTER JOB j DISABLE").unwrap());
+        assert_eq!(catalog.job("j").unwrap().next_due(), None);
+        assert!(carry_out(&mut catalog, "DROP JOB j").unwrap());
+        assert!(!carry_out(&mut catalog, "DROP JOB IF EXISTS j").unwrap());
     }
 
     #[test]

@@ -59,6 +59,14 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// The most jobs that there can be.
+    pub jobs_max: usize,
+    /// Jobs that run at once; others wait.
+    pub jobs_running_max: usize,
+    /// Milliseconds that a job rests after a first failure; twice as long after each further one.
+    pub jobs_retry_pause_ms_min: u64,
+    /// The longest such rest.
+    pub jobs_retry_pause_ms_max: u64,
 }
 
 impl HistoryConfig {
@@ -92,6 +100,10 @@ impl HistoryConfig {
             sql_spill_bytes_max: sql.spill_bytes_max,
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
+            jobs_max: 1_000,
+            jobs_running_max: 4,
+            jobs_retry_pause_ms_min: 1_000,
+            jobs_retry_pause_ms_max: 300_000,
         }
     }
 

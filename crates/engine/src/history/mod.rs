@@ -23,11 +23,13 @@ mod feeding;
 mod spec;
 mod state;
 
+mod jobs;
 mod statements;
 mod tables;
 
 pub use config::HistoryConfig;
 pub use error::HistoryError;
+pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
 pub use state::Disks;

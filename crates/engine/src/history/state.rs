@@ -7,7 +7,7 @@ use std::{
 };
 
 use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
-use swiftwater_lang::ddl::{self, Ddl};
+use swiftwater_lang::ddl::{self, CreateJob, Ddl};
 use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
@@ -19,6 +19,7 @@ use super::{
     catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry},
     columns::Columns,
     directory::DataDir,
+    jobs::Jobs,
     quarantine::BadEvent,
     snapshots::Snapshots,
     spec::table_spec,
@@ -33,7 +34,7 @@ use crate::{
 /// Everything durable of one engine.
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     catalog: Mutex<Catalog>,
@@ -43,6 +44,7 @@ pub(crate) struct History {
     stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: watch::Sender<bool>,
+    pub(crate) jobs: Jobs,
     /// Locked for this process as long as it lives.
     dir: Option<DataDir>,
 }
@@ -74,6 +76,7 @@ impl History {
         });
         let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
         let replay = Replay::of(&config, &log, snapshot)?;
+        let jobs = Jobs::new(config.jobs_running_max);
         let history = Arc::new(History {
             config,
             clock: Arc::clone(&clock),
@@ -85,6 +88,7 @@ impl History {
             stored: RwLock::default(),
             tasks: Mutex::default(),
             closing: watch::Sender::new(false),
+            jobs,
             dir,
         });
         history.bring_back(shared, replay.recovered).await?;
@@ -196,6 +200,9 @@ impl History {
             refusals: rejected.iter().map(Refusal::from).collect(),
             ..Appended::live(&stored.name, stored.next(), 0)
         };
+        if options.all_or_none && !rejected.is_empty() {
+            return Ok(appended);
+        }
         stream.count_rejected(rejected.len() as u64);
         if declared.quarantines() {
             bad.extend(rejected.iter().map(|rejected| BadEvent::of_row(&batch, rejected)));
@@ -258,9 +265,17 @@ impl History {
         shared: &Shared,
         ddl: &Ddl,
     ) -> Result<bool, EngineError> {
-        if let Ddl::CreateStream(create) = ddl {
-            Columns::of(create, &[]).map_err(EngineError::Columns)?;
+        match ddl {
+            Ddl::CreateStream(create) => {
+                Columns::of(create, &[]).map_err(EngineError::Columns)?;
+            }
+            Ddl::CreateJob(create) => self.has_room_for(create)?,
+            _ => {}
         }
+        let dropped = match ddl {
+            Ddl::DropJob { name, .. } => lock(&self.catalog).job(name).ok().map(|job| job.id),
+            _ => None,
+        };
         let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
         self.record(change).await?;
         match ddl {
@@ -284,9 +299,27 @@ impl History {
                 }
                 self.drop_stream(name).await?;
             }
+            Ddl::AlterJob { name, .. } => {
+                let id = lock(&self.catalog).job(name)?.id;
+                self.jobs.wake(id);
+            }
+            Ddl::DropJob { .. } => dropped.into_iter().for_each(|id| self.jobs.end(id)),
             _ => {}
         }
         Ok(true)
+    }
+
+    fn has_room_for(&self, create: &CreateJob) -> Result<(), EngineError> {
+        let (jobs, limit) = (lock(&self.catalog).jobs().len(), self.config.jobs_max);
+        if jobs < limit || lock(&self.catalog).job(&create.name).is_ok() {
+            return Ok(());
+        }
+        Err(EngineError::Limit {
+            what: "number of jobs",
+            setting: "jobs.jobs_max",
+            wanted: jobs as u64 + 1,
+            limit: limit as u64,
+        })
     }
 
     /// Writes a change into the log and, when it is on disk, into the catalog.

@@ -1,4 +1,4 @@
-//! Statements that are the engine's: streams are created, altered, dropped, shown.
+//! Statements that are the engine's: streams and jobs are created, altered, dropped, shown; jobs are run.
 
 use std::sync::{Arc, Weak};
 
@@ -9,7 +9,7 @@ use swiftwater_lang::{
     ddl::{Ddl, Show, Thing},
     parse_ddl,
 };
-use swiftwater_sql::{ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
+use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
 
 use super::{state::History, stored::Stored, tables::from_engine};
 use crate::{EngineError, shared::Shared};
@@ -47,11 +47,33 @@ impl OtherStatements for Statements {
         match &ddl {
             Ddl::Show(show) => history.show(show).map(Some),
             Ddl::Describe { kind, name } => history.describe(*kind, name).map(Some),
+            Ddl::RunJob { name } => history.run_job(&shared, name).await.map(Some),
             _ => {
+                if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {
+                    let checked = sql.check(&create.sql, SqlDialect::default());
+                    checked.map_err(|error| within(error, text, &create.sql))?;
+                }
                 let is_changed = history.change(&shared, &ddl).await.map_err(from_engine)?;
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
         }
+    }
+}
+
+/// An error in what a job runs, with its place in the statement that creates the job.
+fn within(error: SqlError, text: &str, sql: &str) -> SqlError {
+    let (Some(place), Some(start)) = (error.place(), text.rfind(sql)) else { return error };
+    let before = &text[..start];
+    let line = before.matches('\n').count() as u64;
+    let column = match place.line {
+        1 => place.column + before.rsplit('\n').next().map_or(0, |last| last.chars().count() as u64),
+        _ => place.column,
+    };
+    let moved =
+        SqlError::new(error.kind(), error.to_string()).at(Some(Place { line: place.line + line, column }));
+    match error.hint() {
+        Some(hint) => moved.with_hint(hint),
+        None => moved,
     }
 }
 
@@ -69,12 +91,12 @@ pub(crate) fn from_query(QueryErrors(errors): &QueryErrors) -> SqlError {
     }
 }
 
-fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> RecordBatch {
+pub(crate) fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
         .expect("all columns have as many rows")
 }
 
-fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
@@ -82,7 +104,7 @@ impl History {
     fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
         match show {
             Show::Streams => Ok(self.show_streams()),
-            Show::Jobs => Err(from_engine(EngineError::NoJobs)),
+            Show::Jobs => Ok(self.show_jobs()),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))
@@ -126,7 +148,7 @@ impl History {
 
     fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
         if kind == Some(Thing::Job) {
-            return Err(from_engine(EngineError::NoJobs));
+            return self.describe_job(name);
         }
         let entry = self.with_catalog(|catalog| {
             catalog.streams().find(|(stream, _)| stream.as_str() == name).map(|(_, entry)| entry.clone())

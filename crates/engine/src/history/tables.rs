@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    pin::pin,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -14,19 +15,20 @@ use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
     forms::{Form, FormWriter},
+    rows_at_hand,
 };
 use swiftwater_store::{
-    EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
+    Application, EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
 };
 
-use super::stored::Stored;
-use crate::{AppendOptions, EngineError, ErrorKind, shared::Shared, stream::lock};
+use super::{jobs::JOB_RUNS, stored::Stored};
+use crate::{AppendOptions, EngineError, ErrorKind, Numbered, shared::Shared, stream::lock};
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of JSON that an INSERT appends to a stream at once.
-const INSERT_BYTES: usize = 1 << 20;
+/// Bytes of JSON that an INSERT appends to a stream at once. One that is no larger is appended whole or not at all.
+const INSERT_BYTES: usize = 16 << 20;
 
 /// What there is, for SQL.
 pub(crate) struct HistoryTables {
@@ -47,7 +49,7 @@ impl HistoryTables {
             .ok_or_else(|| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
     }
 
-    fn stored(&self, name: &str) -> Result<Option<Arc<Stored>>, SqlError> {
+    pub(super) fn stored(&self, name: &str) -> Result<Option<Arc<Stored>>, SqlError> {
         let Ok(name) = StreamName::new(name) else { return Ok(None) };
         Ok(self.shared()?.stored(&name).map(|(_, stored)| stored))
     }
@@ -178,32 +180,75 @@ impl Tables for HistoryTables {
             let message = format!("`{name}` is a stream, whose events are never overwritten");
             return Err(SqlError::new(SqlErrorKind::Invalid, message).with_hint("Write INSERT INTO."));
         }
-        self.insert_events(&stored, rows).await
+        self.insert_events(&stored, rows, None).await
+    }
+
+    fn system_names(&self) -> &'static [&'static str] {
+        &[JOB_RUNS]
+    }
+
+    async fn system_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        let shared = self.shared()?;
+        match shared.history.get() {
+            Some(history) if name == JOB_RUNS => rows_at_hand(history.job_runs()).map(Some),
+            _ => Ok(None),
+        }
     }
 }
 
 impl HistoryTables {
-    /// Rows as events: appended in pieces, on disk when this returns.
+    /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
+    ///
+    /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of
+    /// an attempt that did not come to its end stay.
+    pub(super) async fn insert_once(
+        &self,
+        name: &str,
+        rows: SendableRecordBatchStream,
+        overwrite: bool,
+        application: &Application,
+    ) -> Result<u64, SqlError> {
+        if let (Some(stored), false) = (self.stored(name)?, overwrite) {
+            let sequence = application.version;
+            let number = Numbered { producer: (*application.id).into(), sequence, part: 0 };
+            return self.insert_events(&stored, rows, Some(number)).await;
+        }
+        match self.plain_table(name).await? {
+            Some(table) => {
+                let inserted = table.insert_once(rows, overwrite, application.clone()).await;
+                Ok(inserted.map_err(from_store)?.unwrap_or(0))
+            }
+            None => self.insert(name, rows, overwrite).await,
+        }
+    }
+
+    /// Rows as events: appended in pieces, on disk when this returns. With a number, which the last piece has, that is
+    /// done once.
     async fn insert_events(
         &self,
         stored: &Arc<Stored>,
-        mut rows: SendableRecordBatchStream,
+        rows: SendableRecordBatchStream,
+        number: Option<Numbered>,
     ) -> Result<u64, SqlError> {
+        if let Some(number) = &number
+            && let Some(receipt) = stored.look(number).map_err(from_engine)?
+        {
+            return Ok(receipt.accepted);
+        }
         let shared = self.shared()?;
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
         let stream = shared.stream(&stored.name).map_err(from_engine)?;
         let (mut count, mut ticket) = (0, None);
         let mut writer = FormWriter::new(Form::Ndjson, &rows.schema())?;
+        let mut rows = pin!(rows.peekable());
         let mut is_end = false;
         while !is_end {
             let mut json = Vec::new();
             while json.len() < INSERT_BYTES {
-                let Some(batch) = rows.next().await else {
-                    is_end = true;
-                    break;
-                };
+                let Some(batch) = rows.next().await else { break };
                 writer.batch(&batch.map_err(SqlError::from)?, &mut json)?;
             }
+            is_end = rows.as_mut().peek().await.is_none();
             let mut checker =
                 Checker::new(CheckLimits { event_bytes_max: 64 << 20, ..CheckLimits::default() });
             let mut batch = checker.push(Bytes::from(json)).batch;
@@ -217,7 +262,8 @@ impl HistoryTables {
             let read_micros = shared.clock.now_micros();
             let meta =
                 EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
-            let options = AppendOptions::default();
+            let numbered = number.clone().filter(|_| is_end);
+            let options = AppendOptions { numbered, all_or_none: true, ..AppendOptions::default() };
             let appended = history
                 .append(&shared, (&stream, stored), batch.with_meta(meta), options)
                 .await

@@ -12,23 +12,36 @@ use swiftwater_engine::{
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, StreamName, SystemClock};
 use swiftwater_sql::{
-    RunOptions,
+    RunOptions, SqlError,
     forms::{Form, FormWriter},
 };
 
-/// Opens a directory, if need be when the engine before has let go of it: one that was given no time ends its threads
-/// after its shutdown.
-async fn open(dir: &Path) -> Engine {
-    let clock = Arc::new(SystemClock::new());
-    let deadline = clock.monotonic_nanos() + 60_000_000_000;
+/// Settings under which much happens in little time.
+pub(crate) fn quick(dir: &Path) -> HistoryConfig {
     let mut history = HistoryConfig::at(dir);
     (history.log_free_bytes_min, history.store_commit_interval_ms) = (0, 50);
     history.checkpoint_interval_ms = 20;
+    history
+}
+
+async fn open(dir: &Path) -> Engine {
     let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    open_when_free(config, quick(dir), Arc::new(SystemClock::new())).await
+}
+
+/// Opens a directory, if need be when the engine before has let go of it: one that was given no time ends its threads
+/// after its shutdown.
+pub(crate) async fn open_when_free(
+    config: EngineConfig,
+    history: HistoryConfig,
+    clock: Arc<dyn Clock>,
+) -> Engine {
+    let patience = SystemClock::new();
+    let deadline = patience.monotonic_nanos() + 60_000_000_000;
     loop {
-        match Engine::open(config.clone(), history.clone(), Arc::<SystemClock>::clone(&clock)).await {
+        match Engine::open(config.clone(), history.clone(), Arc::clone(&clock)).await {
             Ok(engine) => return engine,
-            Err(HistoryError::Locked(_)) if clock.monotonic_nanos() < deadline => {
+            Err(HistoryError::Locked(_)) if patience.monotonic_nanos() < deadline => {
                 tokio::task::yield_now().await
             }
             Err(error) => panic!("the directory opens: {error}"),
@@ -48,7 +61,12 @@ fn batch(text: &str) -> EventBatch {
     batch
 }
 
-async fn append(engine: &Engine, stream: &str, text: &str, numbered: Option<Numbered>) -> Appended {
+pub(crate) async fn append(
+    engine: &Engine,
+    stream: &str,
+    text: &str,
+    numbered: Option<Numbered>,
+) -> Appended {
     let options = AppendOptions { numbered, ..AppendOptions::default() };
     let name = StreamName::new(stream).unwrap();
     let appended =
@@ -60,16 +78,20 @@ async fn append(engine: &Engine, stream: &str, text: &str, numbered: Option<Numb
 }
 
 /// The answer of the last statement, a row a line.
-async fn sql(engine: &Engine, text: &str) -> String {
+pub(crate) async fn sql(engine: &Engine, text: &str) -> String {
+    try_sql(engine, text).await.unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// The same, or the error.
+pub(crate) async fn try_sql(engine: &Engine, text: &str) -> Result<String, SqlError> {
     let options = RunOptions { others: Some(engine.statements()), ..RunOptions::default() };
-    let run = engine.sql().expect("there is SQL").run(text, options).await;
-    let mut answer = run.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut answer = engine.sql().expect("there is SQL").run(text, options).await?;
     let mut out = Vec::new();
     let mut writer = FormWriter::new(Form::Ndjson, answer.schema()).unwrap();
     while let Some(rows) = answer.next().await {
-        writer.batch(&rows.unwrap_or_else(|error| panic!("{text}: {error}")), &mut out).unwrap();
+        writer.batch(&rows?, &mut out).unwrap();
     }
-    String::from_utf8(out).unwrap()
+    Ok(String::from_utf8(out).unwrap())
 }
 
 fn number(producer: &str, sequence: u64) -> Option<Numbered> {
@@ -180,6 +202,10 @@ async fn rows_go_into_streams_and_tables_by_statement() {
     let engine = open(dir.path()).await;
     sql(&engine, "CREATE STREAM t (a LONG, b STRING)").await;
     sql(&engine, "INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')").await;
+    sql(&engine, "CREATE STREAM narrow (a LONG CHECK (a < 2)) WITH (on_bad_event = quarantine)").await;
+    let refused = try_sql(&engine, "INSERT INTO narrow SELECT a FROM t").await.unwrap_err();
+    assert!(refused.to_string().starts_with("column `a`: "), "{refused}");
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM narrow").await, "{\"n\":0}\n", "all or none");
     sql(&engine, "CREATE TABLE u AS SELECT b, sum(a) AS s FROM t GROUP BY b").await;
     sql(&engine, "INSERT INTO u VALUES ('z', 3)").await;
     let select = "SELECT b, s FROM u ORDER BY b";

@@ -6,6 +6,8 @@ mod bullet_rules;
 mod held;
 mod history;
 mod input;
+mod jobs;
+mod jobs_crashes;
 mod json_form;
 mod live;
 mod shared;

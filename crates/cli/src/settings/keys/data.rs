@@ -1,4 +1,4 @@
-//! What is kept: the data directory, the log, the tables.
+//! What is kept: the data directory, the log, the tables; SQL and jobs over it.
 
 use swiftwater_engine::{Ack, Compression};
 
@@ -192,6 +192,30 @@ pub(super) fn keys() -> Vec<Key> {
             Kind::Count(1, 100_000),
             history.sql_statements_max,
             "Statements that run at once; others wait for their turn."
+        ),
+        number!(
+            "jobs.jobs_max",
+            Kind::Count(0, 100_000),
+            history.jobs_max,
+            "The most jobs that there can be."
+        ),
+        number!(
+            "jobs.running_max",
+            Kind::Count(1, 1_024),
+            history.jobs_running_max,
+            "Jobs that run at once, beside other statements; others wait for their turn."
+        ),
+        number!(
+            "jobs.retry_pause_ms_min",
+            Kind::Millis(10, DAY),
+            history.jobs_retry_pause_ms_min,
+            "The time after which a job that failed is tried again; twice as long after each further failure."
+        ),
+        number!(
+            "jobs.retry_pause_ms_max",
+            Kind::Millis(10, DAY),
+            history.jobs_retry_pause_ms_max,
+            "The longest time that a job that goes on failing waits to be tried again."
         ),
     ]
 }

@@ -1,0 +1,379 @@
+//! A job as the catalog has it: its declaration, how far it has read, and its last runs.
+//!
+//! What happens to it is a sequence of changes, so it is the same after a start as before. A run goes on until it has
+//! succeeded: after a failure or the server's end it is the same run, with its number, that is taken up again, what it
+//! reads ends where it ended before, and what it has done of its statements is not done again. So there is at most one
+//! run that has not ended, and it is the last. Pure: knows nothing of clocks, tasks and SQL.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use swiftwater_event::Millis;
+use swiftwater_lang::ddl::{CreateJob, JobChange};
+
+use super::schedule::Schedule;
+use crate::EngineError;
+
+/// Runs of a job that are remembered.
+pub(crate) const RUNS_KEPT: usize = 100;
+
+/// Of an error so many bytes are remembered.
+const ERROR_BYTES_MAX: usize = 2000;
+
+/// A job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JobEntry {
+    /// Its number; never given to another.
+    pub(crate) id: u32,
+    /// When it was created.
+    pub(crate) created: Millis,
+    /// Its declaration as it is now.
+    pub(crate) create: CreateJob,
+    /// It runs when its schedule says.
+    pub(crate) is_enabled: bool,
+    /// Its last runs, oldest first.
+    pub(crate) runs: VecDeque<Arc<JobRun>>,
+    schedule: Schedule,
+    /// Nothing is due any more up to here.
+    covered: Millis,
+    /// What is due next, whether it is enabled or not.
+    due: Option<Millis>,
+    /// For streams, by their numbers in the log, where the next incremental run begins to read.
+    read_to: BTreeMap<u32, u64>,
+}
+
+/// A run of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobRun {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// The time of the schedule that it is for, the last one if it makes up for several; none: it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<Millis>,
+    /// When it began.
+    pub(crate) began: Millis,
+    /// When it succeeded; none: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<Millis>,
+    /// Attempts that failed.
+    #[serde(default)]
+    pub(crate) failures: u32,
+    /// What went wrong last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// Statements that are done.
+    #[serde(default)]
+    pub(crate) statements: u32,
+    /// Rows that they wrote.
+    #[serde(default)]
+    pub(crate) rows: u64,
+    /// What an incremental run reads, by the streams' numbers in the log.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) reads: BTreeMap<u32, StreamRead>,
+}
+
+/// What of a stream a run reads: offsets `[from, to)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StreamRead {
+    /// The stream's name.
+    pub(crate) stream: Box<str>,
+    /// The first offset.
+    pub(crate) from: u64,
+    /// The offset after the last.
+    pub(crate) to: u64,
+}
+
+/// What happens to a run, as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum JobStep {
+    /// It begins.
+    Began { due: Option<Millis> },
+    /// It is to read this of a stream.
+    Reads { id: u32, read: StreamRead },
+    /// One more statement is done.
+    Did { rows: u64 },
+    /// The last statement is done.
+    Succeeded { rows: u64 },
+    /// A statement failed.
+    Failed { error: String },
+}
+
+/// A job within a snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct JobSnapshot {
+    id: u32,
+    created: Millis,
+    text: String,
+    is_enabled: bool,
+    covered: Millis,
+    read_to: Vec<(u32, u64)>,
+    runs: Vec<JobRun>,
+}
+
+impl JobEntry {
+    pub(crate) fn new(id: u32, create: CreateJob, at: Millis) -> Result<JobEntry, EngineError> {
+        let schedule = schedule(&create)?;
+        let mut job = JobEntry {
+            id,
+            created: at,
+            create,
+            is_enabled: true,
+            runs: VecDeque::new(),
+            schedule,
+            covered: at,
+            due: None,
+            read_to: BTreeMap::new(),
+        };
+        job.cover(at);
+        Ok(job)
+    }
+
+    /// Alters it; answers whether that changed anything. What was missed while it was disabled, or would have been due by
+    /// another schedule, is not made up for.
+    pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, EngineError> {
+        let is_enabled = match change {
+            JobChange::Enable => true,
+            JobChange::Disable => false,
+            _ => self.is_enabled,
+        };
+        let create = self.create.altered(change);
+        if is_enabled == self.is_enabled && create == self.create {
+            return Ok(false);
+        }
+        self.schedule = schedule(&create)?;
+        (self.create, self.is_enabled) = (create, is_enabled);
+        self.cover(at);
+        Ok(true)
+    }
+
+    fn cover(&mut self, at: Millis) {
+        self.covered = self.covered.max(at);
+        self.due = self.schedule.after(self.covered);
+    }
+
+    /// The run that has not ended.
+    pub(crate) fn open(&self) -> Option<&Arc<JobRun>> {
+        self.runs.back().filter(|run| run.ended.is_none())
+    }
+
+    /// When it runs next by its schedule; none while it is disabled. A time in the past is to be made up for.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.due.filter(|_| self.is_enabled)
+    }
+
+    /// The last time that is due by now, which stands for all before it.
+    pub(crate) fn last_due(&self, now: Millis) -> Option<Millis> {
+        let due = self.next_due().filter(|due| *due <= now)?;
+        Some(self.schedule.up_to(now).map_or(due, |last| last.max(due)))
+    }
+
+    /// What a run has to read of a stream whose next offset is `to`.
+    pub(crate) fn unread(&self, id: u32, stream: &str, to: u64) -> StreamRead {
+        let from = self.read_to.get(&id).copied().unwrap_or(0);
+        StreamRead { stream: stream.into(), from, to: to.max(from) }
+    }
+
+    /// Whether each run reads only what came since the last one.
+    pub(crate) fn is_incremental(&self) -> bool {
+        self.create.options.incremental == Some(true)
+    }
+
+    /// A stream is gone, and its number is not given again.
+    pub(crate) fn forget_stream(&mut self, id: u32) {
+        self.read_to.remove(&id);
+    }
+
+    /// Takes over what happened to a run. What belongs to none is passed over.
+    pub(crate) fn apply(&mut self, number: u64, step: &JobStep, at: Millis) {
+        if let JobStep::Began { due } = step {
+            if self.open().is_none() {
+                self.begin(number, *due, at);
+            }
+            return;
+        }
+        let Some(run) = self.runs.back_mut().filter(|run| run.number == number && run.ended.is_none()) else {
+            return;
+        };
+        let run = Arc::make_mut(run);
+        match step {
+            JobStep::Began { .. } => {}
+            JobStep::Reads { id, read } => {
+                run.reads.insert(*id, read.clone());
+            }
+            JobStep::Failed { error } => {
+                run.failures += 1;
+                run.error = Some(error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned());
+            }
+            JobStep::Did { rows } => {
+                run.statements += 1;
+                run.rows += rows;
+            }
+            JobStep::Succeeded { rows } => {
+                run.statements += 1;
+                run.rows += rows;
+                run.ended = Some(at);
+                run.error = None;
+                self.read_to.extend(run.reads.iter().map(|(id, read)| (*id, read.to)));
+            }
+        }
+    }
+
+    fn begin(&mut self, number: u64, due: Option<Millis>, at: Millis) {
+        if self.runs.len() == RUNS_KEPT {
+            self.runs.pop_front();
+        }
+        self.runs.push_back(Arc::new(JobRun {
+            number,
+            due,
+            began: at,
+            ended: None,
+            failures: 0,
+            error: None,
+            statements: 0,
+            rows: 0,
+            reads: BTreeMap::new(),
+        }));
+        if let Some(due) = due {
+            self.cover(due);
+        }
+    }
+
+    /// The number of the run that is next.
+    pub(crate) fn next_run(&self) -> u64 {
+        self.runs.back().map_or(1, |run| run.number + 1)
+    }
+
+    /// What is to be written down.
+    pub(crate) fn snapshot(&self) -> JobSnapshot {
+        JobSnapshot {
+            id: self.id,
+            created: self.created,
+            text: self.create.to_string(),
+            is_enabled: self.is_enabled,
+            covered: self.covered,
+            read_to: self.read_to.iter().map(|(id, offset)| (*id, *offset)).collect(),
+            runs: self.runs.iter().map(|run| JobRun::clone(run)).collect(),
+        }
+    }
+
+    /// The job of a snapshot, whose statement was read.
+    pub(crate) fn from_snapshot(snapshot: &JobSnapshot, create: CreateJob) -> Result<JobEntry, EngineError> {
+        let mut job = JobEntry::new(snapshot.id, create, snapshot.created)?;
+        job.is_enabled = snapshot.is_enabled;
+        job.read_to = snapshot.read_to.iter().copied().collect();
+        job.runs = snapshot.runs.iter().cloned().map(Arc::new).collect();
+        job.cover(snapshot.covered);
+        Ok(job)
+    }
+}
+
+impl JobSnapshot {
+    /// Its statement.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+fn schedule(create: &CreateJob) -> Result<Schedule, EngineError> {
+    Schedule::parse(&create.schedule, create.options.time_zone.as_deref()).map_err(EngineError::Schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_lang::ddl::JobOptions;
+
+    use super::*;
+
+    const HOUR: Millis = 3_600_000;
+
+    fn hourly() -> JobEntry {
+        let create = CreateJob {
+            name: "j".into(),
+            if_not_exists: false,
+            schedule: "@hourly".into(),
+            options: JobOptions::default(),
+            sql: "SELECT 1".into(),
+        };
+        JobEntry::new(0, create, HOUR / 2).unwrap()
+    }
+
+    fn run(job: &mut JobEntry, due: Option<Millis>, at: Millis) {
+        let number = job.next_run();
+        job.apply(number, &JobStep::Began { due }, at);
+        job.apply(number, &JobStep::Succeeded { rows: 1 }, at);
+    }
+
+    #[test]
+    fn only_the_last_runs_are_kept_and_numbers_go_on() {
+        let mut job = hourly();
+        for at in 0..RUNS_KEPT as Millis + 20 {
+            run(&mut job, None, at);
+        }
+        let numbers: Vec<u64> = job.runs.iter().map(|run| run.number).collect();
+        assert_eq!(numbers, (21..=RUNS_KEPT as u64 + 20).collect::<Vec<_>>());
+        assert_eq!(job.next_run(), RUNS_KEPT as u64 + 21);
+    }
+
+    #[test]
+    fn one_run_stands_for_all_that_was_missed() {
+        let mut job = hourly();
+        assert_eq!((job.next_due(), job.last_due(HOUR - 1)), (Some(HOUR), None));
+        assert_eq!(job.last_due(HOUR), Some(HOUR));
+        assert_eq!(job.last_due(5 * HOUR + 7), Some(5 * HOUR));
+        run(&mut job, Some(5 * HOUR), 5 * HOUR + 7);
+        assert_eq!((job.next_due(), job.last_due(6 * HOUR - 1)), (Some(6 * HOUR), None));
+        // What is asked for stands for none.
+        run(&mut job, None, 6 * HOUR + 1);
+        assert_eq!(job.last_due(6 * HOUR + 1), Some(6 * HOUR));
+        // A clock that is set back makes nothing due again.
+        assert_eq!(job.last_due(HOUR), None);
+        assert!(job.alter(&JobChange::Disable, 0).unwrap());
+        assert_eq!(job.last_due(9 * HOUR), None);
+        assert!(job.alter(&JobChange::Enable, 9 * HOUR).unwrap());
+        assert_eq!(job.next_due(), Some(10 * HOUR));
+    }
+
+    #[test]
+    fn what_belongs_to_no_open_run_changes_nothing() {
+        let mut job = hourly();
+        run(&mut job, None, 1);
+        let before = job.clone();
+        let read = StreamRead { stream: "s".into(), from: 0, to: 9 };
+        for number in [1, 2, 7] {
+            for step in [
+                JobStep::Reads { id: 3, read: read.clone() },
+                JobStep::Did { rows: 1 },
+                JobStep::Succeeded { rows: 1 },
+                JobStep::Failed { error: "late".to_owned() },
+            ] {
+                job.apply(number, &step, 2);
+            }
+        }
+        assert_eq!(job, before);
+        job.apply(2, &JobStep::Began { due: None }, 3);
+        let open = job.clone();
+        job.apply(3, &JobStep::Began { due: Some(HOUR) }, 4);
+        assert_eq!(job, open, "there is one run at most that has not ended");
+    }
+
+    #[test]
+    fn next_run_reads_from_where_one_that_succeeded_ended() {
+        let mut job = hourly();
+        assert_eq!(job.unread(3, "s", 5), StreamRead { stream: "s".into(), from: 0, to: 5 });
+        let read = job.unread(3, "s", 5);
+        job.apply(1, &JobStep::Began { due: None }, 1);
+        job.apply(1, &JobStep::Reads { id: 3, read }, 1);
+        job.apply(1, &JobStep::Failed { error: "é".repeat(ERROR_BYTES_MAX) }, 1);
+        assert_eq!(job.unread(3, "s", 9).from, 0);
+        assert_eq!(job.open().unwrap().error.as_ref().unwrap().len(), ERROR_BYTES_MAX);
+        job.apply(1, &JobStep::Succeeded { rows: 1 }, 2);
+        assert_eq!(job.unread(3, "s", 9).from, 5);
+        assert_eq!(job.unread(4, "t", 2).from, 0);
+        job.forget_stream(3);
+        assert_eq!(job.unread(3, "s", 9).from, 0);
+    }
+}

@@ -1,0 +1,129 @@
+//! One attempt at a run: its statements one after another, each written down when it is done.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow_array::{Int64Array, RecordBatch};
+use futures_util::StreamExt;
+use swiftwater_lang::ddl::{Piece, split_statements};
+use swiftwater_sql::{Answer, Command, RunOptions, SqlError};
+use swiftwater_store::Application;
+
+use super::{
+    entry::{JobEntry, JobRun, JobStep},
+    tables::JobTables,
+};
+use crate::{
+    EngineError,
+    history::{catalog::Change, state::History, tables::from_engine},
+    shared::Shared,
+};
+
+/// Why an attempt did not succeed.
+#[derive(Debug)]
+pub(super) enum AttemptError {
+    /// The engine ends, or the job was dropped: nothing is wrong with it.
+    Stopped,
+    /// A statement failed, which is written down.
+    Statement(SqlError),
+    /// What happened could not be written down.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for AttemptError {
+    fn from(error: EngineError) -> AttemptError {
+        AttemptError::Engine(error)
+    }
+}
+
+impl History {
+    /// Takes the open run of a job up, or begins one. Nobody else does so meanwhile.
+    pub(super) async fn attempt(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        id: u32,
+    ) -> Result<Arc<JobRun>, AttemptError> {
+        let job = self.with_catalog(|catalog| catalog.job_of(id).cloned()).ok_or(AttemptError::Stopped)?;
+        let (number, done) = match job.open() {
+            Some(run) => (run.number, run.statements as usize),
+            None => {
+                let number = job.next_run();
+                let step = JobStep::Began { due: job.last_due(self.clock.now()) };
+                self.record(Change::Job { job: id, run: number, step }).await?;
+                (number, 0)
+            }
+        };
+        let ends = job.is_incremental().then(|| Arc::new(self.ends()));
+        let pieces = split_statements(&job.create.sql);
+        for (place, piece) in pieces.iter().enumerate().skip(done) {
+            let tables = JobTables {
+                history: Arc::clone(self),
+                tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
+                job: id,
+                run: number,
+                ends: ends.clone(),
+                application: application(&job, number, place),
+            };
+            let step = match statement(shared, piece, tables).await {
+                Ok(rows) if place + 1 == pieces.len() => JobStep::Succeeded { rows },
+                Ok(rows) => JobStep::Did { rows },
+                Err(error) => {
+                    let error = told(error, piece, &pieces);
+                    let step = JobStep::Failed { error: error.to_string() };
+                    self.record(Change::Job { job: id, run: number, step }).await?;
+                    return Err(AttemptError::Statement(error));
+                }
+            };
+            self.record(Change::Job { job: id, run: number, step }).await?;
+        }
+        let run = self.with_catalog(|catalog| catalog.job_of(id)?.runs.back().cloned());
+        run.filter(|run| run.number == number).ok_or(AttemptError::Stopped)
+    }
+
+    /// Where each stored stream ends now.
+    fn ends(&self) -> HashMap<u32, u64> {
+        self.all_stored().iter().map(|stored| (stored.id.0, stored.next())).collect()
+    }
+}
+
+/// In whose name a statement writes. No other job has this one's number and time of creation, even of one that was
+/// dropped or of another data directory with the same tables.
+fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
+    let id = format!("swiftwater/job/{}-{}/{statement}", job.id, job.created);
+    Application { id: id.into(), version: run }
+}
+
+/// Runs a statement to its end; answers how many rows it wrote.
+async fn statement(shared: &Shared, piece: &Piece<'_>, tables: JobTables) -> Result<u64, SqlError> {
+    let sql = shared.sql.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+    let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
+    let mut answer: Answer = sql.run(piece.text, options).await?;
+    let writes = matches!(answer.command(), Command::Insert | Command::CreateTable | Command::Copy);
+    let mut rows = 0;
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        if writes {
+            rows += counted(&batch);
+        }
+    }
+    Ok(rows)
+}
+
+/// What a statement that writes answers: a row with the number of those it wrote.
+fn counted(batch: &RecordBatch) -> u64 {
+    let column = batch.column_by_name("rows").and_then(|rows| rows.as_any().downcast_ref::<Int64Array>());
+    column.map_or(0, |rows| rows.iter().flatten().filter_map(|rows| u64::try_from(rows).ok()).sum())
+}
+
+/// The error with its place in the whole of what the job runs, in its text, as that is all that is kept of it.
+fn told(error: SqlError, piece: &Piece<'_>, pieces: &[Piece<'_>]) -> SqlError {
+    let Some(place) = error.place().filter(|_| pieces.len() > 1 || piece.text.contains('\n')) else {
+        return error;
+    };
+    let column = if place.line == 1 { place.column + u64::from(piece.column) - 1 } else { place.column };
+    let line = place.line + u64::from(piece.line) - 1;
+    let told = SqlError::new(error.kind(), format!("line {line}, column {column} of the job: {error}"));
+    match error.hint() {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}

@@ -1,0 +1,164 @@
+//! A crash at any call of a run to the log's disk or to the store of the tables: when the server is back, what the job
+//! writes is there once.
+//!
+//! The job copies what is new of a stream, each row once, into a table and into a stream. After the crash another engine
+//! opens what the disk had synced and what the store had been given; the first one is never asked for anything again.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and it tells what it did"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use swiftwater_engine::{Disks, Engine, EngineConfig};
+use swiftwater_event::Clock;
+use swiftwater_log::Disk;
+use swiftwater_store::{Store, StoreOptions};
+use swiftwater_testkit::{FailingStore, Fault, SimDisk, TestClock};
+use tokio::task::JoinHandle;
+
+use crate::{
+    history::{quick, sql, try_sql},
+    jobs::{MINUTE, START, numbers, rows, until},
+};
+
+struct Parts {
+    log: SimDisk,
+    catalog: SimDisk,
+    store: FailingStore,
+}
+
+impl Parts {
+    fn new() -> Parts {
+        Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote() }
+    }
+
+    /// What is left of them, as another process finds it.
+    async fn left(&self) -> Parts {
+        let (log, catalog) = (self.log.only_synced(), self.catalog.only_synced());
+        Parts { log, catalog, store: self.store.restart().await }
+    }
+
+    async fn open(&self, clock: &Arc<TestClock>) -> Engine {
+        let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+        let mut history = quick(std::path::Path::new("unused"));
+        // The log has all that a crash is to leave, and upkeep makes no calls of its own.
+        (history.checkpoint_interval_ms, history.store_commit_interval_ms) = (3_600_000, 3_600_000);
+        history.sql_threads = 2;
+        let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
+        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog) };
+        let options =
+            StoreOptions { commit_interval: Duration::from_secs(3600), ..StoreOptions::at("memory") };
+        let clock = Arc::clone(clock) as Arc<dyn Clock>;
+        let store = Store::open_at(Arc::new(self.store.clone()), options, Arc::clone(&clock)).await.unwrap();
+        Engine::open_with(config, history, (disks, store), clock).await.unwrap()
+    }
+}
+
+/// An engine whose job has run once over ten events, and is to run over five more.
+async fn before(parts: &Parts, clock: &Arc<TestClock>) -> Engine {
+    let engine = parts.open(clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG); CREATE STREAM copies (a LONG); CREATE TABLE kept (a BIGINT)")
+        .await;
+    sql(
+        &engine,
+        "CREATE JOB j SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
+         INSERT INTO kept SELECT a FROM s; INSERT INTO copies SELECT a FROM s $$",
+    )
+    .await;
+    numbers(&engine, "s", 0..10).await;
+    sql(&engine, "RUN JOB j").await;
+    numbers(&engine, "s", 10..15).await;
+    engine
+}
+
+/// Runs the job until something is down: log and store try again for as long as it takes.
+async fn run_until(engine: &Engine, is_down: impl Fn() -> bool) -> JoinHandle<()> {
+    let asked = {
+        let engine = engine.clone();
+        tokio::spawn(async move { drop(try_sql(&engine, "RUN JOB j").await) })
+    };
+    while !is_down() {
+        assert!(!asked.is_finished() || is_down(), "the run is done, and all calls were made");
+        tokio::task::yield_now().await;
+    }
+    asked
+}
+
+/// Opens what is left; the run is taken up by itself, and another follows.
+async fn check_after(left: &Parts, clock: &Arc<TestClock>, what: &str) {
+    let engine = left.open(clock).await;
+    // An open run is taken up as soon as there is one; where none had begun, its time comes now.
+    clock.advance_ms(60 * MINUTE);
+    let succeeded =
+        "SELECT 1 AS one FROM system.job_runs WHERE job = 'j' AND run = 2 AND state = 'succeeded'";
+    until(&engine, 1, succeeded).await;
+    numbers(&engine, "s", 15..18).await;
+    // The schedule may be at it already.
+    while try_sql(&engine, "RUN JOB j").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    for table in ["kept", "copies"] {
+        let select = format!("SELECT count(*) AS n, count(DISTINCT a) AS d, sum(a) AS total FROM {table}");
+        assert_eq!(
+            rows(&engine, &select).await,
+            [json!({"n": 18, "d": 18, "total": 153})],
+            "{table}, {what}\n{}",
+            sql(&engine, "SELECT * FROM system.job_runs").await
+        );
+    }
+    engine.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
+    let clock = Arc::new(TestClock::at(START));
+    let parts = Parts::new();
+    let engine = before(&parts, &clock).await;
+    let first = parts.log.calls();
+    sql(&engine, "RUN JOB j").await;
+    let calls = parts.log.calls() - first;
+    engine.shutdown(Duration::ZERO).await;
+    assert!(calls >= 8, "beginning, what is read, both statements and events: {calls} calls");
+    for call in 0..calls {
+        let clock = Arc::new(TestClock::at(START));
+        let parts = Parts::new();
+        let engine = before(&parts, &clock).await;
+        parts.log.fail_at(parts.log.calls() + call, Fault::PowerLoss);
+        let asked = run_until(&engine, || parts.log.is_off()).await;
+        let left = parts.left().await;
+        check_after(&left, &clock, &format!("call {call} of {calls} to the log")).await;
+        engine.shutdown(Duration::ZERO).await;
+        asked.abort();
+    }
+    println!("the power was lost at each of {calls} calls");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crash_at_any_call_to_the_store_neither_doubles_nor_loses() {
+    let clock = Arc::new(TestClock::at(START));
+    let parts = Parts::new();
+    let engine = before(&parts, &clock).await;
+    let first = parts.store.calls();
+    sql(&engine, "RUN JOB j").await;
+    let calls = parts.store.calls() - first;
+    engine.shutdown(Duration::ZERO).await;
+    assert!(calls >= 2, "the file and its commit: {calls} calls");
+    for call in 0..calls {
+        for has_effect in [false, true] {
+            let clock = Arc::new(TestClock::at(START));
+            let parts = Parts::new();
+            let engine = before(&parts, &clock).await;
+            parts.store.crash_at(parts.store.calls() + call, has_effect);
+            let asked = run_until(&engine, || parts.store.is_down()).await;
+            let left = parts.left().await;
+            check_after(&left, &clock, &format!("call {call} of {calls} to the store, {has_effect}")).await;
+            engine.shutdown(Duration::ZERO).await;
+            asked.abort();
+        }
+    }
+    println!("the store went down at each of {calls} calls, done or not");
+}
