@@ -49,10 +49,12 @@ mod waits;
 mod segments;
 mod writer;
 
+mod cut;
 mod reader;
 mod recovery;
 mod window;
 
+pub use cut::{LogCut, LogCutFile, LogHold};
 pub use dir_disk::DirDisk;
 pub use disk::{Disk, DiskFile};
 pub use error::{LogError, LogErrorKind};

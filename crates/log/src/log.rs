@@ -8,8 +8,8 @@ use std::{
 use swiftwater_event::Clock;
 
 use crate::{
-    Disk, Head, Horizons, LogError, LogOptions, LogPosition, LogReader, LogUsage, PRODUCER_ID_BYTES_MAX,
-    Packed, Reservation, Reserve, Synced, frame,
+    Disk, Head, Horizons, LogCut, LogError, LogHold, LogOptions, LogPosition, LogReader, LogUsage,
+    PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
     queue::{Queue, Queued, Shared},
     recovery,
     waits::{block_on, try_reserve},
@@ -124,6 +124,17 @@ impl Log {
         }
         queue.chores.trim = true;
         self.shared.notify_writer(&mut queue);
+    }
+
+    /// Keeps all that can be read now, and what is appended, from being given up until the answer is dropped. For moments:
+    /// meanwhile the log only grows.
+    pub fn hold(&self) -> LogHold {
+        LogHold::new(&self.shared)
+    }
+
+    /// The log as it is, up to what is synced, to be copied.
+    pub fn cut(&self) -> LogCut {
+        LogCut::new(&self.shared)
     }
 
     /// What the log takes.

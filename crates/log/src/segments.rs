@@ -43,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) segments: VecDeque<Arc<Segment>>,
     /// What was damaged when the log was opened, and is skipped.
     pub(crate) holes: Vec<Range<u64>>,
+    /// As long as there are any, no segment is given up.
+    pub(crate) holds: usize,
 }
 
 impl Live {
@@ -202,6 +204,9 @@ impl Files {
         }
         let segment = {
             let mut live = shared.live();
+            if live.holds > 0 {
+                return Ok(false);
+            }
             let next = live.segments.get(1).map(|next| next.id.base);
             if next.is_none_or(|next| next > before) {
                 return Ok(false);

@@ -7,8 +7,8 @@ use std::{
 
 use swiftwater_event::{Offset, SystemClock};
 use swiftwater_log::{
-    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogError, LogErrorKind, LogOptions, LogPosition,
-    Packed, Producer, StreamId,
+    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogCut, LogError, LogErrorKind, LogOptions,
+    LogPosition, Packed, Producer, StreamId,
 };
 
 fn small() -> LogOptions {
@@ -234,6 +234,73 @@ fn reader_of_a_trimmed_segment_reads_it_to_its_end() {
     };
     assert_eq!(error.kind(), LogErrorKind::NotFound, "{error}");
     assert!(number > 2, "{number}");
+}
+
+/// Puts the files of a cut into a directory.
+fn copied(log: &LogCut, to: &Path) {
+    for file in log.files() {
+        let mut bytes = vec![0; file.bytes() as usize];
+        file.read_exact_at(&mut bytes, 0).expect("a cut can be read");
+        std::fs::write(to.join(file.name()), bytes).expect("the directory can be written to");
+    }
+}
+
+#[test]
+fn cut_opens_as_the_log_it_was_taken_of_whatever_becomes_of_that() {
+    let (directory, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let log = open(directory.path(), small()).unwrap();
+    for number in 0..100 {
+        append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    let end = log.horizons().appended;
+    log.wait_synced(end).unwrap();
+    let cut = log.cut();
+    assert_eq!(cut.end(), end);
+    assert!(cut.files().len() > 2);
+    // All that the cut stands for is given up, and as much again is written behind it.
+    for number in 100..400 {
+        let end = append(&log, events(number), &payload(number, 4000)).unwrap();
+        if number % 10 == 0 {
+            log.wait_synced(end).unwrap();
+            log.trim(end);
+        }
+    }
+    log.wait_synced(log.horizons().appended).unwrap();
+    let (oldest, _) = all_numbers(&log);
+    assert!(oldest > end, "{oldest:?}");
+    copied(&cut, copy.path());
+    let again = open(copy.path(), small()).unwrap();
+    assert_eq!(numbers(&again, LogPosition(0)), (0..100).collect::<Vec<_>>());
+    assert_eq!(again.horizons().synced, end);
+    // It goes on by itself.
+    let last = append(&again, events(100), &payload(100, 4000)).unwrap();
+    again.wait_synced(last).unwrap();
+    drop(again);
+    assert_eq!(numbers(&open(copy.path(), small()).unwrap(), LogPosition(0)), (0..=100).collect::<Vec<_>>());
+}
+
+#[test]
+fn cut_ends_with_what_is_synced_and_nothing_goes_while_the_log_is_held() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    assert_eq!(log.cut().files().len(), 0);
+    let hold = log.hold();
+    for number in 0..100 {
+        let end = append(&log, events(number), &payload(number, 4000)).unwrap();
+        log.wait_synced(end).unwrap();
+        log.trim(end);
+        let (cut, copy) = (log.cut(), tempfile::tempdir().unwrap());
+        if number % 20 == 0 {
+            copied(&cut, copy.path());
+            let again = open(copy.path(), small()).unwrap();
+            assert_eq!(numbers(&again, LogPosition(0)), (0..=number).collect::<Vec<_>>());
+        }
+    }
+    assert_eq!(log.usage().oldest, LogPosition(0));
+    drop(hold);
+    while log.usage().oldest == LogPosition(0) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
