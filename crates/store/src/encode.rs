@@ -35,7 +35,7 @@ pub(crate) const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Files of different partitions that one commit writes at the same time; with more, those that were begun are finished.
 pub(crate) const PARTITIONS_OPEN_MAX: usize = 64;
 /// Encoded bytes that start an upload in parts; smaller files are put at once.
-const PART_BYTES: usize = 8 << 20;
+pub(crate) const PART_BYTES: usize = 8 << 20;
 /// Rows that decide how a column is encoded.
 const SAMPLE_ROWS: usize = 4096;
 

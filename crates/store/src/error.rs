@@ -53,6 +53,9 @@ pub enum StoreError {
     /// There is no such table.
     #[error("no table `{0}` in the store")]
     NoTable(Box<str>),
+    /// A table was dropped while it was looked at.
+    #[error("table `{0}` was dropped meanwhile")]
+    Dropped(Box<str>),
     /// There is such a table already.
     #[error("table `{0}` is there already")]
     TableExists(Box<str>),
@@ -167,9 +170,10 @@ impl StoreError {
             | StoreError::Rows { .. }
             | StoreError::Input(_) => ErrorKind::Invalid,
             StoreError::NoTable(_) | StoreError::NoVersion { .. } => ErrorKind::NotFound,
-            StoreError::TableExists(_) | StoreError::OtherOwner { .. } | StoreError::Protocol { .. } => {
-                ErrorKind::Conflict
-            }
+            StoreError::TableExists(_)
+            | StoreError::Dropped(_)
+            | StoreError::OtherOwner { .. }
+            | StoreError::Protocol { .. } => ErrorKind::Conflict,
             StoreError::TooManyColumns { .. } => ErrorKind::Limit,
             StoreError::Closed(_) | StoreError::ObjectStore { .. } | StoreError::Delta { .. } => {
                 ErrorKind::Unavailable

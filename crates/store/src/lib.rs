@@ -8,6 +8,7 @@
 //! Stores", VLDB 2020, and the Delta Lake protocol.
 
 mod actions;
+mod cut;
 mod disk;
 mod encode;
 mod error;
@@ -27,6 +28,7 @@ mod table;
 mod tail;
 mod upkeep;
 
+pub use cut::{FilePut, StoreCut, StoredFile};
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};
 pub use options::StoreOptions;

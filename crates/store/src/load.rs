@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::{
     actions::{self, Add, MetaData},
+    cut::Pins,
     error::{Result, StoreError},
     ledger::Ledger,
 };
@@ -20,11 +21,17 @@ use crate::{
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) table: Box<str>,
+    pub(crate) pins: Arc<Pins>,
 }
 
 impl Place {
     pub(crate) fn root(&self) -> Path {
         Path::from(&*self.table)
+    }
+
+    /// Where a file lies that the log names.
+    pub(crate) fn file(&self, path: &str) -> Path {
+        path.split('/').fold(self.root(), |root, part| root.join(part))
     }
 
     /// Opens the log at a version, or at the newest one. `None` if there is no table.
@@ -139,7 +146,7 @@ impl Place {
     }
 
     /// The files of the log.
-    async fn log(&self) -> Result<Vec<object_store::ObjectMeta>> {
+    pub(crate) async fn log(&self) -> Result<Vec<object_store::ObjectMeta>> {
         let log = self.root().join("_delta_log");
         self.store.list(Some(&log)).try_collect().await.map_err(StoreError::store("listing the Delta log"))
     }

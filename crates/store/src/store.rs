@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::{
     actions::{self, Commit},
+    cut::Pins,
     error::{Result, StoreError},
     layout::Layout,
     ledger::{self, KIND_KEY, Ledger},
@@ -50,6 +51,7 @@ struct Inner {
     url: ObjectStoreUrl,
     clock: ClockRef,
     upkeep: Arc<Semaphore>,
+    pins: Arc<Pins>,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
 }
@@ -79,13 +81,23 @@ impl Store {
             url,
             clock: ClockRef(clock),
             upkeep,
+            pins: Arc::default(),
             tables: Mutex::new(HashMap::new()),
         };
         Ok(Store { inner: Arc::new(inner) })
     }
 
     fn place(&self, name: &str) -> Place {
-        Place { store: Arc::clone(&self.inner.objects), table: name.into() }
+        let (store, pins) = (Arc::clone(&self.inner.objects), Arc::clone(&self.inner.pins));
+        Place { store, table: name.into(), pins }
+    }
+
+    pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.inner.objects
+    }
+
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.inner.pins
     }
 
     /// Opens a stream's table, or creates it. Columns that the table lacks are added as by [`Table::alter`]; if one must be
@@ -235,6 +247,8 @@ impl Store {
         if !self.is_dropped(place).await? {
             return Ok(());
         }
+        // The mark is there: a cut that begins from now on does not see the table.
+        self.inner.pins.drop_table(&place.table);
         let failed = StoreError::store("dropping a table");
         let mark = place.root().join(DROPPED);
         let objects: Vec<_> =

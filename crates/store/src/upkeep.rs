@@ -116,7 +116,7 @@ async fn rewrite_into(
 ) -> Result<()> {
     let failed = StoreError::parquet("reading a file to rewrite it");
     for file in files {
-        let path = file.add.path.split('/').fold(place.root(), |path, part| path.join(part));
+        let path = place.file(&file.add.path);
         let reader = ObjectReader { store: Arc::clone(&place.store), path, size: file.add.size };
         let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(&failed)?;
         let mut batches = builder.with_batch_size(READ_ROWS).build().map_err(&failed)?;
@@ -182,14 +182,18 @@ async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
     // From the oldest on, so that what is left has no gap if this ends early.
     gone.sort();
     for (_, location) in gone {
-        delete(place, &location).await?;
+        if !delete(place, &location).await? {
+            break;
+        }
     }
     Ok(())
 }
 
-async fn delete(place: &Place, location: &object_store::path::Path) -> Result<()> {
+/// Whether it may be deleted, and was: while a cut of the tables stands, nothing is.
+async fn delete(place: &Place, location: &object_store::path::Path) -> Result<bool> {
+    let Some(_leave) = place.pins.leave().await else { return Ok(false) };
     match place.store.delete(location).await {
-        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
         Err(error) => Err(StoreError::store("deleting a file")(error)),
     }
 }
@@ -234,7 +238,10 @@ pub(crate) async fn vacuum(
     }
     drop(objects);
     for location in doomed {
-        delete(place, &location).await?;
+        if !delete(place, &location).await? {
+            // The next vacuum takes it up again.
+            return Ok(HashSet::new());
+        }
     }
     gone.retain(|path| !live.contains(&**path));
     Ok(gone)

@@ -2,6 +2,7 @@
 
 mod common;
 mod crashes;
+mod cut;
 mod others;
 mod tables;
 mod upkeep;
