@@ -23,7 +23,7 @@ use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
-    Ack, AppendOptions, Appended, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
+    Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
     history::{DataDir, History, HistoryTables, Statements},
     indexer::run_indexer,
@@ -33,6 +33,9 @@ use crate::{
     shared::{Errand, Shared},
     stream::{Turn, lock},
 };
+
+/// How long threads are waited for that were told to end, however short the grace is.
+const THREADS_GRACE: Duration = Duration::from_secs(1);
 
 /// Who asks. Every call into the engine carries one, so that rights can be checked where things are done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -188,6 +191,21 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// Makes a cut of everything durable, to be fetched: see [`Backup`].
+    pub async fn begin_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)?.begin_backup().await
+    }
+
+    /// A cut that stands.
+    pub fn backup(&self, _principal: &Principal, id: &str) -> Result<Arc<Backup>, EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)?.backup(id)
+    }
+
+    /// Lets a cut go.
+    pub fn end_backup(&self, _principal: &Principal, id: &str) -> Result<(), EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)?.end_backup(id)
     }
 
     /// The settings that hold.
@@ -599,7 +617,8 @@ impl Engine {
                 let _ = thread.join();
             }
         });
-        let _ = tokio::time::timeout(grace, joined).await;
+        // They have nothing more to do, and hold the data directory locked as long as they are there.
+        let _ = tokio::time::timeout(grace.max(THREADS_GRACE), joined).await;
     }
 }
 

@@ -109,6 +109,32 @@ pub enum EngineError {
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
+    /// No such backup.
+    #[error("no backup `{0}` stands")]
+    NoBackup(String),
+    /// A backup has no such file.
+    #[error("backup `{id}` has no file `{name}`")]
+    NoBackupFile {
+        /// The backup.
+        id: String,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A table that a backup holds was dropped.
+    #[error("the backup is void: table `{table}` was dropped")]
+    BackupVoid {
+        /// The table.
+        table: String,
+    },
+    /// As many backups stand as may.
+    #[error("{standing} backups stand already, and no more may")]
+    TooManyBackups {
+        /// How many.
+        standing: usize,
+    },
+    /// A backup cannot be taken.
+    #[error("no backup can be taken at present: {0}")]
+    NotBackedUp(String),
     /// The engine is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -119,18 +145,26 @@ impl EngineError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             EngineError::Query(_) | EngineError::NoDefaultStream => ErrorKind::Invalid,
-            EngineError::NoQuery(_) | EngineError::NoStream(_) | EngineError::NoJob(_) => ErrorKind::NotFound,
+            EngineError::NoQuery(_)
+            | EngineError::NoStream(_)
+            | EngineError::NoJob(_)
+            | EngineError::NoBackup(_)
+            | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
             EngineError::Attached(_)
             | EngineError::JobRunning(_)
             | EngineError::Exists { .. }
             | EngineError::NoHistory
+            | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
             EngineError::Alter(_) | EngineError::Columns(_) | EngineError::Schedule(_) => ErrorKind::Invalid,
-            EngineError::Limit { .. } | EngineError::DiskFull => ErrorKind::Limit,
-            EngineError::ShuttingDown | EngineError::NotStored(_) | EngineError::Table(_) => {
-                ErrorKind::Unavailable
+            EngineError::Limit { .. } | EngineError::DiskFull | EngineError::TooManyBackups { .. } => {
+                ErrorKind::Limit
             }
+            EngineError::ShuttingDown
+            | EngineError::NotStored(_)
+            | EngineError::NotBackedUp(_)
+            | EngineError::Table(_) => ErrorKind::Unavailable,
         }
     }
 
@@ -149,6 +183,13 @@ impl EngineError {
             }
             EngineError::DiskFull => Some(
                 "Try again later; free space, or raise data.log_bytes_max or lower data.log_free_bytes_min."
+                    .to_owned(),
+            ),
+            EngineError::NoBackup(_) | EngineError::BackupVoid { .. } => {
+                Some("Begin another: files that are the same need not be fetched again.".to_owned())
+            }
+            EngineError::TooManyBackups { .. } => Some(
+                "End one with DELETE /v1/backups/{id}; one that nobody reads ends by itself in ten minutes."
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),

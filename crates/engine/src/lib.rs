@@ -37,7 +37,11 @@ pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
-pub use history::{Disks, HistoryConfig, HistoryError, PRODUCER_BYTES_MAX, QUARANTINE, ScheduleError};
+pub use history::{
+    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
+    Disks, HistoryConfig, HistoryError, MANIFEST_NAME, ManifestError, PRODUCER_BYTES_MAX, QUARANTINE,
+    RestoreError, ScheduleError, restore, verify_backup,
+};
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};

@@ -11,6 +11,7 @@ mod server;
 mod guard;
 mod routes;
 
+mod backups;
 mod body;
 mod bullet;
 mod ingest;

@@ -12,11 +12,12 @@ use axum::{
 };
 
 use crate::{
-    bullet, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared, sql, status,
+    backups, bullet, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared, sql,
+    status,
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 16] = [
+const ROUTES: [&str; 19] = [
     "/",
     "/healthz",
     "/readyz",
@@ -24,6 +25,9 @@ const ROUTES: [&str; 16] = [
     "/v1/streams",
     "/v1/streams/{stream}",
     "/v1/streams/{stream}/events",
+    "/v1/backups",
+    "/v1/backups/{id}",
+    "/v1/backups/{id}/files/{name}",
     "/v1/openapi.json",
     "/v1/prepared",
     "/v1/prepared/{id}",
@@ -59,6 +63,9 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/prepared/{id}", get(prepared::show).delete(prepared::forget))
         .route("/v1/sql", post(sql::run).get(sql::list))
         .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
+        .route("/v1/backups", post(backups::begin))
+        .route("/v1/backups/{id}", get(backups::show).delete(backups::end))
+        .route("/v1/backups/{id}/files/{name}", get(backups::file))
         .route("/v1/openapi.json", get(openapi::contract))
         .merge(inputs::routes())
         .merge(bullet::routes())

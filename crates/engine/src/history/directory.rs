@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/lock           held by the one process that may write
+//! DIR/restoring      which backup is being restored here; no server opens the directory while it is there
 //! DIR/catalog/       the catalog's snapshot (snapshots.rs)
 //! DIR/log/           segments of the log (room `log`)
 //! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store lies elsewhere
@@ -17,6 +18,10 @@ use std::{
 
 use super::HistoryError;
 
+const LOCK: &str = "lock";
+const RESTORING: &str = "restoring";
+const UNFINISHED: &str = "restoring.new";
+
 /// A data directory, locked for this process.
 #[derive(Debug)]
 pub(crate) struct DataDir {
@@ -29,26 +34,76 @@ impl DataDir {
     /// Makes what is missing and locks the directory.
     pub(crate) fn open(path: &Path) -> Result<DataDir, HistoryError> {
         let fault = |source: io::Error| HistoryError::Directory { path: path.to_owned(), source };
+        let dir = DataDir::lock(path)?;
+        if dir.restoring().map_err(fault)?.is_some() {
+            return Err(HistoryError::Restoring(path.to_owned()));
+        }
         for part in ["log", "catalog", "tables", "exports"] {
             fs::create_dir_all(path.join(part)).map_err(fault)?;
-        }
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join("lock"))
-            .map_err(fault)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(HistoryError::Locked(path.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(fault(source)),
         }
         let spill = path.join("spill");
         match fs::remove_dir_all(&spill) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
             _ => fs::create_dir_all(&spill).map_err(fault)?,
         }
-        Ok(DataDir { path: path.to_owned(), _lock: lock })
+        Ok(dir)
+    }
+
+    /// Locks the directory as it is, or a new one.
+    pub(crate) fn lock(path: &Path) -> Result<DataDir, HistoryError> {
+        let fault = |source: io::Error| HistoryError::Directory { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(fault)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join(LOCK))
+            .map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(HistoryError::Locked(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(fault(source)),
+        }
+    }
+
+    /// Whether there is nothing in it but the lock.
+    pub(crate) fn is_empty(&self) -> io::Result<bool> {
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            if ![LOCK, UNFINISHED].iter().any(|ours| name == *ours) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is being restored here, if anything is.
+    pub(crate) fn restoring(&self) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.path.join(RESTORING)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Says, durably, what is being restored here; until [`restored`](Self::restored) no server opens it.
+    pub(crate) fn mark_restoring(&self, mark: &str) -> io::Result<()> {
+        let unfinished = self.path.join(UNFINISHED);
+        let mut file = File::create(&unfinished)?;
+        io::Write::write_all(&mut file, mark.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, self.path.join(RESTORING))?;
+        self.sync_names()
+    }
+
+    /// All is there, and synced.
+    pub(crate) fn restored(&self) -> io::Result<()> {
+        self.sync_names()?;
+        fs::remove_file(self.path.join(RESTORING))?;
+        self.sync_names()
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 
     pub(crate) fn log(&self) -> PathBuf {

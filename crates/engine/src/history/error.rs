@@ -19,6 +19,9 @@ pub enum HistoryError {
     /// Another process has it.
     #[error("the data directory `{}` is in use by another process", .0.display())]
     Locked(PathBuf),
+    /// A backup was being restored into it, and is not all there.
+    #[error("the data directory `{}` is being restored from a backup, and is not whole", .0.display())]
+    Restoring(PathBuf),
     /// It was written by a newer version.
     #[error("{what} has format {found}, written by {written_by}; this version reads up to {known}")]
     Newer {
@@ -72,6 +75,9 @@ impl HistoryError {
             HistoryError::Locked(_) => {
                 Some("End the other server, or give this one a directory of its own: --data DIR.")
             }
+            HistoryError::Restoring(_) => {
+                Some("Run the same `swiftwater restore` again: it goes on where it was.")
+            }
             HistoryError::Newer { .. } => Some("Start the version that wrote it, or a newer one."),
             HistoryError::Catalog { .. } | HistoryError::Statement { .. } => Some(
                 "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
@@ -84,7 +90,7 @@ impl HistoryError {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            HistoryError::Locked(_) => ErrorKind::Conflict,
+            HistoryError::Locked(_) | HistoryError::Restoring(_) => ErrorKind::Conflict,
             _ => ErrorKind::Unavailable,
         }
     }

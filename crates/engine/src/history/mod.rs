@@ -27,6 +27,12 @@ mod jobs;
 mod statements;
 mod tables;
 
+mod backup;
+
+pub use backup::{
+    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
+    MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
+};
 pub use config::HistoryConfig;
 pub use error::HistoryError;
 pub use jobs::ScheduleError;

@@ -16,6 +16,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
     HistoryConfig, HistoryError,
+    backup::Backups,
     catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry},
     columns::Columns,
     directory::DataDir,
@@ -40,8 +41,9 @@ pub(crate) struct History {
     catalog: Mutex<Catalog>,
     snapshots: Mutex<Snapshots>,
     /// Held while a statement changes the catalog: one at a time.
-    changing: tokio::sync::Mutex<()>,
+    pub(super) changing: tokio::sync::Mutex<()>,
     stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
+    pub(super) backups: Backups,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
@@ -86,6 +88,7 @@ impl History {
             snapshots: Mutex::new(snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
+            backups: Backups::default(),
             tasks: Mutex::default(),
             closing: watch::Sender::new(false),
             jobs,
@@ -389,6 +392,7 @@ impl History {
                 () = tokio::time::sleep(interval) => {}
                 _ = closing.changed() => return,
             }
+            self.backups.expire();
             let appended = self.log.horizons().appended;
             // Time goes on in the log only where something happened in it.
             if was != Some(appended) {
@@ -406,23 +410,26 @@ impl History {
         }
     }
 
-    async fn tick(&self, now: Millis) -> Result<(), EngineError> {
+    pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
         let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
         self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
+    }
+
+    /// The catalog as it is, with how far each stream is. It counts what may not be synced yet.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let stored: HashMap<u32, Arc<Stored>> =
+            self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
+        let catalog = lock(&self.catalog);
+        let position = self.log.horizons().appended;
+        catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 
     /// Writes the catalog down and lets go of what nobody needs of the log.
     pub(crate) async fn checkpoint(&self) -> Result<(), HistoryError> {
         // Read first: what is appended from here on is needed whoever asks.
         let mut needed = self.log.horizons().synced;
-        let stored: HashMap<u32, Arc<Stored>> =
-            self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
-        let snapshot = {
-            let catalog = lock(&self.catalog);
-            let position = self.log.horizons().appended;
-            catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
-        };
-        for position in stored.values().filter_map(|stored| stored.needs_from()) {
+        let snapshot = self.snapshot();
+        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
             needed = needed.min(position);
         }
         // What the snapshot counts as stored is to be on disk before the snapshot is.

@@ -50,7 +50,7 @@ pub(crate) async fn open_when_free(
 }
 
 /// Without time nothing is committed any more.
-async fn stop(engine: Engine, grace: Duration) {
+pub(crate) async fn stop(engine: Engine, grace: Duration) {
     engine.shutdown(grace).await;
 }
 

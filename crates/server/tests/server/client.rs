@@ -233,6 +233,11 @@ impl Reply {
         String::from_utf8([self.rest, body.to_vec()].concat()).unwrap()
     }
 
+    /// The body's bytes, none of which was taken.
+    pub(crate) async fn bytes(self) -> Bytes {
+        soon(self.body.collect()).await.unwrap().to_bytes()
+    }
+
     pub(crate) async fn json(self) -> Value {
         let schema = self.schema;
         let text = self.text().await;

@@ -4,6 +4,7 @@
 
 mod client;
 
+mod backups;
 mod bullet;
 mod clients;
 mod contract;
