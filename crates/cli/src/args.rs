@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Runs SQL over what a server has stored, or offers a prompt for it
     Sql(SqlArgs),
+    /// Fetches what a server keeps into a directory, or checks such a directory
+    Backup(BackupArgs),
+    /// Makes a data directory of a backup
+    Restore(RestoreArgs),
     /// Shows a server's streams, queries and shards at work
     Top(TopArgs),
     /// Writes events of a published workload, made from a seed
@@ -270,6 +274,60 @@ pub(crate) struct SqlArgs {
     /// The value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
     #[arg(short, long = "parameter", value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) parameters: Vec<String>,
+}
+
+/// `swiftwater backup`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater backup /mnt/backups/monday
+  swiftwater backup /mnt/backups/monday          again: fetches what has changed
+  swiftwater backup --verify /mnt/backups/monday
+  swiftwater restore /mnt/backups/monday --data ~/swiftwater-again
+
+Events that were acknowledged with ack=disk before it was begun are in the backup, once. The server goes on meanwhile.
+What is interrupted goes on where it was when it is run again; an older backup in the directory stands until the new one is
+whole. What COPY … TO wrote, and settings, are not in it.
+Exit status: 0 the backup is whole, 1 it could not be taken or read, 2 --verify found damage.")]
+pub(crate) struct BackupArgs {
+    /// The directory of the backup: a new one, an empty one, or that of an earlier backup of the same server
+    pub(crate) dir: PathBuf,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Holds every file of the backup that is there against its checksum, and asks no server
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Shows no progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `swiftwater restore`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater restore /mnt/backups/monday --data ~/swiftwater-again
+  swiftwater restore /mnt/backups/monday --data ~/again --store.location s3://bucket/again
+
+Every byte is held against the backup's checksums on its way. An interrupted restore goes on when it is run again, and no
+server opens the directory before it is whole. Settings are found as `swiftwater serve` finds them; give it the same ones.
+Exit status: 0 all is restored, 1 it could not be, 2 the backup is damaged.")]
+pub(crate) struct RestoreArgs {
+    /// The directory of the backup
+    pub(crate) dir: PathBuf,
+    /// The new data directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+    /// The settings file [default: swiftwater.toml, if it is there]
+    #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Shows no progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// All others.
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
 }
 
 /// `swiftwater query`

@@ -4,6 +4,7 @@
 //! and answered is `engine`'s, how it travels is `server`'s. The machine's clock is made here and handed down.
 
 mod args;
+mod backup;
 mod client;
 mod demo;
 mod demo_command;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
         Command::Sql(args) => sql::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => backup::restore(&args, clock),
         Command::Top(args) => top::run(&args, clock),
         Command::Generate(args) => generate::run(&args, clock),
         Command::Completions { shell } => stdio::write_out(|out| {
