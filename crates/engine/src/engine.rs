@@ -577,6 +577,8 @@ impl Engine {
         let now = self.shared.clock.now();
         for stream in self.shared.all_streams() {
             self.shared.tick_stream(&stream, now);
+            // The ticker may be at it: what is due at this moment is done when that is.
+            drop(lock(&stream.tick));
         }
     }
 
