@@ -171,7 +171,8 @@ impl<'a> Watched<'a> {
             let has_begun = !is_last
                 || number == 0
                 || life.end > begin
-                || self.rows.iter().any(|seen| seen.time >= begin);
+                // At its first instant it is there with an event that it takes in, not with one that falls between windows.
+                || self.rows.iter().any(|seen| seen.time >= begin && (from..to).contains(&seen.time));
             if has_begun && (there || life.emits_empty) {
                 let end = if is_last { life.end.max(begin) } else { to };
                 let bounds = Some((from.min(end), end));
