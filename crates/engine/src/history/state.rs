@@ -44,6 +44,8 @@ pub(crate) struct History {
     pub(super) changing: tokio::sync::Mutex<()>,
     stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
     pub(super) backups: Backups,
+    /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
+    pub(super) cutting: tokio::sync::RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
@@ -89,6 +91,7 @@ impl History {
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             backups: Backups::default(),
+            cutting: tokio::sync::RwLock::default(),
             tasks: Mutex::default(),
             closing: watch::Sender::new(false),
             jobs,
@@ -332,6 +335,7 @@ impl History {
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
         let end = {
+            let _no_cut_is_made = self.cutting.read().await;
             let mut catalog = lock(&self.catalog);
             let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
             catalog.apply(&record).map_err(|error| EngineError::NotStored(error.to_string()))?;

@@ -20,14 +20,12 @@ use swiftwater_engine::{
 use swiftwater_event::{Clock, SystemClock};
 use swiftwater_testkit::TestClock;
 
-use crate::history::{append, sql, stop};
+use crate::history::{append, sql, stop, try_sql};
 
 fn config(dir: &Path) -> HistoryConfig {
     let mut history = HistoryConfig::at(dir);
     (history.log_free_bytes_min, history.store_commit_interval_ms) = (0, 20);
     history.checkpoint_interval_ms = 20;
-    // What no version needs goes at once.
-    history.store_versions_kept_ms = 0;
     history
 }
 
@@ -78,7 +76,10 @@ fn places(dir: &Path) -> Vec<PathBuf> {
 async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once() {
     const SENDERS: u64 = 3;
     let data = tempfile::tempdir().unwrap();
-    let engine = open(data.path()).await;
+    // What no version needs goes at once, but for backups.
+    let hasty = HistoryConfig { store_versions_kept_ms: 0, ..config(data.path()) };
+    let clock = Arc::new(SystemClock::new());
+    let engine = Engine::open(EngineConfig::default(), hasty, clock).await.expect("the directory opens");
     sql(&engine, "CREATE STREAM t (sender LONG NOT NULL, number LONG NOT NULL)").await;
     sql(&engine, "CREATE STREAM found WITH (store = true)").await;
     sql(&engine, "CREATE TABLE kept AS SELECT 1 AS a, 'x' AS b").await;
@@ -159,6 +160,76 @@ async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once
     for sender in senders {
         sender.await.unwrap();
     }
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn job_that_runs_while_a_backup_is_taken_leaves_nothing_out_and_doubles_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let engine = open(data.path()).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    sql(&engine, "CREATE TABLE counts (n BIGINT)").await;
+    // They are looked at after `counts`, which takes time in which a run may end.
+    for number in 0..20 {
+        sql(&engine, &format!("CREATE TABLE z{number} (n BIGINT)")).await;
+    }
+    sql(
+        &engine,
+        "CREATE JOB j SCHEDULE '@yearly' WITH (incremental = true) AS INSERT INTO counts SELECT count(*) FROM s",
+    )
+    .await;
+    // What is lacking is for the next run.
+    let count =
+        "SELECT (SELECT count(*) FROM s) AS events, (SELECT coalesce(sum(n), 0) FROM counts) AS counted";
+    let counted = async |engine: &Engine| {
+        let row: serde_json::Value = serde_json::from_str(&sql(engine, count).await).unwrap();
+        let number = |name: &str| row[name].as_u64().unwrap();
+        (number("events"), number("counted"))
+    };
+    let stopped = Arc::new(AtomicBool::new(false));
+    let running = tokio::spawn({
+        let (engine, stopped) = (engine.clone(), Arc::clone(&stopped));
+        async move {
+            while !stopped.load(Ordering::Relaxed) {
+                append(&engine, "s", "{\"a\":1}", None).await;
+                // One that runs already is not begun again.
+                let _ = try_sql(&engine, "RUN JOB j").await;
+            }
+        }
+    });
+    for _ in 0..3 {
+        let before = counted(&engine).await.1;
+        let later = tokio::time::timeout(Duration::from_secs(30), async {
+            while counted(&engine).await.1 == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        later.await.expect("the job runs");
+        let backup = begin(&engine).await;
+        let (copy, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fetched(&backup, copy.path()).await;
+        engine.end_backup(&Principal::local(), &backup.manifest().id).unwrap();
+        restored(copy.path(), other.path()).await.unwrap();
+        let again = open(other.path()).await;
+        let all = tokio::time::timeout(Duration::from_secs(30), async {
+            loop {
+                let (events, counted) = counted(&again).await;
+                if events == counted {
+                    break;
+                }
+                assert!(counted < events, "{counted} of {events} events are counted");
+                let _ = try_sql(&again, "RUN JOB j").await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        if all.await.is_err() {
+            let (events, counted) = counted(&again).await;
+            panic!("of {events} events {counted} are counted");
+        }
+        stop(again, Duration::ZERO).await;
+    }
+    stopped.store(true, Ordering::Relaxed);
+    running.await.unwrap();
     stop(engine, Duration::from_secs(5)).await;
 }
 

@@ -251,6 +251,9 @@ impl History {
     async fn cut(&self) -> Result<Cut, EngineError> {
         // No stream is made, altered or dropped meanwhile.
         let _one_at_a_time = self.changing.lock().await;
+        // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
+        // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
+        let _catalog_stays = self.cutting.write().await;
         let held = self.log.hold();
         let catalog = Bytes::from(self.snapshot().to_bytes());
         let store = self.store.cut().await.map_err(from_store)?;
