@@ -382,7 +382,7 @@ proptest! {
         let text = "SELECT IF(a, $1, $2) AS x FROM STREAM() WHERE b IN ($2, $1, 3)";
         let given = parse(text, &ParseOptions { parameters: &parameters, ..options(Dialect::Native) });
         let [one, two] = &parameters;
-        let written = text.replace("$1", &one.to_string()).replace("$2", &two.to_string());
+        let written = format!("SELECT IF(a, {one}, {two}) AS x FROM STREAM() WHERE b IN ({two}, {one}, 3)");
         let written = parse(&written, &options(Dialect::Native));
         let shown = |parsed: Result<swiftwater_lang::plan::Statement, _>| {
             parsed.map(|statement| statement.query.to_string()).map_err(|errors: swiftwater_lang::QueryErrors| errors.to_string())

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
@@ -159,16 +159,10 @@ impl FailingStore {
     pub async fn sync_names(&self, location: &Path) -> Result<()> {
         let leave = self.call(false)?;
         let parent = directory(location);
-        let mut now = Vec::new();
-        let mut list = self.inner.objects.list(None);
-        while let Some(Ok(object)) = list.next().await {
-            if directory(&object.location) == parent {
-                let bytes = self.bytes(&object.location).await;
-                now.push((object.location, bytes));
-            }
-        }
         if let Some(disk) = &self.inner.disk {
+            // Locked before it is looked: else a slow one would take back what another has synced meanwhile.
             let mut disk = locked(disk);
+            let now = self.in_directory(&parent).now_or_never().unwrap_or_default();
             disk.durable.retain(|path, _| directory(path) != parent);
             for (path, bytes) in now {
                 // A name without its bytes: half of them, as good as any.
@@ -177,6 +171,19 @@ impl FailingStore {
             }
         }
         leave.answer(())
+    }
+
+    /// The objects of a directory, with their bytes. Memory never makes anybody wait.
+    async fn in_directory(&self, parent: &str) -> Vec<(Path, Bytes)> {
+        let mut found = Vec::new();
+        let mut list = self.inner.objects.list(None);
+        while let Some(Ok(object)) = list.next().await {
+            if directory(&object.location) == parent {
+                let bytes = self.bytes(&object.location).await;
+                found.push((object.location, bytes));
+            }
+        }
+        found
     }
 
     async fn bytes(&self, location: &Path) -> Bytes {
