@@ -3,7 +3,6 @@
 #   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
 #   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
 #   KILLS          kills of a server under load (default 200)
-#   SWIFTWATER_CRASH_STEP  every how many calls of object storage there is a crash (default 1: at each)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
 set -u
@@ -35,8 +34,7 @@ SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
 KILLS=${KILLS:-200}
-SWIFTWATER_CRASH_STEP=${SWIFTWATER_CRASH_STEP:-1}
-export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS SWIFTWATER_CRASH_STEP
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)

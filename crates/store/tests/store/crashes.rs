@@ -153,9 +153,9 @@ async fn crash_at(call: u64, has_effect: bool, kind: Kind) -> bool {
     failing.is_down()
 }
 
-/// Every how many calls there is a crash: `SWIFTWATER_CRASH_STEP`, or a change's check takes a part of them.
+/// Every how many calls there is a crash: `SWIFTWATER_CRASH_STEP`, or at each.
 fn step() -> u64 {
-    std::env::var("SWIFTWATER_CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(6)
+    std::env::var("SWIFTWATER_CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(1)
 }
 
 async fn crash_everywhere(kind: Kind) {
