@@ -57,6 +57,15 @@ if command -v valgrind >/dev/null 2>&1; then
 else
     skip "instructions an event" "there is no valgrind"
 fi
+# With the vectors that Miri knows, and without any. Its cases are few: it is some hundred times slower.
+if "$CARGO" +nightly miri --version >/dev/null 2>&1; then
+    for features in "" "-C target-feature=+avx2,+bmi1,+bmi2,+lzcnt,+popcnt"; do
+        part "unsafe code under Miri, ${features:-no vectors}" env PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation \
+            RUSTFLAGS="$features" "$CARGO" +nightly miri test -p swiftwater-event --lib
+    done
+else
+    skip "unsafe code under Miri" "rustup component add miri rust-src --toolchain nightly"
+fi
 for one in $fuzzing; do
     target=${one%%:*}
     printf '\n== waiting for fuzz %s\n' "$target"

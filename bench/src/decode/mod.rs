@@ -16,6 +16,7 @@ mod compare;
 mod others;
 mod ours;
 mod rows;
+mod structure;
 
 use std::{
     hint::black_box,
@@ -69,8 +70,11 @@ struct Contest {
     extent: Extent,
     fault: Option<String>,
     /// By name, GB/s of each round; ours first.
-    speeds: Vec<(String, Vec<f64>)>,
+    speeds: Vec<Speeds>,
 }
+
+/// A name and GB/s of each round.
+type Speeds = (String, Vec<f64>);
 
 /// Measures on one core and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
@@ -79,7 +83,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     } else {
         Extent { bytes: BYTES, rounds: args.rounds().max(ROUNDS) }
     };
-    let own = measure(extent)?;
+    let (passes, own) = measure(extent)?;
     let native = match std::env::var_os(NATIVE) {
         None => Vec::new(),
         Some(program) => {
@@ -94,26 +98,31 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
             serde_json::from_slice(&output.stdout).context("the other program gave no speeds")?
         }
     };
+    structure::add(&passes, extent, table)?;
     rows::add(&own, &native, table)
 }
 
 /// Measures for another program.
 pub(crate) fn run_for_another(words: &[String]) -> anyhow::Result<()> {
     let [extent] = words else { anyhow::bail!("say how much is to be measured") };
-    let contests = measure(serde_json::from_str(extent).context("the extent is JSON")?)?;
+    let (_, contests) = measure(serde_json::from_str(extent).context("the extent is JSON")?)?;
     println!("{}", serde_json::to_string(&contests)?);
     Ok(())
 }
 
-fn measure(extent: Extent) -> anyhow::Result<Vec<Contest>> {
+fn measure(extent: Extent) -> anyhow::Result<(Vec<structure::Passes>, Vec<Contest>)> {
     // A thread of its own, so that nothing else is kept to its core.
     std::thread::scope(|scope| {
-        let work = scope.spawn(|| -> anyhow::Result<Vec<Contest>> {
+        let work = scope.spawn(|| -> anyhow::Result<(Vec<structure::Passes>, Vec<Contest>)> {
             machine::keep_to(1)?;
             let mut contests = Vec::new();
+            let mut passes = Vec::new();
             for order in [Order::Kept, Order::Shuffled] {
                 eprintln!("making {} of events, {}", mib(extent.bytes as u64), order.name());
                 let blocks = blocks(order, extent.bytes);
+                if order == Order::Kept {
+                    passes = structure::measure(&blocks, extent)?;
+                }
                 for paths in PATHS.into_iter().filter(|&paths| paths > 0 || order == Order::Kept) {
                     let contest = if paths == 0 {
                         checks(&blocks, extent)?
@@ -124,7 +133,7 @@ fn measure(extent: Extent) -> anyhow::Result<Vec<Contest>> {
                     contests.push(contest);
                 }
             }
-            Ok(contests)
+            Ok((passes, contests))
         });
         work.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?
     })
@@ -134,7 +143,7 @@ fn measure(extent: Extent) -> anyhow::Result<Vec<Contest>> {
 type Turn<'w> = (&'static str, &'w mut dyn FnMut(&Block) -> anyhow::Result<usize>);
 
 /// Times each contestant by turns over all blocks.
-fn race(blocks: &[Block], rounds: usize, turns: &mut [Turn<'_>]) -> anyhow::Result<Vec<(String, Vec<f64>)>> {
+fn race(blocks: &[Block], rounds: usize, turns: &mut [Turn<'_>]) -> anyhow::Result<Vec<Speeds>> {
     let bytes: usize = blocks.iter().map(|block| block.text.len()).sum();
     let rows: usize = blocks.iter().map(|block| block.batch.len()).sum();
     let mut speeds: Vec<_> = turns.iter().map(|(name, _)| ((*name).to_owned(), Vec::new())).collect();

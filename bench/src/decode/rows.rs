@@ -43,7 +43,7 @@ fn median(speeds: &[f64]) -> anyhow::Result<f64> {
     Ok(Samples::new(speeds.to_vec())?.median())
 }
 
-fn told(speeds: &[(String, Vec<f64>)]) -> anyhow::Result<String> {
+pub(super) fn told(speeds: &[super::Speeds]) -> anyhow::Result<String> {
     let each = speeds.iter().map(|(name, speeds)| Ok(format!("{name} {:.2}", median(speeds)?)));
     Ok(each.collect::<anyhow::Result<Vec<_>>>()?.join(", "))
 }

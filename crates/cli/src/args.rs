@@ -38,6 +38,10 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Asks a query of a server's live streams, or of a file or standard input
     Query(QueryArgs),
+    /// Goes on with the answer of a query that stands at a server
+    Attach(AttachArgs),
+    /// Ends queries at a server
+    Kill(KillArgs),
     /// Runs SQL over what a server has stored, or offers a prompt for it
     Sql(SqlArgs),
     /// Fetches what a server keeps into a directory, or checks such a directory
@@ -395,6 +399,47 @@ pub(crate) struct QueryArgs {
     /// Shows no progress bar, and no closing meta on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// `swiftwater attach`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  id=$(swiftwater query --detach \"SELECT COUNT(*) AS n FROM STREAM(flights, MAX, TIME) WINDOWING TUMBLING(1000, TIME)\")
+  swiftwater attach $id
+  swiftwater attach $id --after 0
+
+Goes on where the last reader left off. Ctrl-C leaves the query standing; `swiftwater kill` ends it.
+Exit status: 0 the query has ended, 1 it could not be read, 130 it was left.")]
+pub(crate) struct AttachArgs {
+    /// The query's id, as `query --detach` prints and `top` shows it
+    pub(crate) id: String,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Begins after this emit, as far as the server still has what follows; 0: at the first
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) after: Option<u64>,
+    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    pub(crate) output: Option<OutputForm>,
+    /// Shows no closing meta on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `swiftwater kill`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Whoever reads such a query gets its final result, with the reason `killed`. Queries of Bullet's web API are ended too.
+Exit status: 0 all are ended, 1 one is not there or could not be ended.")]
+pub(crate) struct KillArgs {
+    /// The queries' ids, as `query --detach` prints and `top` shows them
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Which server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
 }
 
 /// What `top` sorts queries by.

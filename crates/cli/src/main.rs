@@ -50,6 +50,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo_command::run(&args, clock),
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
+        Command::Attach(args) => query::attach(&args),
+        Command::Kill(args) => query::kill(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args, clock),

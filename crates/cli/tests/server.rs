@@ -128,6 +128,36 @@ fn a_detached_query_stands_on() {
 }
 
 #[test]
+fn a_detached_query_is_read_again_and_ended() {
+    let server = TestServer::start(&[]);
+    let query = "SELECT * FROM STREAM(s, MAX, TIME) LIMIT 3";
+    let id = run(&["query", "--server", &server.url, "--detach", query]).out;
+    let id = id.trim_end();
+    server.ingest("s", "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
+    for after in [&[][..], &["--after", "0"]] {
+        let ran = run(&[&["attach", "--server", &server.url, id][..], after].concat());
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains("\"reason\":\"limit\""), "{}", ran.err);
+    }
+    let standing =
+        run(&["query", "--server", &server.url, "--detach", "SELECT * FROM STREAM(s, MAX, TIME)"]).out;
+    let ran = run(&["kill", "--server", &server.url, standing.trim_end(), "no such/query"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.starts_with("no such/query: "), "{}", ran.err);
+    let ran = run(&["attach", "--server", &server.url, standing.trim_end()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("\"reason\":\"killed\""), "{}", ran.err);
+    let ran = run(&["attach", "--server", &server.url, "nobody"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(!ran.err.is_empty());
+}
+
+#[test]
 fn rejected_events_are_told_with_file_line_and_column() {
     let server = TestServer::start(&[]);
     let directory = tempfile::tempdir().unwrap();

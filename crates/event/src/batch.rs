@@ -75,6 +75,11 @@ impl EventBatch {
         start as usize..end as usize
     }
 
+    #[cfg(feature = "measure")]
+    pub(crate) fn spans(&self) -> &[(u32, u32)] {
+        &self.spans
+    }
+
     /// The buffer that holds all events, with whatever stood between them.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes

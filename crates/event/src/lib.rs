@@ -29,6 +29,9 @@ mod time;
 mod walk;
 mod whole;
 
+#[cfg(feature = "measure")]
+pub mod measure;
+
 mod clock;
 mod name;
 mod position;

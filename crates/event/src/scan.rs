@@ -144,9 +144,12 @@ mod tests {
 
     #[test]
     fn every_byte_is_found_at_every_place() {
-        for len in [1, 7, 8, 15, 16, 17, 40] {
+        // Miri is a hundred times slower: each kind of byte once, at each place of one length.
+        let (lens, apart): (&[usize], usize) =
+            if cfg!(miri) { (&[17], 31) } else { (&[1, 7, 8, 15, 16, 17, 40], 1) };
+        for &len in lens {
             for place in 0..len {
-                for byte in 0..=255u8 {
+                for byte in (0..=255u8).step_by(apart).chain([b'"', b'\\', 0x1f, 0x80]) {
                     let mut text = vec![b'a'; len];
                     text[place] = byte;
                     let ends = byte == b'"' || byte == b'\\' || byte < 0x20;

@@ -65,7 +65,7 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     let opened = open(place, &stop)?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let read = opened.read;
-    let mut answer = Answer::new(args);
+    let mut answer = Answer::new(args.output, args.quiet);
     let mut failure = None;
     let mut on_emit = |emit: Emit| {
         if let Some((analysis, _)) = &mut analysis {

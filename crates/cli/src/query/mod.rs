@@ -4,6 +4,8 @@ mod bullet;
 mod local;
 mod remote;
 
+pub(crate) use remote::{attach, kill};
+
 use std::{
     fs,
     io::{self, BufWriter, Read, Write},
@@ -104,14 +106,14 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(args: &QueryArgs) -> Answer {
+    fn new(output: Option<OutputForm>, quiet: bool) -> Answer {
         let terminal = stdio::stdout_is_terminal();
-        let kind = args.output.unwrap_or(if terminal { OutputForm::Table } else { OutputForm::Ndjson });
+        let kind = output.unwrap_or(if terminal { OutputForm::Table } else { OutputForm::Ndjson });
         let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(256 << 10, io::stdout()));
         Answer {
             form: form(kind, out, terminal.then(terminal_size)),
             kind,
-            quiet: args.quiet,
+            quiet,
             meta_text: String::new(),
             meta: Meta::default(),
         }

@@ -1,4 +1,4 @@
-//! A query of a server's streams: asked over HTTP, answered as NDJSON, an emit a line.
+//! A query of a server's streams: asked over HTTP, answered as NDJSON, an emit a line; left, gone on with, ended.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -8,11 +8,12 @@ use swiftwater_engine::QueryForm;
 
 use super::{Answer, WRONG_QUERY, parameter_values, print_text};
 use crate::{
-    args::QueryArgs,
+    args::{AttachArgs, KillArgs, QueryArgs},
     client::{Client, Lines, Problem, full, read_all},
     exit::{Failure, Outcome},
     output::with_wire_emit,
     signals::{INTERRUPTED, Interrupts, client_runtime},
+    stdio::{self, complain},
 };
 
 /// How long a query that was told to end may take for its final result.
@@ -55,27 +56,88 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     if content_type(&response).starts_with("text/plain") {
         return print_text(&String::from_utf8_lossy(&read_all(response).await?));
     }
-    stream(args, &client, response).await
+    stream(Answer::new(args.output, args.quiet), &client, response, Interrupted::Ends).await
+}
+
+/// `swiftwater attach`: goes on with a query's answer.
+pub(crate) fn attach(args: &AttachArgs) -> Outcome {
+    stdio::exit_when_stdout_closes();
+    let runtime = client_runtime().context("cannot start")?;
+    runtime.block_on(async {
+        let client = Client::new(args.client.url())?;
+        let after = args.after.map_or_else(String::new, |after| format!("?after={after}"));
+        let path = format!("/v1/queries/{}/results{after}", path_segment(&args.id));
+        let mut connection = client.connect().await?;
+        let headers = [("accept", "application/x-ndjson")];
+        let response = connection.send(Method::GET, &path, &headers, full(String::new())).await?;
+        let status = response.status();
+        if !status.is_success() {
+            let problem = Problem::read(status, &read_all(response).await?);
+            return Err(anyhow::anyhow!("{}", problem.text(None)).into());
+        }
+        stream(Answer::new(args.output, args.quiet), &client, response, Interrupted::Leaves).await
+    })
+}
+
+/// `swiftwater kill`: ends queries, each whatever becomes of the others.
+pub(crate) fn kill(args: &KillArgs) -> Outcome {
+    let runtime = client_runtime().context("cannot start")?;
+    runtime.block_on(async {
+        let client = Client::new(args.client.url())?;
+        let mut outcome = ExitCode::SUCCESS;
+        for id in &args.ids {
+            let (status, body) =
+                client.fetch(Method::DELETE, &format!("/v1/queries/{}", path_segment(id))).await?;
+            if !status.is_success() {
+                complain(&format!("{id}: {}", Problem::read(status, &body).text(None)));
+                outcome = ExitCode::FAILURE;
+            }
+        }
+        Ok(outcome)
+    })
+}
+
+/// Text as one segment of a path: what is no letter or digit is written as its bytes.
+fn path_segment(text: &str) -> String {
+    let escaped = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escaped).collect()
+}
+
+/// What the first Ctrl-C does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupted {
+    /// Ends the query at the server, which then gives its final result.
+    Ends,
+    /// Leaves it.
+    Leaves,
 }
 
 fn content_type(response: &Response<Incoming>) -> &str {
     response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Writes emits as they come. The first Ctrl-C ends the query at the server, which then gives its final result.
-async fn stream(args: &QueryArgs, client: &Client, response: Response<Incoming>) -> Outcome {
+/// Writes emits as they come.
+async fn stream(
+    mut answer: Answer,
+    client: &Client,
+    response: Response<Incoming>,
+    interrupted: Interrupted,
+) -> Outcome {
     let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
     let mut id =
         response.headers().get("swiftwater-query").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let mut lines = Lines::of(response);
-    let mut answer = Answer::new(args);
     let mut finished = false;
     let mut ending = false;
     loop {
         let line = tokio::select! {
             line = lines.next() => line?,
             _ = interrupts.next() => {
-                let Some(id) = id.as_ref().filter(|_| !ending) else {
+                let ends = interrupted == Interrupted::Ends && !ending;
+                let Some(id) = id.as_ref().filter(|_| ends) else {
                     return Ok(ExitCode::from(INTERRUPTED));
                 };
                 ending = true;

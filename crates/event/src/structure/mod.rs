@@ -50,9 +50,14 @@ impl Marks {
 
     /// The marks of these events, which are known to be good, with nothing but white space between them.
     pub(crate) fn of(bytes: &[u8], spans: &[(u32, u32)]) -> Marks {
+        Self::with(block::widest(), bytes, spans)
+    }
+
+    /// As [`Marks::of`], with these instructions, which the machine has.
+    pub(crate) fn with(isa: Isa, bytes: &[u8], spans: &[(u32, u32)]) -> Marks {
         let mut marks = Marks::new(bytes.len());
         if let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) {
-            let found = marks.add_all(bytes, start as usize, end as usize, spans.len());
+            let found = marks.add_all(isa, bytes, (start as usize, end as usize), spans.len());
             debug_assert_eq!(found, spans);
         }
         marks
@@ -60,11 +65,17 @@ impl Marks {
 
     /// Marks one more event, which is known to be good.
     pub(crate) fn add(&mut self, bytes: &[u8], start: usize, end: usize) {
-        self.add_all(bytes, start, end, 1);
+        self.add_all(block::widest(), bytes, (start, end), 1);
     }
 
     /// Marks the events in these bytes, which are known to be good: gives where they are.
-    fn add_all(&mut self, bytes: &[u8], start: usize, end: usize, count: usize) -> Vec<(u32, u32)> {
+    fn add_all(
+        &mut self,
+        isa: Isa,
+        bytes: &[u8],
+        (start, end): (usize, usize),
+        count: usize,
+    ) -> Vec<(u32, u32)> {
         let mut spans = Vec::with_capacity(count);
         let mut task = Task {
             bytes,
@@ -76,7 +87,7 @@ impl Marks {
             spans: &mut spans,
         };
         let task = &mut task;
-        with_block!(block::widest(), read::<false>(task: &mut Task<'_>));
+        with_block!(isa, read::<false>(task: &mut Task<'_>));
         spans
     }
 
@@ -85,7 +96,14 @@ impl Marks {
         self.read_with(block::widest(), bytes, at, bounds, spans);
     }
 
-    fn read_with(&mut self, isa: Isa, bytes: &[u8], at: usize, bounds: Bounds, spans: &mut Vec<(u32, u32)>) {
+    pub(crate) fn read_with(
+        &mut self,
+        isa: Isa,
+        bytes: &[u8],
+        at: usize,
+        bounds: Bounds,
+        spans: &mut Vec<(u32, u32)>,
+    ) {
         let Bounds { array, event_bytes_max, depth_max } = bounds;
         let range = at..bytes.len();
         let mut task = Task { bytes, range, array, event_bytes_max, depth_max, marks: self, spans };
@@ -192,6 +210,39 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn may_be_odd(&self, start: usize, end: usize) -> bool {
         touched(&self.odd, start, end)
+    }
+}
+
+#[cfg(feature = "measure")]
+impl Marks {
+    /// The places of all marks, in order.
+    pub(crate) fn places(&self, places: &mut Vec<u32>) {
+        let marks =
+            self.all.iter().zip(&self.colons).map(|(all, colons)| (all | colons).count_ones() as usize);
+        // What is written behind the last place is cut off again.
+        places.resize(marks.sum::<usize>() + 4, 0);
+        let mut count = 0;
+        for (block, (all, colons)) in self.all.iter().zip(&self.colons).enumerate() {
+            let mut marks = all | colons;
+            let end = count + marks.count_ones() as usize;
+            let mut place = count;
+            while place < end {
+                for slot in &mut places[place..place + 4] {
+                    *slot = (block * 64) as u32 + marks.trailing_zeros();
+                    marks &= marks.wrapping_sub(1);
+                }
+                place += 4;
+            }
+            count = end;
+        }
+        places.truncate(count);
+    }
+
+    /// How many marks the first and the last block have.
+    pub(crate) fn ends(&self) -> u32 {
+        let marks = self.all.iter().zip(&self.colons).map(|(all, colons)| (all | colons).count_ones());
+        let last = self.all.len().saturating_sub(9);
+        marks.clone().next().unwrap_or(0) + marks.clone().nth(last).unwrap_or(0)
     }
 }
 

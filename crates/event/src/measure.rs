@@ -1,0 +1,87 @@
+//! For benchmarks and tests of speed: parts of the decoder by themselves, with each set of instructions that the machine has.
+
+use crate::{
+    CheckLimits, EventBatch,
+    structure::{
+        Bounds, Marks,
+        block::{self, Isa},
+    },
+};
+
+/// The structural pass with one set of instructions.
+#[derive(Debug, Clone, Copy)]
+pub struct StructuralPass {
+    isa: Isa,
+}
+
+impl StructuralPass {
+    /// One for each set of instructions that this machine has, the widest first: that is the one that is used.
+    pub fn all() -> impl Iterator<Item = StructuralPass> {
+        block::isas().map(|isa| StructuralPass { isa })
+    }
+
+    /// What the instructions are called: `avx512`, `avx2`, `neon` or `portable`.
+    pub fn name(self) -> &'static str {
+        match self.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => "neon",
+            Isa::Portable => "portable",
+        }
+    }
+
+    /// Finds the structure of events that are known to be good, and writes down where it lies, in order: brackets, commas, and
+    /// the colons of the events' own keys. Replaces what `places` holds.
+    pub fn places(self, batch: &EventBatch, places: &mut Vec<u32>) {
+        let marks = Marks::with(self.isa, batch.bytes(), batch.spans());
+        marks.places(places);
+    }
+
+    /// Finds the structure of events that are known to be good, as bits: what the decoder needs. Answers how many brackets,
+    /// commas and own colons there are in the first and last blocks of 64 bytes, so that the work is not left out.
+    pub fn bits(self, batch: &EventBatch) -> u32 {
+        Marks::with(self.isa, batch.bytes(), batch.spans()).ends()
+    }
+
+    /// Reads good events, one after another, against the whole grammar; answers how many there are.
+    pub fn check(self, batch: &EventBatch) -> usize {
+        let CheckLimits { event_bytes_max, depth_max, .. } = CheckLimits::default();
+        let bounds = Bounds { array: false, event_bytes_max, depth_max };
+        let bytes = batch.bytes();
+        let mut marks = Marks::new(bytes.len());
+        let mut spans = Vec::new();
+        if !batch.is_empty() {
+            marks.read_with(self.isa, bytes, batch.span(0).start, bounds, &mut spans);
+        }
+        spans.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check_block;
+
+    #[test]
+    fn places_are_the_same_with_any_instructions() {
+        let text = r#" {"a":{"b:":[1,2,"]"]},"c\"":true} {"d" : {}}"#.repeat(40);
+        let batch = check_block(text.clone().into(), &CheckLimits::default(), 1).batch;
+        let mut plain: Vec<u32> = Vec::new();
+        for (pattern, back) in
+            [("{", 0), ("}", 0), ("[1", 0), ("]}", 0), (",", 0), ("\":{", 1), ("\":true", 1), (" :", 1)]
+        {
+            plain.extend(text.match_indices(pattern).map(|(at, _)| at as u32 + back));
+        }
+        plain.sort_unstable();
+        for pass in StructuralPass::all() {
+            let mut places = vec![7];
+            pass.places(&batch, &mut places);
+            assert_eq!(places, plain, "{}", pass.name());
+            assert_eq!(pass.check(&batch), 80);
+            assert!(pass.bits(&batch) > 0);
+        }
+    }
+}
