@@ -89,6 +89,7 @@ pub(crate) fn run(task: Task, bytes: Bytes, is_quick: bool) -> anyhow::Result<Ou
     joined(feeder)??;
     runtime.block_on(engine.drained());
     is_fed.store(true, Ordering::Release);
+    reader.thread().unpark();
     let got = joined(reader)?;
     since.note(&mut outcome);
 

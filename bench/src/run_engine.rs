@@ -77,6 +77,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     }
     runtime.block_on(engine.drained());
     is_fed.store(true, Ordering::Release);
+    reader.thread().unpark();
     let read = joined(reader)?;
     since.note(&mut outcome);
     outcome.matches = read.records;
@@ -128,7 +129,7 @@ pub(crate) fn read(subscriptions: Vec<Subscription>, is_fed: &AtomicBool) -> Rea
         if is_last {
             return read;
         }
-        // Looking is kept to a small part of the time, however many there are.
-        thread::sleep(READ_EVERY.max(start.elapsed() * 20));
+        // Looking is kept to a small part of the time, however many there are; whoever says that all is fed wakes this thread.
+        thread::park_timeout(READ_EVERY.max(start.elapsed() * 20));
     }
 }

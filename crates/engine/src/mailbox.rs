@@ -32,6 +32,8 @@ struct MailboxState {
     /// The last emit was put in.
     is_closed: bool,
     is_attached: bool,
+    /// Threads that wait in `for_threads`.
+    waiting_threads: u32,
 }
 
 #[derive(Debug, Default)]
@@ -96,12 +98,16 @@ impl Mailbox {
         queue.emits.push_back(emit);
         state.dropped += dropped;
         state.is_closed = is_last;
+        let waiting_threads = state.waiting_threads;
         drop(state);
         // A reader makes it before it looks whether there is an emit: one that finds none has made it by now.
         if let Some(for_tasks) = self.for_tasks.get() {
             for_tasks.notify_waiters();
         }
-        self.for_threads.notify_all();
+        // To wake nobody costs a system call all the same.
+        if waiting_threads > 0 {
+            self.for_threads.notify_all();
+        }
         Delivery::Queued { dropped }
     }
 
@@ -152,7 +158,11 @@ impl Mailbox {
             match Self::take_from(&mut state, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
                 Err(Finished) => return None,
-                Ok(None) => state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Ok(None) => {
+                    state.waiting_threads += 1;
+                    state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting_threads -= 1;
+                }
             }
         }
     }

@@ -9,7 +9,7 @@
 //! closed a window between them would find only some.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     convert::Infallible,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use hashbrown::HashMap;
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 

@@ -111,6 +111,8 @@ impl Fold<'_> {
             };
             let place = slices.iter().rposition(|slice| slice.start == start && slice.epoch == epoch);
             let place = place.unwrap_or_else(|| {
+                // Mostly it stays the only one until it is flushed.
+                slices.reserve_exact(1);
                 slices.push(Partial { epoch, start, groups: self.new_groups() });
                 slices.len() - 1
             });
