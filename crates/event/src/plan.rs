@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     Path, Step, Type,
-    seek::{KeyTable, Suffixes, is_plain},
+    seek::{Filter, KeyTable, is_plain},
 };
 
 /// One path wanted as one type.
@@ -36,24 +36,19 @@ pub struct DecodePlan {
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) table: KeyTable,
-    /// For few keys: look at those only that this passes.
-    pub(crate) suffixes: Option<Suffixes>,
-    /// Search for nothing, but walk through the keys as through those of any object.
-    pub(crate) walk: bool,
+    /// Only keys that this passes are looked at; `None`: search for nothing, but walk through the keys as through those of
+    /// any object.
+    pub(crate) filter: Option<Filter>,
 }
 
 impl Search {
-    /// Of more keys than this, groups pass so much else that it costs less to look at every key.
-    const SUFFIXES_MAX: usize = 12;
-
     fn of(root: &PlanNode) -> Search {
         let keys = || root.keys.iter().map(|(key, _)| &**key);
         // A key that has to be spelled with escapes makes every event odd that has it.
         if keys().next().is_none() || !keys().all(is_plain) {
-            return Search { walk: true, ..Search::default() };
+            return Search::default();
         }
-        let few = keys().count() <= Self::SUFFIXES_MAX;
-        Search { table: KeyTable::new(keys()), suffixes: few.then(|| Suffixes::new(keys())), walk: false }
+        Search { table: KeyTable::new(keys()), filter: Some(Filter::new(keys())) }
     }
 }
 

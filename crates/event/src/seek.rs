@@ -4,7 +4,8 @@
 //! tells from the last three bytes of it, at all places of a block at once, whether it may be one of a set of keys: so
 //! hardly anything is spent on other keys, and their order is of no account. That is Teddy, as Wang et al. use it to find
 //! many patterns at once ("Hyperscan", NSDI 2019), put before a colon; and, like the filters of Palkar et al. ("Filter
-//! Before You Parse", VLDB 2018), it may pass what it need not. [`KeyTable`] tells what is passed exactly.
+//! Before You Parse", VLDB 2018), it may pass what it need not. Where many keys are wanted, [`Tails`] does the same with one
+//! bit for each three bytes, a colon after another. [`KeyTable`] tells what is passed exactly.
 
 use memchr::memrchr;
 
@@ -50,6 +51,76 @@ impl Suffixes {
     }
 }
 
+/// Tells keys that may be wanted from those that are not, by their last three bytes: one bit for each hash of those.
+#[derive(Debug)]
+pub(crate) struct Tails {
+    bits: Box<[u64; Tails::WORDS]>,
+}
+
+impl Tails {
+    const WORDS: usize = 256;
+
+    /// That tells these keys, which are spelled plainly.
+    pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str>) -> Tails {
+        let mut tails = Tails { bits: Box::new([0; Self::WORDS]) };
+        for key in keys {
+            match *key.as_bytes() {
+                [.., third, second, last] => tails.add([third, second, last]),
+                [second, last] => tails.add([b'"', second, last]),
+                // Anything may stand before the opening quote.
+                [last] => (0..=u8::MAX).for_each(|before| tails.add([before, b'"', last])),
+                [] => tails.bits.fill(u64::MAX),
+            }
+        }
+        tails
+    }
+
+    fn add(&mut self, [third, second, last]: [u8; 3]) {
+        let (word, bit) = Self::place([third, second, last, b'"']);
+        self.bits[word] |= 1 << bit;
+    }
+
+    /// Where the bit is of the four bytes before a colon, the closing quote being one of them.
+    #[inline(always)]
+    fn place(before: [u8; 4]) -> (usize, u32) {
+        // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
+        let hash = u32::from_le_bytes(before).wrapping_mul(0x9e37_79b1);
+        ((hash >> 24) as usize, (hash >> 18) & 63)
+    }
+
+    #[inline(always)]
+    fn passes(&self, bytes: &[u8], colon: usize) -> bool {
+        let before = bytes[..colon].last_chunk();
+        before.is_none_or(|before| {
+            let (word, bit) = Self::place(*before);
+            (self.bits[word] >> bit) & 1 != 0
+        })
+    }
+}
+
+/// What is looked at first of each key.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    /// Where few keys are wanted.
+    Suffixes(Suffixes),
+    /// Where many are.
+    Tails(Tails),
+}
+
+impl Filter {
+    /// Of more keys than this, the groups of [`Suffixes`] pass too much else.
+    const SUFFIXES_MAX: usize = 12;
+
+    /// That tells these keys, which are spelled plainly.
+    pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str> + Clone) -> Filter {
+        if keys.clone().count() <= Self::SUFFIXES_MAX {
+            Filter::Suffixes(Suffixes::new(keys))
+        } else {
+            Filter::Tails(Tails::new(keys))
+        }
+    }
+}
+
 /// Colons of events' own keys, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Colons {
@@ -61,20 +132,23 @@ impl Colons {
     /// So many bytes are searched at once.
     pub(crate) const BYTES_MAX: usize = 8 << 10;
 
-    /// Finds the colons in `bytes[start..end]`, at most [`Colons::BYTES_MAX`]; those only that `suffixes` passes.
+    /// Finds the colons in `bytes[start..end]`, at most [`Colons::BYTES_MAX`]; those only that `filter` passes.
     pub(crate) fn find(
         &mut self,
         isa: Isa,
         bytes: &[u8],
         marks: &Marks,
         span: (usize, usize),
-        suffixes: Option<&Suffixes>,
+        filter: &Filter,
     ) {
         self.places.resize(Self::BYTES_MAX + 128 + 4, 0);
         let colons = self;
-        match suffixes {
-            None => colons.all(marks, span),
-            Some(suffixes) => with_block!(isa, passed(
+        match filter {
+            Filter::Tails(tails) => {
+                colons.all(marks, span);
+                colons.keep(bytes, tails);
+            }
+            Filter::Suffixes(suffixes) => with_block!(isa, passed(
                 colons: &mut Colons,
                 bytes: &[u8],
                 marks: &Marks,
@@ -93,6 +167,18 @@ impl Colons {
         for (block, colons) in marks.colons(start, end) {
             self.add(block, colons);
         }
+    }
+
+    /// Keeps those that `tails` passes.
+    fn keep(&mut self, bytes: &[u8], tails: &Tails) {
+        let mut kept = 0;
+        // Each is written, whether it is kept or not, as a branch on that would be foretold badly.
+        for at in 0..self.len {
+            let colon = self.places[at];
+            self.places[kept] = colon;
+            kept += usize::from(tails.passes(bytes, colon as usize));
+        }
+        self.len = kept;
     }
 
     #[inline(always)]
@@ -263,7 +349,8 @@ mod tests {
             let end = bytes.len() - 11;
             let marks = Marks::of(bytes, &[(0, end as u32), (end as u32, bytes.len() as u32)]);
             let mut colons = Colons::default();
-            colons.find(block::widest(), bytes, &marks, (0, end), None);
+            let any = Filter::Tails(Tails::new([""].into_iter()));
+            colons.find(block::widest(), bytes, &marks, (0, end), &any);
             let places: Vec<usize> = colons.places().iter().map(|&place| place as usize).collect();
             prop_assert_eq!(places.len(), keys.len());
             for (&colon, key) in places.iter().zip(&keys) {
@@ -274,14 +361,17 @@ mod tests {
             wanted.dedup();
             let wanted: Vec<&str> = wanted.iter().step_by(2).map(String::as_str).collect();
             let table = KeyTable::new(wanted.iter().copied());
-            let suffixes = Suffixes::new(wanted.iter().copied());
+            let filters = [
+                Filter::Suffixes(Suffixes::new(wanted.iter().copied())),
+                Filter::Tails(Tails::new(wanted.iter().copied())),
+            ];
             let expected: Vec<(usize, usize)> = places
                 .iter()
                 .zip(&keys)
                 .filter_map(|(&colon, key)| Some((colon, wanted.iter().position(|other| other == key)?)))
                 .collect();
-            for isa in block::isas() {
-                colons.find(isa, bytes, &marks, (0, end), Some(&suffixes));
+            for (isa, filter) in block::isas().flat_map(|isa| filters.iter().map(move |filter| (isa, filter))) {
+                colons.find(isa, bytes, &marks, (0, end), filter);
                 let found: Vec<(usize, usize)> = colons
                     .places()
                     .iter()

@@ -6,7 +6,7 @@ use crate::{
     EventBatch,
     plan::{DecodePlan, PlanNode},
     scan::{is_space, same, skip_space},
-    seek::{Colons, key_start},
+    seek::{Colons, Filter, key_start},
     structure::{Marks, block::Isa},
     text::{string_end, unescape, value_end},
 };
@@ -165,12 +165,13 @@ impl Walk<'_> {
         let mut row = 0;
         while row < batch.len() {
             let span = batch.span(row);
-            if plan.search.walk || self.marks.may_be_odd(span.start, span.end) {
+            let filter = plan.search.filter.as_ref();
+            let Some(filter) = filter.filter(|_| !self.marks.may_be_odd(span.start, span.end)) else {
                 self.row = row;
                 self.visit(&plan.root, span.start);
                 row += 1;
                 continue;
-            }
+            };
             // As many events as lie close together are searched at once.
             let first = row;
             let mut end = span.end;
@@ -184,12 +185,12 @@ impl Walk<'_> {
                 end = next.end;
                 row += 1;
             }
-            self.search(batch, plan, first..row);
+            self.search(batch, plan, filter, first..row);
         }
     }
 
     /// Notes what the plan wants of these events, whose keys are spelled plainly.
-    fn search(&mut self, batch: &EventBatch, plan: &DecodePlan, rows: Range<usize>) {
+    fn search(&mut self, batch: &EventBatch, plan: &DecodePlan, filter: &Filter, rows: Range<usize>) {
         let (start, end) = (batch.span(rows.start).start, batch.span(rows.end - 1).end);
         let root = &plan.root;
         for row in rows.clone() {
@@ -206,7 +207,7 @@ impl Walk<'_> {
         let mut colons = std::mem::take(self.colons);
         for from in (start..end).step_by(Colons::BYTES_MAX) {
             let to = end.min(from + Colons::BYTES_MAX);
-            colons.find(self.isa, self.bytes, self.marks, (from, to), plan.search.suffixes.as_ref());
+            colons.find(self.isa, self.bytes, self.marks, (from, to), filter);
             for &colon in colons.places() {
                 let colon = colon as usize;
                 while colon >= span.end {
@@ -217,7 +218,7 @@ impl Walk<'_> {
                 }
                 // Between events of the batch there may be others.
                 if colon >= span.start {
-                    self.member(plan, colon, &mut member);
+                    self.member(plan, filter, colon, &mut member);
                 }
             }
         }
@@ -227,10 +228,10 @@ impl Walk<'_> {
 
     /// Notes what is wanted of the value after this colon.
     #[inline(always)]
-    fn member(&mut self, plan: &DecodePlan, colon: usize, member: &mut Members) {
+    fn member(&mut self, plan: &DecodePlan, filter: &Filter, colon: usize, member: &mut Members) {
         let bytes = self.bytes;
         let table = &plan.search.table;
-        let child = if plan.search.suffixes.is_some() {
+        let child = if let Filter::Suffixes(_) = filter {
             table.find(bytes, key_start(bytes, colon), colon - 1).map_or(NO_CHILD, |child| child as u32)
         } else {
             let place = member.place;

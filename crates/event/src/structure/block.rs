@@ -259,14 +259,18 @@ mod x86 {
         #[inline(always)]
         unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
             unsafe {
-                let [low, high] = [low, high]
-                    .map(|table| _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())));
+                // Without closures: what is in one may not be compiled for these instructions.
+                let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(low.as_ptr().cast()));
+                let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(high.as_ptr().cast()));
                 let half = _mm256_set1_epi8(0x0f);
-                Avx2(self.0.map(|bytes| {
-                    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
-                    let lower = _mm256_and_si256(bytes, half);
-                    _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper))
-                }))
+                let mut found = self.0;
+                for bytes in &mut found {
+                    let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(*bytes), half);
+                    let lower = _mm256_and_si256(*bytes, half);
+                    let lower = _mm256_shuffle_epi8(low, lower);
+                    *bytes = _mm256_and_si256(lower, _mm256_shuffle_epi8(high, upper));
+                }
+                Avx2(found)
             }
         }
 
