@@ -577,6 +577,7 @@ impl Engine {
             index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),
             streams: streams.iter().map(|stream| stream.status(now)).collect(),
             shards: shared.shard_status(),
+            jobs: shared.history.get().map(|history| history.job_status()).unwrap_or_default(),
             queries_submitted: read(&totals.submitted),
             queries_refused: read(&totals.refused),
             queries_ended: read(&totals.ended),
