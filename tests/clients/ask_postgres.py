@@ -177,6 +177,14 @@ def transactions_say_what_they_are():
     connection.commit()
 
 
+def exhaust(running):
+    """Reads what a copy gives; what was executed has been read."""
+    if hasattr(running, "__enter__") and not isinstance(running, psycopg.Cursor):
+        with running as copy:
+            return list(copy)
+    return running
+
+
 def faults_have_their_states():
     connection = connect(autocommit=True)
     for text, state in [
@@ -188,13 +196,16 @@ def faults_have_their_states():
         ("SELECT CAST('x' AS BIGINT)", "22P02"),
         ("CREATE TABLE faults_twice (a BIGINT); CREATE TABLE faults_twice (a BIGINT)", "42P07"),
         ("GRANT ALL ON x TO y", "0A000"),
-        ("COPY faults_twice FROM STDIN", "0A000"),
-        ("COPY faults_twice TO STDOUT", "0A000"),
+        ("COPY faults_twice TO STDOUT (FORMAT binary)", "0A000"),
+        ("COPY nowhere TO STDOUT", "42P01"),
+        ("COPY (SELECT nope FROM range(0, 1)) TO STDOUT", "42703"),
+        ("COPY faults_twice (nope) FROM STDIN", "42703"),
         ("SAVEPOINT x", "0A000"),
         ("SELECT 'a' + 1", "42804"),
         ("SELECT CAST(3000000000 AS INT)", "22003"),
     ]:
-        error = fails(psycopg.Error, lambda text=text: connection.execute(text), text)
+        run = connection.cursor().copy if text.startswith("COPY") else connection.execute
+        error = fails(psycopg.Error, lambda text=text: exhaust(run(text)), text)
         same(error.sqlstate, state, text, error)
         assert error.diag.message_primary, text
     text = "SELECT value,\n  nope FROM range(0, 1) WHERE value = %s"
@@ -233,6 +244,136 @@ def streams_are_asked():
     assert row[0] == 1 and row[2] == ["a", "b"] and row[3] is None and row[4] is True and row[5] == 0.5, row
     assert row[1] == datetime.datetime(2026, 1, 31, 12, tzinfo=UTC), row[1]
     connection.execute("DROP STREAM clients_s")
+
+
+# What a table of all kinds of columns holds, and psycopg's types for them.
+COPIED = "(n BIGINT, i INT, t VARCHAR, x DOUBLE, b BOOLEAN, d DATE, at TIMESTAMP, l BIGINT[], s VARCHAR[], y BYTEA)"
+TYPES = ["int8", "int4", "text", "float8", "bool", "date", "timestamptz", "int8[]", "text[]", "bytea"]
+ROWS = [
+    (1, -1, "a\tb\\N\n\"c\"", 0.5, True, datetime.date(2026, 1, 31), datetime.datetime(2026, 1, 31, 12, 0, 1, 500000, UTC),
+     [1, None], ["x,y", 'q"', None], b"\0\xff"),
+    (None,) * 10,
+    (2, 2, "", float("inf"), False, datetime.date(1, 1, 1), datetime.datetime(1969, 12, 31, 23, 59, 59, 0, UTC), [], [""], b""),
+    (3, 3, "\\.", -0.25, None, None, None, None, None, None),
+]
+
+
+def rows_are_copied_both_ways():
+    connection = connect(autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute(f"CREATE TABLE copied {COPIED}")
+    for form in ("", "(FORMAT csv)", "(FORMAT csv, HEADER, DELIMITER ';', NULL 'none')", "CSV HEADER"):
+        cursor.execute("INSERT OVERWRITE copied SELECT * FROM copied WHERE false")
+        if form:
+            # Written by ourselves, in the form that came out.
+            with cursor.copy(f"COPY copied FROM STDIN {form}") as copy:
+                for piece in pieces[form]:
+                    copy.write(piece)
+        else:
+            with cursor.copy("COPY copied FROM STDIN") as copy:
+                for row in ROWS:
+                    copy.write_row(row)
+            pieces = {}
+        same((cursor.rowcount, cursor.statusmessage), (4, "COPY 4"), form)
+        rows = connection.execute("SELECT * FROM copied").fetchall()
+        same(sorted(rows, key=repr), sorted(ROWS, key=repr), form)
+        for other in ("(FORMAT csv)", "(FORMAT csv, HEADER, DELIMITER ';', NULL 'none')", "CSV HEADER"):
+            with cursor.copy(f"COPY copied TO STDOUT {other}") as copy:
+                # In pieces of three bytes.
+                whole = b"".join(bytes(piece) for piece in copy)
+                pieces[other] = [whole[at : at + 3] for at in range(0, len(whole), 3)]
+    with cursor.copy("COPY (SELECT * FROM copied ORDER BY n NULLS FIRST) TO STDOUT") as copy:
+        copy.set_types(TYPES)
+        rows = list(copy.rows())
+    same(rows, sorted(ROWS, key=lambda row: row[0] or 0))
+    # Some columns, from a statement with parameters; the others are null.
+    with cursor.copy("COPY copied (t, n) FROM STDIN", ()) as copy:
+        copy.write_row(("late", 9))
+    row = connection.execute("SELECT n, t, i FROM copied WHERE n = 9").fetchone()
+    same(row, (9, "late", None))
+    connection.execute("DROP TABLE copied")
+
+
+def rows_are_copied_into_streams():
+    connection = connect(autocommit=True)
+    connection.execute("CREATE STREAM copied_s (n LONG NOT NULL, at TIMESTAMP, tags LIST[STRING], counts MAP[LONG])")
+    cursor = connection.cursor()
+    with cursor.copy("COPY copied_s FROM STDIN") as copy:
+        for number in range(20_000):
+            copy.write_row((number, datetime.datetime(2026, 1, 31, 12, tzinfo=UTC), ["a", f"{number}"], '{"k": 1}'))
+    same(cursor.rowcount, 20_000)
+    row = connection.execute("SELECT count(*), sum(n), min(at), max(tags[2]) FROM copied_s").fetchone()
+    same(row, (20_000, 199_990_000, datetime.datetime(2026, 1, 31, 12, tzinfo=UTC), "9999"))
+    same(connection.execute("SELECT counts FROM copied_s LIMIT 1").fetchone(), ({"k": 1},))
+    with cursor.copy("COPY (SELECT n FROM copied_s WHERE n < 3 ORDER BY n) TO STDOUT") as copy:
+        same([bytes(piece) for piece in copy], [b"0\n", b"1\n", b"2\n"])
+    # What the stream refuses is told, and nothing is taken.
+    def fail():
+        with cursor.copy("COPY copied_s (at) FROM STDIN") as copy:
+            copy.write_row((None,))
+
+    fails(psycopg.Error, fail)
+    same(connection.execute("SELECT count(*) FROM copied_s").fetchone(), (20_000,))
+    connection.execute("DROP STREAM copied_s")
+
+
+def copies_that_fail_put_nothing_in():
+    connection = connect(autocommit=True)
+    connection.execute("CREATE TABLE copied_f (a BIGINT, b VARCHAR)")
+    cursor = connection.cursor()
+
+    def copied(*pieces, raises=None):
+        with cursor.copy("COPY copied_f FROM STDIN") as copy:
+            for piece in pieces:
+                copy.write(piece)
+            if raises:
+                raise raises
+
+    many = "".join(f"{number}\tx\n" for number in range(30_000))
+    for pieces, state, message in [
+        ((many, "y\tx\n"), "22P02", "line 30001, column `a`: `y` is no BIGINT"),
+        (("1\tx\n2\n",), "22P04", "line 2: 1 values, expected 2"),
+        ((b"1\t\xff\n",), "22P04", "line 1: a value is no text in UTF-8"),
+    ]:
+        error = fails(psycopg.Error, lambda pieces=pieces: copied(*pieces), message)
+        same((error.sqlstate, error.diag.message_primary), (state, message))
+    fails(ZeroDivisionError, lambda: copied(many, raises=ZeroDivisionError()))
+    same(connection.execute("SELECT count(*) FROM copied_f").fetchone(), (0,))
+    # In a transaction that has failed nothing is copied; what was copied stays.
+    connection.autocommit = False
+    copied("1\tx\n")
+    error = fails(psycopg.errors.FeatureNotSupported, connection.rollback)
+    assert "cannot be taken back" in error.diag.message_primary, error
+    same(connection.execute("SELECT * FROM copied_f").fetchall(), [(1, "x")])
+    connection.execute("DROP TABLE copied_f")
+    connection.commit()
+
+
+def lists_are_searched():
+    connection = connect()
+    for text, parameters, expected in [
+        ("value = ANY(%s)", ([1, 2, 70],), 2),
+        ("value = ANY(%s)", ([],), 0),
+        ("NOT value = ANY(%s)", ([1, 2],), 7),
+        ("CAST(value AS VARCHAR) = ANY(%s)", (["1", "8", "x,y"],), 2),
+        # Lists as texts of no type, as other drivers send them.
+        ("value = ANY(%s)", ("{1,2,70}",), 2),
+        ("value < %s AND value <> ALL(%s)", (4, "{1,2}"), 2),
+        ("value = ANY(%s::BIGINT[])", ("{}",), 0),
+        ("value = ANY('{1, 2,70}')", None, 2),
+        ("value = ANY('{}')", None, 0),
+        ("value <> ALL('{1,2}')", None, 7),
+        ("CAST(value AS VARCHAR) = ANY('{1,\"8\",NULL}')", None, 2),
+        ("value = ANY('{1,2}'::BIGINT[])", None, 2),
+        ("value = ANY(CAST('{}' AS BIGINT[]))", None, 0),
+        ("value = ANY(ARRAY[1, 2])", None, 2),
+    ]:
+        for binary in (False, True):
+            cursor = connection.cursor(binary=binary)
+            row = cursor.execute(f"SELECT count(*) FROM range(0, 9) WHERE {text}", parameters).fetchone()
+            same(row, (expected,), text)
+    error = fails(psycopg.Error, lambda: connection.execute("SELECT 1 WHERE 1 = ANY('x')"))
+    same(error.sqlstate, "22P02", error)
 
 
 def large_answers_come_whole_and_in_parts():
@@ -274,6 +415,10 @@ checks.run(
     faults_have_their_states,
     rows_are_written,
     streams_are_asked,
+    rows_are_copied_both_ways,
+    rows_are_copied_into_streams,
+    copies_that_fail_put_nothing_in,
+    lists_are_searched,
     large_answers_come_whole_and_in_parts,
     what_runs_is_cancelled,
 )

@@ -63,7 +63,7 @@ def record(**others):
 
 
 def records_become_events():
-    for number, compression in enumerate((Compression.NoCompression, Compression.Gzip)):
+    for number, compression in enumerate((Compression.NoCompression, Compression.Gzip, Compression.Deflate)):
         stream = f"otlp_{number}"
         sql(f"CREATE STREAM {stream} (body JSON, attributes JSON, resource JSON, severity_number LONG, time TIMESTAMP)")
         emit(stream, compression, record(), record())

@@ -20,7 +20,7 @@ use std::{
 
 use common::{Ran, Running, TestServer, http::Connection, run};
 use serde_json::Value;
-use swiftwater_testkit::Rng;
+use swiftwater_testkit::{Moto, Rng};
 
 fn start(data: &Path) -> TestServer {
     TestServer::start(&[
@@ -179,6 +179,84 @@ fn second_backup_fetches_what_has_changed_and_what_is_damaged() {
         serde_json::from_slice(&fs::read(dir.path().join("manifest.json")).unwrap()).unwrap();
     // The manifest and the lock beside the files, and nothing of earlier backups.
     assert_eq!(left.len(), manifest["files"].as_array().unwrap().len() + 2, "{left:?}");
+}
+
+/// Rows of both tables of a server and the sums over them.
+fn counted(server: &TestServer) -> Value {
+    let text = "SELECT (SELECT count(*) FROM t) AS events, (SELECT sum(n) FROM t) AS sum, \
+                (SELECT count(DISTINCT n) FROM t) AS different, (SELECT sum(a) FROM plain) AS plain";
+    sql(server, text)[0].clone()
+}
+
+#[test]
+fn backup_is_restored_into_an_object_store_and_taken_from_one() {
+    let Some(python) = std::env::var_os("SWIFTWATER_PYTHON") else {
+        println!("skipped: SWIFTWATER_PYTHON names no Python with tests/delta/requirements.txt");
+        return;
+    };
+    let moto = Moto::start(Path::new(&python));
+    moto.make_bucket("swiftwater");
+    let options = moto.options().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+    let s3 = ["--store.location", "s3://swiftwater/again", "--store.options", &options.join(",")];
+    let (data, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = copies.path().join("backup");
+    let server = start(data.path());
+    sql(&server, "CREATE STREAM t (n LONG NOT NULL, day STRING) WITH (partition_by = (day))");
+    sql(&server, "CREATE TABLE plain AS SELECT value AS a FROM range(0, 1000)");
+    let lines = |numbers: std::ops::Range<u64>| {
+        let line = |n| format!("{{\"n\":{n},\"day\":\"d {}\"}}", n % 3);
+        numbers.map(line).collect::<Vec<String>>().join("\n")
+    };
+    ask(&server.url, "/v1/streams/t/events", &lines(0..3000));
+    common::until("a commit", || sql(&server, "SHOW STREAMS")[0]["committed"] == 3000);
+    // Of these some are in the log alone.
+    ask(&server.url, "/v1/streams/t/events", &lines(3000..3500));
+    let expected = counted(&server);
+    assert_eq!((&expected["events"], &expected["plain"]), (&Value::from(3500), &Value::from(499_500)));
+    assert_eq!(backup(&server, &dir).code, Some(0));
+    drop(server);
+
+    // It breaks off at a file that is damaged, and goes on when that is mended.
+    let mut found = Vec::new();
+    files(&dir.join("tables"), &mut found);
+    let parquet = found.iter().find(|path| path.to_string_lossy().contains(".parquet")).unwrap();
+    let whole = fs::read(parquet).unwrap();
+    fs::write(parquet, &whole[1..]).unwrap();
+    let again = tempfile::tempdir().unwrap();
+    let to = again.path().to_str().unwrap();
+    let restore = |to: &str| run(&[&["restore", dir.to_str().unwrap(), "--data", to][..], &s3].concat());
+    let ran = restore(to);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    let serve = ["--data", to, "--store.commit-interval-ms", "50", "--data.log-free-bytes-min", "0"];
+    fs::write(parquet, &whole).unwrap();
+    let ran = restore(to);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        !again.path().join("tables").exists()
+            || fs::read_dir(again.path().join("tables")).unwrap().next().is_none()
+    );
+    // What is there is not written over.
+    let other = tempfile::tempdir().unwrap();
+    let ran = restore(other.path().to_str().unwrap());
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("`s3://swiftwater/again` is not empty"), "{}", ran.err);
+
+    let server = TestServer::start(&[&serve[..], &s3].concat());
+    assert_eq!(counted(&server), expected);
+    ask(&server.url, "/v1/streams/t/events", &lines(3500..4000));
+    sql(&server, "INSERT INTO plain VALUES (500)");
+    common::until("a commit", || sql(&server, "SHOW STREAMS")[0]["committed"] == 4000);
+    let expected = counted(&server);
+    assert_eq!((&expected["different"], &expected["plain"]), (&Value::from(4000), &Value::from(500_000)));
+    // And back from there to a local disk.
+    let from_s3 = copies.path().join("from-s3");
+    let ran = backup(&server, &from_s3);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    drop(server);
+    let local = tempfile::tempdir().unwrap();
+    let ran = run(&["restore", from_s3.to_str().unwrap(), "--data", local.path().to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(counted(&start(local.path())), expected);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
     plan::{Body, Literal, Statement, Window},
+    stream_of,
 };
 use swiftwater_live::{CollectorLimits, SlicePlan, StandingQuery, explain};
 use swiftwater_log::{DirDisk, Disk};
@@ -440,7 +441,7 @@ impl Engine {
     }
 
     pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
-        let parse_options = ParseOptions {
+        let mut parse_options = ParseOptions {
             dialect: options.dialect,
             schema: options.schema.as_deref(),
             types: options.types.as_deref(),
@@ -448,7 +449,27 @@ impl Engine {
             now: self.shared.clock.now(),
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };
+        let declared = self.declared(text, options.form, &parse_options);
+        parse_options.schema = parse_options.schema.or(declared.as_ref());
         options.form.parse(text, &parse_options).map_err(EngineError::Query)
+    }
+
+    /// What is declared of the stream that a native query is over, where nobody said otherwise what its fields are.
+    fn declared(&self, text: &str, form: QueryForm, options: &ParseOptions<'_>) -> Option<Schema> {
+        let is_told = options.schema.is_some() || options.types.is_some();
+        if is_told || options.dialect != Dialect::Native {
+            return None;
+        }
+        let history = self.shared.history.get()?;
+        let default = || self.shared.config.default_stream.clone();
+        let stream = match form {
+            QueryForm::Bql => stream_of(text, options)?.or_else(default)?,
+            QueryForm::Json => default()?,
+        };
+        history.with_catalog(|catalog| {
+            let create = &catalog.stream(&stream)?.create;
+            create.is_declared().then(|| create.schema())
+        })
     }
 
     /// The plan of a query as text, for `EXPLAIN` (with or without that word before it).
@@ -556,6 +577,7 @@ impl Engine {
             index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),
             streams: streams.iter().map(|stream| stream.status(now)).collect(),
             shards: shared.shard_status(),
+            jobs: shared.history.get().map(|history| history.job_status()).unwrap_or_default(),
             queries_submitted: read(&totals.submitted),
             queries_refused: read(&totals.refused),
             queries_ended: read(&totals.ended),

@@ -111,6 +111,25 @@ pub const LATENCY_BOUNDS_MICROS: [u64; 16] = [
     2_000_000, 5_000_000,
 ];
 
+/// A job, in numbers since it was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobStatus {
+    /// Its name.
+    pub name: Box<str>,
+    /// An attempt is being made.
+    pub is_running: bool,
+    /// Runs that succeeded.
+    pub runs: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Attempts after a failure that came to their end.
+    pub retries: u64,
+    /// Rows that its statements wrote.
+    pub rows: u64,
+    /// Milliseconds that its statements took, those that failed included.
+    pub millis: u64,
+}
+
 /// All numbers at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Metrics {
@@ -118,6 +137,8 @@ pub struct Metrics {
     pub streams: Vec<StreamStatus>,
     /// Every shard.
     pub shards: Vec<ShardStatus>,
+    /// Every job, by name.
+    pub jobs: Vec<JobStatus>,
     /// Standing queries.
     pub queries: u64,
     /// Queries ever submitted.

@@ -130,6 +130,7 @@ pub(crate) struct Extent {
     pub(crate) span: Span,
     pub(crate) size: u64,
     pub(crate) unit: Unit,
+    pub(crate) unit_span: Span,
 }
 
 /// What windows are counted in.
@@ -137,7 +138,7 @@ pub(crate) struct Extent {
 pub(crate) enum Unit {
     Time,
     Record,
-    /// `EVENT(time[, lateness])`; `None` where it stands alone, for the same as before.
+    /// `EVENT(time[, lateness])`; `None` where it stands alone: as before, or as the stream declares.
     Event(Option<Box<EventTime>>),
 }
 

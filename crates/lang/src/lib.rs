@@ -36,7 +36,7 @@ mod print;
 mod query_text;
 mod source;
 
-use swiftwater_event::Millis;
+use swiftwater_event::{Millis, StreamName};
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
@@ -87,6 +87,21 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
     parser::parse(text, options.dialect, options.parameters)
         .and_then(|ast| planner::plan(text, &ast, options))
         .map_err(|faults| locate(text, faults, options.dialect))
+}
+
+/// The stream that a query is over, so that what is declared of it can be looked up before the query is planned: `Some(None)`
+/// is the default stream; `None` where the text is no query, which [`parse`] then tells.
+pub fn stream_of(text: &str, options: &ParseOptions<'_>) -> Option<Option<StreamName>> {
+    check_length(text, options).ok()?;
+    let statement = parser::parse(text, options.dialect, options.parameters).ok()?;
+    let mut query = &statement.query;
+    while let ast::Source::Query(inner) = &query.source {
+        query = inner;
+    }
+    match &query.source {
+        ast::Source::Stream(stream) => Some(stream.name.clone()),
+        ast::Source::Query(_) => None,
+    }
 }
 
 /// Reads a query in Bullet's older form, a JSON object; see `docs/bullet.md`. The plan is one that BQL could ask for too.

@@ -4,6 +4,8 @@
 //! {"carrier": "STRING", "delays": "LIST[LONG]"}                        ours
 //! [{"name": "carrier", "type": "STRING", "description": "…"}, …]       Bullet's; what else it says is passed over
 //! ```
+//!
+//! A stream's declaration says more than a file: where in an event a column lies, and how late events may be.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +13,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
-use swiftwater_event::Type;
+use swiftwater_event::{Path, Type};
 
 use crate::{keyword::did_you_mean, lexer::short};
 
@@ -19,6 +21,9 @@ use crate::{keyword::did_you_mean, lexer::short};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<Box<str>, Type>,
+    /// Those that do not lie in the event's field of their name.
+    paths: BTreeMap<Box<str>, Path>,
+    watermark: Option<(Box<str>, u64)>,
 }
 
 /// A schema file that cannot be read.
@@ -32,7 +37,19 @@ pub struct SchemaError {
 impl Schema {
     /// A schema of these fields.
     pub fn new(fields: impl IntoIterator<Item = (Box<str>, Type)>) -> Schema {
-        Schema { fields: fields.into_iter().collect() }
+        Schema { fields: fields.into_iter().collect(), ..Schema::default() }
+    }
+
+    /// The same, with fields that lie elsewhere in the event than in its field of that name.
+    #[must_use]
+    pub fn with_paths(self, paths: impl IntoIterator<Item = (Box<str>, Path)>) -> Schema {
+        Schema { paths: paths.into_iter().collect(), ..self }
+    }
+
+    /// The same, with the field that says when an event happened, and by how many milliseconds events may be late.
+    #[must_use]
+    pub fn with_watermark(self, field: impl Into<Box<str>>, lateness_ms: u64) -> Schema {
+        Schema { watermark: Some((field.into(), lateness_ms)), ..self }
     }
 
     /// Reads a schema file in either form; see the head of this module.
@@ -44,12 +61,27 @@ impl Schema {
             let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
             SchemaError { message: format!("{line}:{column}: {what}") }
         })?;
-        Ok(Schema { fields: fields.0 })
+        Ok(Schema { fields: fields.0, ..Schema::default() })
     }
 
     /// The declared type of a field.
     pub fn field(&self, name: &str) -> Option<&Type> {
         self.fields.get(name)
+    }
+
+    /// Where a field lies in an event.
+    pub fn path(&self, name: &str) -> Path {
+        self.paths.get(name).cloned().unwrap_or_else(|| Path::field(name))
+    }
+
+    /// The fields that lie elsewhere than in the event's field of that name.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.paths.iter().map(|(name, path)| (&**name, path))
+    }
+
+    /// The field that says when an event happened, and by how many milliseconds events may be late.
+    pub fn watermark(&self) -> Option<(&str, u64)> {
+        self.watermark.as_ref().map(|(field, lateness_ms)| (&**field, *lateness_ms))
     }
 
     /// All fields, by name.

@@ -103,7 +103,10 @@ fn windows_that_cannot_be() {
     let fault = |text: &str, fault: &str| native(&format!("SELECT a FROM STREAM() WINDOWING\n{text}"), fault);
     fault("TUMBLING(INTERVAL '5 parsecs', TIME)", "2:19: no unit of time `parsecs`");
     fault("TUMBLING(INTERVAL 5 SECONDS, RECORD)", "2:10: a number of records cannot be an INTERVAL");
-    fault("TUMBLING(5, EVENT)", "2:13: EVENT needs the path of an event's time");
+    fault(
+        "TUMBLING(5, EVENT)",
+        "2:13: EVENT needs the path of an event's time: the stream declares no WATERMARK",
+    );
     fault("TUMBLING(5, EVENT('now'))", "2:19: the time of an event cannot be STRING");
     fault("EVERY(5, EVENT(a), LAST, 9, EVENT(b))", "2:26: a window is counted in one unit");
     fault("SESSION(5, RECORD)", "2:9: a session is ended by time, not by a number of records");

@@ -18,8 +18,8 @@ use crate::{inputs::CsvEvents, parameters::cut, problem::Problem};
 const PIECE_BYTES: usize = 1 << 20;
 /// Windows of zstd larger than 8 MiB are refused (RFC 9659 has senders keep to that).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// gzip's largest window.
-const GZIP_WINDOW_BITS: u8 = 15;
+/// DEFLATE's largest window.
+const DEFLATE_WINDOW_BITS: u8 = 15;
 /// Work on up to this many bytes is done where it stands: it takes less than it costs to move it elsewhere.
 const INLINE_BYTES_MAX: usize = 128 << 10;
 
@@ -38,6 +38,8 @@ pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 pub(crate) enum Encoding {
     Identity,
     Gzip,
+    /// DEFLATE in zlib's form, as HTTP means it (RFC 9110).
+    Deflate,
     Zstd,
 }
 
@@ -50,10 +52,11 @@ impl Encoding {
             found = match (found, name.to_ascii_lowercase().as_str()) {
                 (found, "identity" | "") => found,
                 (Encoding::Identity, "gzip" | "x-gzip") => Encoding::Gzip,
+                (Encoding::Identity, "deflate") => Encoding::Deflate,
                 (Encoding::Identity, "zstd") => Encoding::Zstd,
                 _ => {
                     return Err(unsupported(format!("the body's encoding `{}` is not known", cut(name)))
-                        .hint("Encodings are: identity, gzip, zstd; one of them."));
+                        .hint("Encodings are: identity, gzip, deflate, zstd; one of them."));
                 }
             };
         }
@@ -252,11 +255,36 @@ impl Pieces {
     }
 }
 
+/// The forms in which DEFLATE's bytes are framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Gzip,
+    Zlib,
+}
+
+impl Framing {
+    fn decompress(self) -> Decompress {
+        match self {
+            Framing::Gzip => Decompress::new_gzip(DEFLATE_WINDOW_BITS),
+            Framing::Zlib => Decompress::new(true),
+        }
+    }
+
+    /// As `Content-Encoding` names it.
+    fn name(self) -> &'static str {
+        match self {
+            Framing::Gzip => "gzip",
+            Framing::Zlib => "deflate",
+        }
+    }
+}
+
 enum Decoder {
     Identity,
-    Gzip {
+    Deflate {
+        framing: Framing,
         decompress: Decompress,
-        /// Whether it is within a member; a file may have several, one after another.
+        /// Whether it is within a member; there may be several, one after another.
         within: bool,
         has_more: bool,
     },
@@ -272,20 +300,21 @@ impl Decoder {
     fn new(encoding: Encoding) -> Decoder {
         match encoding {
             Encoding::Identity => Decoder::Identity,
-            Encoding::Gzip => Decoder::Gzip {
-                decompress: Decompress::new_gzip(GZIP_WINDOW_BITS),
-                within: false,
-                has_more: false,
-            },
+            Encoding::Gzip => Decoder::deflate(Framing::Gzip),
+            Encoding::Deflate => Decoder::deflate(Framing::Zlib),
             Encoding::Zstd => Decoder::Zstd { decoder: None, within: false, has_more: false },
         }
+    }
+
+    fn deflate(framing: Framing) -> Decoder {
+        Decoder::Deflate { framing, decompress: framing.decompress(), within: false, has_more: false }
     }
 
     /// Whether more may come out without anything more going in.
     fn has_more(&self) -> bool {
         match self {
             Decoder::Identity => false,
-            Decoder::Gzip { has_more, .. } | Decoder::Zstd { has_more, .. } => *has_more,
+            Decoder::Deflate { has_more, .. } | Decoder::Zstd { has_more, .. } => *has_more,
         }
     }
 
@@ -293,7 +322,7 @@ impl Decoder {
     fn may_end(&self) -> bool {
         match self {
             Decoder::Identity => true,
-            Decoder::Gzip { within, .. } | Decoder::Zstd { within, .. } => !within,
+            Decoder::Deflate { within, .. } | Decoder::Zstd { within, .. } => !within,
         }
     }
 
@@ -315,18 +344,18 @@ impl Decoder {
     fn decompress(&mut self, input: &mut Bytes, output: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Decoder::Identity => {}
-            Decoder::Gzip { decompress, within, has_more } => loop {
+            Decoder::Deflate { framing, decompress, within, has_more } => loop {
                 let (before_in, before_out) = (decompress.total_in(), output.len());
                 let status = decompress
                     .decompress_vec(input, output, FlushDecompress::None)
-                    .map_err(|_| "the body is not valid gzip".to_owned())?;
+                    .map_err(|_| format!("the body is not valid {}", framing.name()))?;
                 let taken = (decompress.total_in() - before_in) as usize;
                 input.advance(taken);
                 if taken > 0 {
                     *within = true;
                 }
                 if status == Status::StreamEnd {
-                    *decompress = Decompress::new_gzip(GZIP_WINDOW_BITS);
+                    *decompress = framing.decompress();
                     *within = false;
                 }
                 *has_more = output.len() == output.capacity() && *within;

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use swiftwater_engine::{LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
+use swiftwater_engine::{JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
 use swiftwater_event::StreamName;
 
 use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats};
@@ -144,6 +144,7 @@ pub(crate) fn families(
     shard_families(&mut table, &engine);
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
+    job_families(&mut table, &engine.jobs);
     http_families(&mut table, http);
     syslog_families(&mut table, syslog);
     table.0
@@ -265,6 +266,47 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
             own.iter().map(|stream| Sample { labels: label(stream.name.as_str()), number: number(stream) });
         let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
         table.family(kind, name, help, own.chain(others).collect());
+    }
+}
+
+/// There are no more jobs than `jobs.jobs_max`, so each has numbers of its own.
+fn job_families(table: &mut Table, jobs: &[JobStatus]) {
+    type Of = fn(&JobStatus) -> Number;
+    let families: [(Kind, &str, &str, Of); 6] = [
+        (
+            Kind::Gauge,
+            "swiftwater_job_running",
+            "Whether an attempt at the job is being made, 1 or 0.",
+            |job| u64::from(job.is_running).into(),
+        ),
+        (
+            Kind::Counter,
+            "swiftwater_job_runs_total",
+            "Runs that succeeded, since the job was created.",
+            |job| job.runs.into(),
+        ),
+        (Kind::Counter, "swiftwater_job_failures_total", "Attempts that failed.", |job| job.failures.into()),
+        (
+            Kind::Counter,
+            "swiftwater_job_retries_total",
+            "Attempts after a failure that came to their end.",
+            |job| job.retries.into(),
+        ),
+        (Kind::Counter, "swiftwater_job_rows_total", "Rows that the job's statements wrote.", |job| {
+            job.rows.into()
+        }),
+        (
+            Kind::Counter,
+            "swiftwater_job_seconds_total",
+            "Time that the job's statements took, those that failed included.",
+            |job| (job.millis as f64 / 1e3).into(),
+        ),
+    ];
+    for (kind, name, help, number) in families {
+        let samples = jobs
+            .iter()
+            .map(|job| Sample { labels: vec![("job", job.name.to_string())], number: number(job) });
+        table.family(kind, name, help, samples.collect());
     }
 }
 

@@ -234,6 +234,8 @@ pub(crate) mod state {
     pub(crate) const OUT_OF_RANGE: &str = "22003";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
     pub(crate) const INVALID_TEXT: &str = "22P02";
+    pub(crate) const BAD_COPY: &str = "22P04";
+    pub(crate) const NOT_NULL: &str = "23502";
     pub(crate) const SYNTAX: &str = "42601";
     pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";
     pub(crate) const NO_COLUMN: &str = "42703";

@@ -6,7 +6,9 @@
 //! Limits: [`SqlOptions`]; each has a default, and passing it is an error of kind [`ErrorKind::Limit`].
 
 mod answer;
+mod array_text;
 mod copy;
+mod copy_in;
 mod error;
 pub mod forms;
 mod grouping;
@@ -22,9 +24,12 @@ mod storable;
 mod tables;
 mod text;
 mod types;
+mod wire_copy;
 mod write;
 
 pub use answer::{Answer, Command};
+pub use array_text::array_elements;
+pub use copy_in::CopyIn;
 pub use error::{ErrorKind, Place, SqlError};
 pub use made::{rows_at_hand, rows_between};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
@@ -33,6 +38,7 @@ pub use sql::{Running, Sql};
 pub use tables::{At, TableKind, Tables};
 pub use text::is_complete;
 pub use types::type_name;
+pub use wire_copy::{CopyForm, WireCopy};
 
 /// What an implementation of [`Tables`] is written with, so that it need not name DataFusion itself.
 pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};

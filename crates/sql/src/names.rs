@@ -6,6 +6,7 @@
 //!
 //! Columns without a table in front are looked up among all columns and aliases of the statement, not scope by scope:
 //! where two tables have columns that differ in case alone, only exact names tell them apart.
+//! With the columns, literal lists ([`array_text`]) are rewritten too.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,9 +19,10 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
+use crate::array_text;
 use crate::error::state;
 use crate::text::{mark, place_of_span, unmark};
-use crate::{At, ErrorKind, SqlError, TableKind};
+use crate::{At, ErrorKind, Parameter, SqlError, TableKind};
 
 /// The schema in which all tables are.
 pub(crate) const SCHEMA: &str = "public";
@@ -161,6 +163,7 @@ pub(crate) fn resolve_columns(
     statement: &mut Statement,
     reads: &Reads,
     schemas: &HashMap<String, SchemaRef>,
+    parameters: &[Parameter],
 ) -> Result<(), SqlError> {
     let columns = schemas.values().flat_map(|schema| schema.fields()).map(|field| field.name().as_str());
     let mut tables: HashMap<&str, Option<&SchemaRef>> = HashMap::new();
@@ -178,6 +181,7 @@ pub(crate) fn resolve_columns(
         aliases: by_lower_case(reads.aliases.iter().map(String::as_str)),
         qualifiers: by_lower_case(reads.qualifiers.iter().map(|(qualifier, _)| qualifier.as_str())),
         tables,
+        parameters,
     };
     match visit(statement, &mut pass) {
         ControlFlow::Continue(()) => Ok(()),
@@ -341,6 +345,7 @@ struct ColumnPass<'a> {
     qualifiers: ByLowerCase<'a>,
     /// What is known to have which columns.
     tables: HashMap<&'a str, Option<&'a SchemaRef>>,
+    parameters: &'a [Parameter],
 }
 
 impl ColumnPass<'_> {
@@ -402,6 +407,7 @@ impl VisitorMut for ColumnPass<'_> {
     type Break = SqlError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        array_text::rewrite(expr, self.parameters)?;
         match expr {
             Expr::Identifier(ident) => self.column(ident),
             Expr::CompoundIdentifier(idents) => {

@@ -204,7 +204,7 @@ impl Run {
         }
         let schemas: HashMap<String, SchemaRef> =
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
-        resolve_columns(&mut statement, &reads, &schemas)?;
+        resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
         let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,

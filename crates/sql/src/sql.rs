@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, Task};
 use crate::run::Run;
 use crate::session::Sessions;
-use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables};
+use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
 /// Batches that wait for the reader of an answer.
 const BATCHES_WAITING: usize = 2;
@@ -135,6 +135,20 @@ impl Sql {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),
         }
+    }
+
+    /// Does work on the threads of statements.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<JoinHandle<T>, SqlError> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| SqlError::internal("SQL is shut down"))?;
+        Ok(runtime.spawn(work))
+    }
+
+    /// Reads a `COPY … TO STDOUT` or `… FROM STDIN`.
+    pub fn wire_copy(&self, text: &str) -> Result<WireCopy, SqlError> {
+        WireCopy::parse(text, &self.inner.options)
     }
 
     /// The statements of a text, each by itself, as they are written.

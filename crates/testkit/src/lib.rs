@@ -1,6 +1,7 @@
 //! What tests stand on: a clock that is moved by hand, a disk that loses power, fails and fills up when it is told to, a
 //! seeded source of chance, events in the shape of the published load tests and events of mixed types, random queries,
 //! and an oracle: an evaluator of queries that is slow, plain and shares no code with the one it is held against.
+//! Where Python has the package for it, an S3 server, too.
 //!
 //! For tests and benchmarks only: no room has it among its dependencies but for its tests.
 
@@ -15,6 +16,7 @@ pub mod published;
 pub mod recorded;
 
 mod mixed;
+mod moto;
 mod queries;
 
 mod shrink;
@@ -24,6 +26,7 @@ pub use disk::{Fault, SimDisk};
 #[cfg(feature = "object-store")]
 pub use failing_store::FailingStore;
 pub use mixed::MixedEvents;
+pub use moto::Moto;
 pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;
 pub use shrink::fewest;

@@ -421,12 +421,12 @@ mod tests {
         for (run, step) in [
             (1, JobStep::Began { due: Some(3_600_000) }),
             (1, JobStep::Reads { id: 0, read: read.clone() }),
-            (1, JobStep::Failed { error: "once".to_owned() }),
-            (1, JobStep::Succeeded { rows: 7 }),
+            (1, JobStep::Failed { error: "once".to_owned(), millis: 2 }),
+            (1, JobStep::Succeeded { rows: 7, millis: 3 }),
             (2, JobStep::Began { due: None }),
             (2, JobStep::Reads { id: 0, read: StreamRead { from: 5, to: 9, ..read } }),
-            (2, JobStep::Did { rows: 3 }),
-            (2, JobStep::Failed { error: "more than once".to_owned() }),
+            (2, JobStep::Did { rows: 3, millis: 4 }),
+            (2, JobStep::Failed { error: "more than once".to_owned(), millis: 5 }),
         ] {
             let record = ChangeRecord::new(11, Change::Job { job: 1, run, step });
             catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
@@ -479,9 +479,9 @@ mod tests {
                     let steps = [
                         JobStep::Began { due: rng.chance(0.5).then_some(at * 1_000_000) },
                         JobStep::Reads { id, read },
-                        JobStep::Did { rows: 2 },
-                        JobStep::Failed { error: format!("number {at}") },
-                        JobStep::Succeeded { rows: 1 },
+                        JobStep::Did { rows: 2, millis: 1 },
+                        JobStep::Failed { error: format!("number {at}"), millis: 1 },
+                        JobStep::Succeeded { rows: 1, millis: 1 },
                     ];
                     let job = rng.below(catalog.next_job as usize + 1) as u32;
                     let run = catalog

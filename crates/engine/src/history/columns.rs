@@ -8,7 +8,7 @@ use std::{
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use swiftwater_event::{EventBatch, Millis, Offset};
+use swiftwater_event::{EventBatch, Millis, Offset, Type};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_live::columns::{
     Accepted, ColumnsError, ColumnsScratch, Inferred, InferredColumn, InferredColumns, Read, Rejected,
@@ -52,6 +52,16 @@ impl Columns {
             create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);
         let columns = Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)));
         Ok(Columns::Found { columns, event_bytes_max: event_bytes_max(create) })
+    }
+
+    /// Whether a column that was found holds JSON text.
+    pub(crate) fn is_found_as_json(&self, name: &str) -> bool {
+        match self {
+            Columns::Declared { .. } => false,
+            Columns::Found { columns, .. } => {
+                lock(columns).columns().iter().any(|column| *column.name == *name && column.ty == Type::Any)
+            }
+        }
     }
 
     /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.

@@ -67,6 +67,8 @@ pub struct HistoryConfig {
     pub jobs_retry_pause_ms_min: u64,
     /// The longest such rest.
     pub jobs_retry_pause_ms_max: u64,
+    /// Milliseconds that an attempt at a job's run may take, where the job does not say; 0: as long as it takes.
+    pub jobs_timeout_ms: u64,
 }
 
 impl HistoryConfig {
@@ -104,6 +106,7 @@ impl HistoryConfig {
             jobs_running_max: 4,
             jobs_retry_pause_ms_min: 1_000,
             jobs_retry_pause_ms_max: 300_000,
+            jobs_timeout_ms: 24 * 60 * 60 * 1_000,
         }
     }
 

@@ -23,6 +23,7 @@ mod feeding;
 mod spec;
 mod state;
 
+mod inserted;
 mod jobs;
 mod statements;
 mod tables;

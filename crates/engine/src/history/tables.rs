@@ -21,7 +21,7 @@ use swiftwater_store::{
     Application, EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
 };
 
-use super::{jobs::JOB_RUNS, stored::Stored};
+use super::{inserted::EventShape, jobs::JOB_RUNS, stored::Stored};
 use crate::{AppendOptions, EngineError, ErrorKind, Numbered, shared::Shared, stream::lock};
 
 /// How long a statement waits for what was acknowledged to be in its table.
@@ -239,14 +239,15 @@ impl HistoryTables {
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
         let stream = shared.stream(&stored.name).map_err(from_engine)?;
         let (mut count, mut ticket) = (0, None);
-        let mut writer = FormWriter::new(Form::Ndjson, &rows.schema())?;
+        let shape = EventShape::new(&stored.declared(), &rows.schema())?;
+        let mut writer = FormWriter::new(Form::Ndjson, &shape.schema)?;
         let mut rows = pin!(rows.peekable());
         let mut is_end = false;
         while !is_end {
             let mut json = Vec::new();
             while json.len() < INSERT_BYTES {
                 let Some(batch) = rows.next().await else { break };
-                writer.batch(&batch.map_err(SqlError::from)?, &mut json)?;
+                writer.batch(&shape.events(&batch.map_err(SqlError::from)?)?, &mut json)?;
             }
             is_end = rows.as_mut().peek().await.is_none();
             let mut checker =

@@ -221,6 +221,51 @@ async fn rows_go_into_streams_and_tables_by_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn inserted_columns_lie_where_they_are_declared() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(
+        &engine,
+        "CREATE STREAM flights (carrier STRING, origin STRING PATH 'route.from', dest STRING PATH 'route.to', \
+         gate LONG PATH 'route.gates.first' DEFAULT 7, odd STRING PATH 'route[''a b'']', doc JSON)",
+    )
+    .await;
+    sql(
+        &engine,
+        "INSERT INTO flights (carrier, origin, dest, odd, doc) VALUES ('AA', 'JFK', 'LAX', 'x', '{\"k\":\n[1, \"v\"]}'); \
+         INSERT INTO flights (dest, gate, doc) VALUES ('SFO', 3, 'no json')",
+    )
+    .await;
+    let all = "SELECT carrier, origin, dest, gate, odd, doc FROM flights ORDER BY _offset";
+    let rows = "{\"carrier\":\"AA\",\"origin\":\"JFK\",\"dest\":\"LAX\",\"gate\":7,\"odd\":\"x\",\"doc\":\"{\\\"k\\\": [1, \\\"v\\\"]}\"}\n\
+                {\"carrier\":null,\"origin\":null,\"dest\":\"SFO\",\"gate\":3,\"odd\":null,\"doc\":\"\\\"no json\\\"\"}\n";
+    assert_eq!(sql(&engine, all).await, rows);
+    // The events have the objects, so a stream that finds its columns finds them.
+    let event = sql(&engine, "SELECT _event ->> 'route' AS route FROM flights WHERE _offset = 0").await;
+    assert!(event.contains("JFK") && event.contains("a b"), "{event}");
+    // What came out goes in again, into the same stream and another.
+    let columns = "carrier, origin, dest, gate, odd, doc";
+    sql(&engine, &format!("INSERT INTO flights ({columns}) SELECT {columns} FROM flights")).await;
+    let distinct = format!("SELECT count(*) AS n FROM (SELECT DISTINCT {columns} FROM flights)");
+    assert_eq!(sql(&engine, &distinct).await, "{\"n\":2}\n");
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM flights").await, "{\"n\":4}\n");
+    // What cannot be made is refused, and told.
+    sql(&engine, "CREATE STREAM lists (a LONG, b LONG PATH 'l[0]', c STRING PATH 'o', d LONG PATH 'o.x')")
+        .await;
+    for (text, expected) in [
+        ("INSERT INTO lists (b) VALUES (1)", "column `b` lies within a list, which INSERT cannot make"),
+        ("INSERT INTO lists (c, d) VALUES ('x', 1)", "columns `c` and `d` lie at one place of the event"),
+        ("INSERT INTO lists (d, c) VALUES (1, 'x')", "columns `d` and `c` lie at one place of the event"),
+    ] {
+        let error = try_sql(&engine, text).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert!(error.hint().is_some_and(|hint| hint.starts_with("Name ")), "{:?}", error.hint());
+    }
+    sql(&engine, "INSERT INTO lists (a, d) VALUES (1, 2)").await;
+    assert_eq!(sql(&engine, "SELECT a, b, d FROM lists").await, "{\"a\":1,\"b\":null,\"d\":2}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn directory_belongs_to_one_engine() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;

@@ -74,6 +74,55 @@ async fn shown(engine: &Engine, job: &str) -> Value {
     jobs.into_iter().find(|row| row["job"] == job).unwrap()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn attempt_that_takes_too_long_is_ended_and_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START));
+    let history = HistoryConfig { jobs_timeout_ms: 5 * MINUTE, ..quick(dir.path()) };
+    let engine = open_with(history.clone(), &clock).await;
+    sql(&engine, "CREATE TABLE t (a BIGINT)").await;
+    let slow = format!("CREATE JOB slow SCHEDULE '@hourly' AS $$ INSERT INTO t VALUES (1); {ENDLESS} $$");
+    sql(&engine, &slow).await;
+    sql(&engine, "CREATE JOB own SCHEDULE '@yearly' WITH (timeout = '2 h') AS SELECT 1").await;
+    sql(&engine, "CREATE JOB endless SCHEDULE '@yearly' WITH (timeout = none) AS SELECT 1").await;
+    for (job, timeout) in [("slow", json!(300.0)), ("own", json!(7200.0)), ("endless", Value::Null)] {
+        assert_eq!(shown(&engine, job).await["timeout_seconds"], timeout, "{job}");
+    }
+    clock.advance_ms(HOUR);
+    // Its first statement is done once, however often the second is tried.
+    until(&engine, 1, "SELECT 1 AS one FROM system.job_runs WHERE job = 'slow' AND rows = 1").await;
+    clock.advance_ms(5 * MINUTE);
+    until_state(&engine, "slow", "failed").await;
+    let row = shown(&engine, "slow").await;
+    assert_eq!(row["error"], "the attempt took longer than 300000 ms, and was ended");
+    assert_eq!((&row["failures"], &row["retries"], &row["rows"]), (&json!(1), &json!(0), &json!(1)));
+    // The next attempt has its time anew, and more of it where that is said.
+    sql(&engine, "ALTER JOB slow SET (timeout = '10 min')").await;
+    until_state(&engine, "slow", "running").await;
+    let seconds = shown(&engine, "slow").await["seconds"].as_f64().unwrap();
+    assert!((300.0..600.0).contains(&seconds), "{seconds}");
+    let failures = "SELECT 1 AS one FROM system.job_runs WHERE job = 'slow' AND attempts > 2";
+    clock.advance_ms(5 * MINUTE);
+    until_state(&engine, "slow", "running").await;
+    clock.advance_ms(6 * MINUTE);
+    until_state(&engine, "slow", "failed").await;
+    assert_eq!(shown(&engine, "slow").await["retries"], 1);
+    clock.advance_ms(MINUTE);
+    until(&engine, 1, failures).await;
+    assert_eq!(rows(&engine, "SELECT count(*) AS n FROM t").await, [json!({"n": 1})]);
+    let counted = ["runs", "failures", "retries", "rows"].map(|name| name.to_owned());
+    let row = shown(&engine, "slow").await;
+    // What was counted is counted after a restart, too.
+    stop(engine, Duration::from_secs(5)).await;
+    let engine = open_with(history, &clock).await;
+    let again = shown(&engine, "slow").await;
+    for name in &counted {
+        assert_eq!(row[name], again[name], "{name}");
+    }
+    assert_eq!(again["timeout_seconds"], 600.0);
+    stop(engine, Duration::from_secs(5)).await;
+}
+
 /// Events `{"a":…}` of these numbers.
 pub(crate) async fn numbers(engine: &Engine, stream: &str, numbers: std::ops::Range<u64>) {
     let lines: Vec<String> = numbers.map(|number| format!("{{\"a\":{number}}}")).collect();
@@ -135,7 +184,8 @@ async fn job_runs_at_its_time_and_reads_what_is_new() {
         json!({
             "job": "j", "schedule": "@hourly", "time_zone": "UTC", "enabled": true,
             "last_run": "2026-01-01T03:00:00.000Z", "state": "succeeded", "error": null,
-            "next_run": "2026-01-01T04:00:00.000Z",
+            "next_run": "2026-01-01T04:00:00.000Z", "timeout_seconds": 86_400.0,
+            "runs": 3, "failures": 0, "retries": 0, "rows": 3, "seconds": 0.0,
         })
     );
     stop(engine, Duration::from_secs(5)).await;

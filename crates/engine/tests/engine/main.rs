@@ -4,6 +4,7 @@ mod backup;
 mod bullet_answers;
 mod bullet_clock;
 mod bullet_rules;
+mod declared;
 mod held;
 mod history;
 mod input;

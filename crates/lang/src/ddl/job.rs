@@ -1,6 +1,6 @@
 //! What is declared of a job, and what of it can change.
 
-use super::options::{Value, named};
+use super::options::{DurationText, Value, named, parse_duration_ms};
 
 /// `CREATE JOB`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct JobOptions {
     pub incremental: Option<bool>,
     /// The zone whose times the schedule names, as it is written: whoever runs it knows which there are.
     pub time_zone: Option<Box<str>>,
+    /// How long an attempt at a run may take, in milliseconds; 0: as long as it takes.
+    pub timeout_ms: Option<u64>,
 }
 
 /// The options by name.
@@ -48,17 +50,20 @@ pub enum JobOption {
     Incremental,
     /// `time_zone = 'Europe/Berlin'`.
     TimeZone,
+    /// `timeout = '30 min'|none`.
+    Timeout,
 }
 
 impl JobOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [JobOption; 2] = [JobOption::Incremental, JobOption::TimeZone];
+    pub const ALL: [JobOption; 3] = [JobOption::Incremental, JobOption::TimeZone, JobOption::Timeout];
 
     /// The option's name.
     pub fn text(self) -> &'static str {
         match self {
             JobOption::Incremental => "incremental",
             JobOption::TimeZone => "time_zone",
+            JobOption::Timeout => "timeout",
         }
     }
 
@@ -85,6 +90,17 @@ impl JobOptions {
             (JobOption::TimeZone, _) => {
                 return Err("`time_zone` takes the name of a zone like 'Europe/Berlin'".to_owned());
             }
+            (JobOption::Timeout, Value::Text(text)) if text.eq_ignore_ascii_case("none") => {
+                self.timeout_ms = Some(0);
+            }
+            (JobOption::Timeout, value) => {
+                let ms = match value {
+                    Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
+                    _ => None,
+                };
+                let ms = ms.ok_or_else(|| "`timeout` takes a time like '30 min', or none".to_owned())?;
+                self.timeout_ms = Some(ms);
+            }
         }
         Ok(())
     }
@@ -93,6 +109,7 @@ impl JobOptions {
         match option {
             JobOption::Incremental => self.incremental = None,
             JobOption::TimeZone => self.time_zone = None,
+            JobOption::Timeout => self.timeout_ms = None,
         }
     }
 
@@ -102,6 +119,10 @@ impl JobOptions {
             let value = match option {
                 JobOption::Incremental => self.incremental?.to_string(),
                 JobOption::TimeZone => format!("'{}'", self.time_zone.as_ref()?.replace('\'', "''")),
+                JobOption::Timeout => match self.timeout_ms? {
+                    0 => "none".to_owned(),
+                    ms => format!("'{}'", DurationText(ms)),
+                },
             };
             Some((option, value))
         })
@@ -118,6 +139,7 @@ impl CreateJob {
             JobChange::Set(options) => {
                 job.options.incremental = options.incremental.or(job.options.incremental);
                 job.options.time_zone = options.time_zone.clone().or(job.options.time_zone);
+                job.options.timeout_ms = options.timeout_ms.or(job.options.timeout_ms);
             }
             JobChange::Reset(options) => options.iter().for_each(|option| job.options.reset(*option)),
         }

@@ -280,11 +280,17 @@ impl CreateStream {
         exact.or_else(|| self.columns.iter().position(|column| column.name.to_lowercase() == folded()))
     }
 
-    /// The columns' types, as what a live query over the stream is checked against: those only whose value lies in the
-    /// field of that name.
+    /// What a live query over the stream knows of its events: the columns' types, where their values lie, and how late
+    /// events may be.
     pub fn schema(&self) -> Schema {
-        let fields = self.columns.iter().filter(|column| column.is_own_field());
-        Schema::new(fields.map(|column| (column.name.clone(), column.ty.clone())))
+        let types = self.columns.iter().map(|column| (column.name.clone(), column.ty.clone()));
+        let paths =
+            self.columns.iter().filter_map(|column| Some((column.name.clone(), column.path.clone()?)));
+        let schema = Schema::new(types).with_paths(paths);
+        match &self.watermark {
+            Some(Watermark { column, lateness_ms }) => schema.with_watermark(column.clone(), *lateness_ms),
+            None => schema,
+        }
     }
 
     /// All conditions, those of columns first, each planned against the types of the columns.
@@ -312,10 +318,6 @@ impl ColumnDef {
     /// Where its value lies in an event.
     pub fn event_path(&self) -> Path {
         self.path.clone().unwrap_or_else(|| Path::field(self.name.clone()))
-    }
-
-    fn is_own_field(&self) -> bool {
-        self.path.as_ref().is_none_or(|path| *path == Path::field(self.name.clone()))
     }
 }
 

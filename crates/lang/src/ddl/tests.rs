@@ -87,6 +87,10 @@ fn other_statements_are_read() {
         "ALTER JOB j SET (incremental = true, time_zone = 'Europe/Berlin')",
     );
     check("ALTER JOB j RESET (time_zone)", "ALTER JOB j RESET (time_zone)");
+    check("ALTER JOB j SET (timeout = '90 s')", "ALTER JOB j SET (timeout = '90 seconds')");
+    check("ALTER JOB j SET (timeout = '1h 30m')", "ALTER JOB j SET (timeout = '90 minutes')");
+    check("ALTER JOB j SET (timeout = NONE)", "ALTER JOB j SET (timeout = none)");
+    check("ALTER JOB j RESET (timeout)", "ALTER JOB j RESET (timeout)");
     check("DROP JOB IF EXISTS j", "DROP JOB IF EXISTS j");
 }
 
@@ -107,6 +111,14 @@ fn jobs_keep_their_sql_as_it_is() {
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (incremental = 1) AS SELECT 1",
         "1:52 `incremental` takes true or false",
+    );
+    check(
+        "CREATE JOB j SCHEDULE '@daily' WITH (timeout = '0 s') AS SELECT 1",
+        "1:48 `timeout` takes a time like '30 min', or none",
+    );
+    check(
+        "CREATE JOB j SCHEDULE '@daily' WITH (timeout = 60) AS SELECT 1",
+        "1:48 `timeout` takes a time like '30 min', or none",
     );
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (timezone = 'UTC') AS SELECT 1",

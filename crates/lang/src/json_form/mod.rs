@@ -140,7 +140,7 @@ impl Reader<'_> {
         }
         let ty = self.declared(field);
         // All that the path may mean: an event has at most one of them.
-        let mut readings = vec![(Path::field(field), ty)];
+        let mut readings = vec![(self.event_path(field), ty)];
         let mut open_parts = 0;
         for part in parts {
             if part.is_empty() {
@@ -186,8 +186,12 @@ impl Reader<'_> {
         self.options.schema.and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any)
     }
 
+    fn event_path(&self, field: &str) -> Path {
+        self.options.schema.map_or_else(|| Path::field(field), |schema| schema.path(field))
+    }
+
     fn field_of_event(&self, field: &str) -> Expr {
-        Expr::Path { path: Path::field(field), ty: self.declared(field) }
+        Expr::Path { path: self.event_path(field), ty: self.declared(field) }
     }
 
     /// `{"path": "name", …}`.

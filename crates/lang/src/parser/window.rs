@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! w    = TUMBLING(n, unit) | EVERY(n, unit, FIRST|LAST, n, unit) | EVERY(n, unit, ALL) | SESSION(n, unit)
-//! unit = TIME | RECORD | EVENT(time[, lateness])
+//! unit = TIME | RECORD | EVENT[(time[, lateness])]
 //! n    = digits | INTERVAL 'digits name' | INTERVAL digits name
 //! ```
 //!
-//! LAST, SESSION, EVENT and intervals are native. In the second unit of EVERY, a bare EVENT is the first one's.
+//! LAST, SESSION, EVENT and intervals are native. In the second unit of EVERY, a bare EVENT is the first one's; elsewhere
+//! it is what the stream declares as its watermark.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -23,13 +24,13 @@ impl Parser<'_> {
         let native = self.dialect == Dialect::Native;
         if native && self.take_keyword(Keyword::Session) {
             self.expect_symbol(Symbol::LeftParen)?;
-            let gap = self.extent(false)?;
+            let gap = self.extent()?;
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(WindowShape::Session(gap));
         }
         if self.take_keyword(Keyword::Tumbling) {
             self.expect_symbol(Symbol::LeftParen)?;
-            let size = self.extent(false)?;
+            let size = self.extent()?;
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(WindowShape::Tumbling(size));
         }
@@ -40,7 +41,7 @@ impl Parser<'_> {
             });
         }
         self.expect_symbol(Symbol::LeftParen)?;
-        let emit = self.extent(false)?;
+        let emit = self.extent()?;
         self.expect_symbol(Symbol::Comma)?;
         let include = match self.keyword_at(0) {
             Some(Keyword::All) => {
@@ -50,12 +51,12 @@ impl Parser<'_> {
             Some(Keyword::First) => {
                 self.advance();
                 self.expect_symbol(Symbol::Comma)?;
-                Include::First(self.extent(true)?)
+                Include::First(self.extent()?)
             }
             Some(Keyword::Last) if native => {
                 self.advance();
                 self.expect_symbol(Symbol::Comma)?;
-                Include::Last(self.extent(true)?)
+                Include::Last(self.extent()?)
             }
             _ if native => return Err(self.expected_word(&[Keyword::First, Keyword::Last, Keyword::All])),
             _ => return Err(self.expected_word(&[Keyword::All, Keyword::First])),
@@ -64,8 +65,8 @@ impl Parser<'_> {
         Ok(WindowShape::Every(emit, include))
     }
 
-    /// `n, unit`; `second`: what the window holds, after how often it is emitted.
-    fn extent(&mut self, second: bool) -> Parsed<Extent> {
+    /// `n, unit`.
+    fn extent(&mut self) -> Parsed<Extent> {
         let start = self.span();
         let is_interval = self.is_keyword(Keyword::Interval);
         let size = match self.dialect {
@@ -74,6 +75,7 @@ impl Parser<'_> {
         };
         let size_span = start.to(self.last_span());
         self.expect_symbol(Symbol::Comma)?;
+        let unit_start = self.span();
         let unit = match self.keyword_at(0) {
             Some(Keyword::Time) => {
                 self.advance();
@@ -86,25 +88,21 @@ impl Parser<'_> {
                 self.advance();
                 Unit::Record
             }
-            Some(Keyword::Event) if self.dialect == Dialect::Native => Unit::Event(self.event_time(second)?),
+            Some(Keyword::Event) if self.dialect == Dialect::Native => Unit::Event(self.event_time()?),
             _ if self.dialect == Dialect::Native => {
                 return Err(self.expected_word(&[Keyword::Time, Keyword::Record, Keyword::Event]));
             }
             _ => return Err(self.expected_word(&[Keyword::Time, Keyword::Record])),
         };
-        Ok(Extent { span: start.to(self.last_span()), size, unit })
+        let unit_span = unit_start.to(self.last_span());
+        Ok(Extent { span: start.to(self.last_span()), size, unit, unit_span })
     }
 
-    /// `EVENT(time[, lateness])`; `may_be_bare`: or only EVENT.
-    fn event_time(&mut self, may_be_bare: bool) -> Parsed<Option<Box<EventTime>>> {
-        let span = self.span();
+    /// `EVENT(time[, lateness])`, or only EVENT.
+    fn event_time(&mut self) -> Parsed<Option<Box<EventTime>>> {
         self.advance();
         if !self.is_symbol(Symbol::LeftParen) {
-            if may_be_bare {
-                return Ok(None);
-            }
-            return Err(Fault::at(span, "EVENT needs the path of an event's time")
-                .hint("Write `EVENT(ts)`, or `EVENT(ts, INTERVAL '5 seconds')` to wait for late events."));
+            return Ok(None);
         }
         self.advance();
         let time = self.expression()?;

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use swiftwater_event::Type;
+use swiftwater_event::{Path, Type};
 
 use crate::{Dialect, ParseOptions, Schema, ast::Name};
 
@@ -49,6 +49,16 @@ impl<'a> Fields<'a> {
             let fields = fields.filter(|(name, _)| !less.iter().any(|less| **less == **name));
             fields.map(|(name, ty)| (name.into(), ty.clone())).collect()
         };
+        let mut paths: Vec<(Box<str>, Path)> = Vec::new();
+        if let Some((fields, less)) = others {
+            let known = fields.schema.iter().flat_map(|schema| schema.paths());
+            let is_hidden = |name: &str| {
+                less.iter().any(|less| **less == *name)
+                    || columns.iter().any(|(column, _, _)| **column == *name)
+            };
+            let kept = known.filter(|(name, _)| !is_hidden(name));
+            paths.extend(kept.map(|(name, path)| (name.into(), path.clone())));
+        }
         let (mut checked, mut held) = match others {
             Some((fields, less)) => {
                 let types = fields.types.as_ref().or(fields.schema.as_ref());
@@ -63,7 +73,7 @@ impl<'a> Fields<'a> {
         // Where all fields of unknown events are passed on, nothing can be checked.
         let is_open = others.is_some_and(|(fields, _)| fields.schema.is_none());
         let fields = Fields {
-            schema: (!is_open).then(|| Cow::Owned(Schema::new(checked))),
+            schema: (!is_open).then(|| Cow::Owned(Schema::new(checked).with_paths(paths))),
             types: Some(Cow::Owned(Schema::new(held))),
             is_closed: others.is_none_or(|(fields, _)| fields.is_closed),
             are_columns: true,
@@ -118,6 +128,16 @@ impl<'a> Fields<'a> {
     /// Whether a field that is not known is a fault.
     pub(super) fn is_closed(&self) -> bool {
         self.schema.is_some() && self.is_closed
+    }
+
+    /// Where a field lies in an event.
+    pub(super) fn path(&self, field: &str) -> Path {
+        self.schema.as_ref().map_or_else(|| Path::field(field), |schema| schema.path(field))
+    }
+
+    /// The field that says when an event happened, and by how many milliseconds events may be late, where that is declared.
+    pub(super) fn watermark(&self) -> Option<(&str, u64)> {
+        self.schema.as_ref().and_then(|schema| schema.watermark())
     }
 
     /// What a field is checked as.

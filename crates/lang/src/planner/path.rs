@@ -71,7 +71,7 @@ impl Planner<'_> {
             None if known.is_none() && self.fields.is_closed() => return self.unknown_field(node, name),
             None => (self.fields.wanted(&field), self.fields.checked(&field)),
         };
-        Some(Typed { expr: Expr::Path { path: Path::field(field), ty: wanted }, ty: ty.into() })
+        Some(Typed { expr: Expr::Path { path: self.fields.path(&field), ty: wanted }, ty: ty.into() })
     }
 
     /// A name over groups that is neither a key nor a column: the window's bounds, or nothing.

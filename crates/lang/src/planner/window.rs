@@ -4,7 +4,7 @@ use super::{Planner, check::Ty, lower::Scope};
 use crate::{
     Dialect,
     ast::{Extent, Include, Query, Unit, WindowShape, Windowing},
-    plan::{Take, Window, WindowClock},
+    plan::{Expr, Take, Window, WindowClock},
     source::Fault,
 };
 
@@ -125,7 +125,20 @@ impl Planner<'_> {
     fn every(&mut self, extent: &Extent, take: Take) -> Window {
         let clock = match &extent.unit {
             Unit::Record => return Window::Records { every: extent.size, take },
-            Unit::Time | Unit::Event(None) => WindowClock::Arrival,
+            Unit::Time => WindowClock::Arrival,
+            Unit::Event(None) => match self.fields.watermark() {
+                Some((field, lateness_ms)) => {
+                    let (path, ty) = (self.fields.path(field), self.fields.wanted(field));
+                    WindowClock::Event { time: Expr::Path { path, ty }, lateness_ms }
+                }
+                None => {
+                    let message = "EVENT needs the path of an event's time: the stream declares no WATERMARK";
+                    let hint =
+                        "Write `EVENT(ts)`, or `EVENT(ts, INTERVAL '5 seconds')` to wait for late events.";
+                    self.faults.push(Fault::at(extent.unit_span, message).hint(hint));
+                    WindowClock::Arrival
+                }
+            },
             Unit::Event(Some(event)) => {
                 // A fault is noted; what stands in its place is not looked at.
                 let time = self.lower(&event.time, Scope::Event).unwrap_or_else(|| self.unknown());

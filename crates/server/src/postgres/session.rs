@@ -5,7 +5,7 @@ use std::{collections::HashMap, io, pin::Pin, sync::Arc};
 use bytes::{Buf, BytesMut};
 use futures_util::StreamExt;
 use swiftwater_sql::{
-    Answer, Command, Dialect, ErrorKind, Parameter, RunOptions, SqlError,
+    Answer, Command, CopyIn, Dialect, ErrorKind, Parameter, RunOptions, SqlError, WireCopy,
     forms::{PgType, PgWriter},
 };
 use tokio::{
@@ -15,10 +15,11 @@ use tokio::{
 
 use super::{
     MESSAGE_BYTES_MAX, catalog,
+    copy::{CopyReader, Row, write_header, write_row},
     message::{Incoming, Outgoing, malformed, text},
     values::parameter,
 };
-use crate::server::Shared;
+use crate::{body::heavy, server::Shared};
 
 const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
@@ -66,8 +67,16 @@ struct Portal {
     /// Of the answer: 0 text, 1 binary; one for all, or one a column.
     formats: Vec<i16>,
     open: Option<Open>,
+    /// Rows are to be copied from the client, or to it.
+    copy: Option<WireCopy>,
     /// How a statement of sessions ended.
     tag: &'static str,
+}
+
+impl Portal {
+    fn new(statement: Prepared, parameters: Vec<Parameter>, formats: Vec<i16>) -> Portal {
+        Portal { statement, parameters, formats, open: None, copy: None, tag: "" }
+    }
 }
 
 /// An answer that is being read.
@@ -133,7 +142,8 @@ impl Session {
                     self.out.ready(self.state);
                     Ok(())
                 }
-                b'H' => Ok(()),
+                // Of a copy that has failed the client sends what it has begun to.
+                b'H' | b'd' | b'c' | b'f' => Ok(()),
                 _ if skipping => Ok(()),
                 b'Q' => {
                     let text = message.text()?;
@@ -223,13 +233,8 @@ impl Session {
             // The statements are parts of the text, in order.
             let begins = text[from..].find(&statement).map_or(from, |at| from + at);
             from = begins;
-            let mut portal = Portal {
-                statement: Prepared { text: statement, types: Vec::new() },
-                parameters: Vec::new(),
-                formats: Vec::new(),
-                open: None,
-                tag: "",
-            };
+            let statement = Prepared { text: statement, types: Vec::new() };
+            let mut portal = Portal::new(statement, Vec::new(), Vec::new());
             let done = match self.open(&mut portal).await? {
                 Ok(()) => {
                     if let Some(open) =
@@ -294,7 +299,7 @@ impl Session {
         if self.portals.len() >= KEPT_MAX {
             return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} portals at most"))));
         }
-        self.portals.insert(portal, Portal { statement, parameters, formats, open: None, tag: "" });
+        self.portals.insert(portal, Portal::new(statement, parameters, formats));
         self.out.message(b'2', |_| {});
         Ok(Ok(()))
     }
@@ -325,7 +330,7 @@ impl Session {
         });
         // What its columns are shows when it is asked with nulls; that is begun and dropped.
         let parameters = vec![Parameter::Null; count];
-        let mut portal = Portal { statement, parameters, formats: Vec::new(), open: None, tag: "" };
+        let mut portal = Portal::new(statement, parameters, Vec::new());
         self.described(&mut portal).await
     }
 
@@ -401,10 +406,16 @@ impl Session {
                 "DEALLOCATE"
             }
             ("COPY", _) if uses_the_protocol(&text) => {
-                let failed = Failed::new("0A000", "COPY from and to the client is not supported");
-                return Ok(Err(failed.hint(
-                    "INSERT rows, or send CSV or Parquet to POST /v1/streams/{stream}/events; SELECT gives rows out.",
-                )));
+                let Ok(access) = self.shared.sql.access() else {
+                    return Ok(Err(Failed::new("57P03", "nothing is stored here")));
+                };
+                return Ok(match access.sql.wire_copy(&text) {
+                    Ok(copy) => {
+                        portal.copy = Some(copy);
+                        Ok(())
+                    }
+                    Err(error) => Err(Failed { error, text }),
+                });
             }
             ("SHOW", _) => return self.start(portal, shown(&words).unwrap_or(text)).await,
             _ => return self.start(portal, text).await,
@@ -479,6 +490,13 @@ impl Session {
 
     /// Sends rows, all or at most `limit`, and how the statement ended.
     async fn rows(&mut self, portal: &mut Portal, limit: u64) -> io::Result<Result<(), Failed>> {
+        if let Some(copy) = portal.copy.take() {
+            let copied = match copy.is_from_client() {
+                true => self.copy_in(&copy, &portal.statement.text).await?,
+                false => self.copy_out(&copy, portal).await?,
+            };
+            return Ok(copied.map(|rows| self.out.complete(&format!("COPY {rows}"))));
+        }
         let Some(mut open) = portal.open.take() else {
             self.out.complete(portal.tag);
             return Ok(Ok(()));
@@ -538,6 +556,106 @@ impl Session {
         };
         self.out.complete(&tag);
         Ok(Ok(()))
+    }
+
+    /// Sends the rows of a table or query; answers how many.
+    async fn copy_out(&mut self, copy: &WireCopy, portal: &mut Portal) -> io::Result<Result<u64, Failed>> {
+        let Ok(access) = self.shared.sql.access().cloned() else {
+            return Ok(Err(Failed::new("57P03", "nothing is stored here")));
+        };
+        let text = portal.statement.text.clone();
+        let query = match self.while_connected(access.sql.copied(copy)).await? {
+            Ok(query) => query,
+            Err(error) => return Ok(Err(Failed { error, text })),
+        };
+        if let Err(failed) = self.start(portal, query).await? {
+            return Ok(Err(failed));
+        }
+        let Some(Open { mut answer, columns, .. }) = portal.open.take() else { return Ok(Ok(0)) };
+        self.out.message(b'H', |out| copy_head(columns.len(), out));
+        let form = &copy.form;
+        if form.has_header {
+            let names = names(&answer);
+            let names = names.iter().map(String::as_str);
+            self.out.message(b'd', |out| write_header(names, form, out));
+        }
+        let mut sent = 0;
+        while let Some(batch) = self.while_connected(async { answer.next().await }).await? {
+            let written = batch.and_then(|batch| Ok((PgWriter::new(&batch)?, batch.num_rows())));
+            let (writer, rows) = match written {
+                Ok(written) => written,
+                Err(error) => return Ok(Err(Failed { error, text })),
+            };
+            for row in 0..rows {
+                self.out.message(b'd', |out| write_row(&writer, row, columns.len(), form, out));
+                if self.out.bytes.len() >= FLUSH_BYTES {
+                    self.flush().await?;
+                }
+            }
+            sent += rows as u64;
+        }
+        self.shared.postgres.running(self.number, None);
+        self.out.message(b'c', |_| {});
+        Ok(Ok(sent))
+    }
+
+    /// Takes rows into a table or stream, all or none; answers how many.
+    async fn copy_in(&mut self, copy: &WireCopy, text: &str) -> io::Result<Result<u64, Failed>> {
+        let Ok(access) = self.shared.sql.access().cloned() else {
+            return Ok(Err(Failed::new("57P03", "nothing is stored here")));
+        };
+        let mut rows = match self.while_connected(access.sql.copy_in(copy)).await? {
+            Ok(rows) => rows,
+            Err(error) => return Ok(Err(Failed { error, text: text.to_owned() })),
+        };
+        self.out.message(b'G', |out| copy_head(rows.columns(), out));
+        self.flush().await?;
+        let mut reader = CopyReader::new(copy.form.clone());
+        if let Err(failed) = self.take_rows(&mut reader, &mut rows).await? {
+            return Ok(Err(failed));
+        }
+        let copied = self.while_connected(rows.finish()).await?;
+        self.wrote |= self.state == b'T' && copied.is_ok();
+        Ok(copied.map_err(|error| Failed { error, text: String::new() }))
+    }
+
+    /// Reads the client's rows up to their end.
+    async fn take_rows(
+        &mut self,
+        reader: &mut CopyReader,
+        into: &mut CopyIn,
+    ) -> io::Result<Result<(), Failed>> {
+        let mut rows: Vec<Row> = Vec::new();
+        loop {
+            let Some((kind, body)) = self.message().await? else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            let read = match kind {
+                b'd' => heavy(body.len().saturating_mul(8), || reader.push(&body, &mut rows)),
+                b'c' => reader.finish(&mut rows),
+                b'f' => {
+                    let why = Incoming(&body).text()?;
+                    return Ok(Err(Failed::new("57014", format!("the client gave up copying: {why}"))));
+                }
+                // A client that speaks the extended protocol sends them with the statement.
+                b'H' | b'S' => Ok(()),
+                other => {
+                    let what = format!("message `{}` does not belong into a copy", char::from(other));
+                    return Ok(Err(Failed::new("08P01", what)));
+                }
+            };
+            if let Err(what) = read {
+                return Ok(Err(Failed::new("22P04", what)));
+            }
+            for Row { line, values } in rows.drain(..) {
+                if let Err(error) = into.push(line, &values).await {
+                    return Ok(Err(Failed { error, text: String::new() }));
+                }
+            }
+            if kind == b'c' {
+                return Ok(Ok(()));
+            }
+        }
     }
 
     fn fail(&mut self, error: &SqlError, text: &str) {
@@ -675,9 +793,16 @@ fn data_row(out: &mut Outgoing, writer: &PgWriter, row: usize, columns: &[(PgTyp
     });
 }
 
+/// What stands before the rows of a copy: that all columns are text.
+fn copy_head(columns: usize, out: &mut Vec<u8>) {
+    out.push(0);
+    out.extend_from_slice(&(columns as i16).to_be_bytes());
+    out.resize(out.len() + 2 * columns, 0);
+}
+
 /// Whether a COPY reads from the client, or writes to it.
 fn uses_the_protocol(text: &str) -> bool {
-    let mut words = text.split_whitespace().rev().take(64).map(|word| word.trim_end_matches(';'));
+    let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';')).rev().take(64);
     words.any(|word| word.eq_ignore_ascii_case("stdin") || word.eq_ignore_ascii_case("stdout"))
 }
 

@@ -16,6 +16,13 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// As HTTP means it: with zlib's head and checksum.
+fn deflate(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
 fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).unwrap()
 }
@@ -59,6 +66,8 @@ async fn encodings_are_undone() {
         ("gzip", gzip(text), 2),
         ("x-gzip", twice(gzip(text)), 4),
         ("GZIP", Vec::new(), 0),
+        ("deflate", deflate(text), 2),
+        ("Deflate", Vec::new(), 0),
         ("zstd", zstd(text), 2),
         ("zstd", twice(zstd(text)), 4),
         ("zstd", Vec::new(), 0),
@@ -78,7 +87,7 @@ async fn encodings_are_undone() {
 async fn compressed_bodies_that_are_broken_say_so_and_keep_what_came_before() {
     let server = Running::start().await;
     let text = b"{\"n\": 1}\n{\"n\": 2}\n";
-    for (encoding, whole) in [("gzip", gzip(text)), ("zstd", zstd(text))] {
+    for (encoding, whole) in [("gzip", gzip(text)), ("deflate", deflate(text)), ("zstd", zstd(text))] {
         let short = whole[..whole.len() - 3].to_vec();
         let reply = server.send("POST", EVENTS, &[("content-encoding", encoding)], short).await;
         let problem = reply.problem(StatusCode::BAD_REQUEST, "body-corrupt").await;
@@ -94,13 +103,16 @@ async fn compressed_bodies_that_are_broken_say_so_and_keep_what_came_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gzip_member_with_a_wrong_checksum_is_refused() {
+async fn packed_body_with_a_wrong_checksum_is_refused() {
     let server = Running::start().await;
-    let mut body = gzip(b"{\"n\": 1}\n");
-    let crc = body.len() - 8;
-    body[crc] ^= 1;
-    let reply = server.send("POST", EVENTS, &[("content-encoding", "gzip")], body).await;
-    reply.problem(StatusCode::BAD_REQUEST, "body-corrupt").await;
+    for (encoding, mut body, from_end) in
+        [("gzip", gzip(b"{\"n\": 1}\n"), 8), ("deflate", deflate(b"{\"n\": 1}\n"), 4)]
+    {
+        let checksum = body.len() - from_end;
+        body[checksum] ^= 1;
+        let reply = server.send("POST", EVENTS, &[("content-encoding", encoding)], body).await;
+        reply.problem(StatusCode::BAD_REQUEST, "body-corrupt").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,6 +122,7 @@ async fn pieces_may_end_anywhere() {
     for (encoding, body) in [
         ("identity", text.as_bytes().to_vec()),
         ("gzip", gzip(text.as_bytes())),
+        ("deflate", deflate(text.as_bytes())),
         ("zstd", zstd(text.as_bytes())),
     ] {
         let (pieces, reply) = server.client().await.stream(EVENTS, &[("content-encoding", encoding)]);

@@ -92,6 +92,14 @@ async fn log_records_become_events() {
             json!({"severity_text": "WARN"}),
         ]
     );
+    // As exporters pack it.
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, bytes).unwrap();
+    let packed = packed.finish().unwrap();
+    let packed_fields = [fields[0], ("content-encoding", "deflate")];
+    let reply = server.send("POST", "/v1/logs?stream=app", &packed_fields, packed).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(results.records(1).await, [json!({"severity_text": "WARN"})]);
     let reply = server.send("POST", "/v1/logs", &fields, "\x0b").await;
     assert_eq!(reply.status, 400);
     let reply = server.send("POST", "/v1/logs", &[], "{}").await;

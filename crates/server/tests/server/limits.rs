@@ -1,5 +1,7 @@
 //! What is too much.
 
+use std::io::Write;
+
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};
 use serde_json::json;
@@ -8,6 +10,36 @@ use swiftwater_engine::{EngineConfig, FastQuery};
 use crate::client::{Running, soon};
 
 const EVENTS: &str = "/v1/streams/s/events";
+
+/// So many bytes of space, packed in every way: a thousandth of that, or less.
+fn bombs(bytes: usize) -> [(&'static str, Vec<u8>); 3] {
+    let plain = vec![b' '; bytes];
+    let level = flate2::Compression::best();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), level);
+    gzip.write_all(&plain).unwrap();
+    zlib.write_all(&plain).unwrap();
+    [
+        ("gzip", gzip.finish().unwrap()),
+        ("deflate", zlib.finish().unwrap()),
+        ("zstd", zstd::encode_all(&plain[..], 1).unwrap()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_held_whole_have_a_limit_after_unpacking() {
+    let server = Running::with(EngineConfig::default(), |config| config.body_bytes_max = 1 << 20).await;
+    for (path, content_type) in [("/v1/logs", "application/json"), ("/_bulk", "application/x-ndjson")] {
+        for (encoding, bomb) in bombs(8 << 20) {
+            assert!(bomb.len() < 64 << 10, "{encoding}");
+            let fields = [("content-type", content_type), ("content-encoding", encoding)];
+            let reply = server.send("POST", path, &fields, bomb).await;
+            assert_eq!(reply.status, 413, "{path} {encoding}");
+            let told = reply.text().await;
+            assert!(told.contains("longer than 1048576 bytes"), "{path} {encoding}: {told}");
+        }
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_past_its_limit_is_cut_and_what_was_taken_is_told() {
@@ -27,9 +59,10 @@ async fn a_body_past_its_limit_is_cut_and_what_was_taken_is_told() {
     assert_eq!((&problem["accepted"], &problem["rejected"]), (&json!(2), &json!(0)));
     assert_eq!(problem["position"]["offset"], 2);
 
-    let bomb = zstd::encode_all(&vec![b' '; 1 << 20][..], 1).unwrap();
-    let reply = server.send("POST", EVENTS, &[("content-encoding", "zstd")], bomb).await;
-    reply.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
+    for (encoding, bomb) in bombs(1 << 20) {
+        let reply = server.send("POST", EVENTS, &[("content-encoding", encoding)], bomb).await;
+        reply.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
+    }
     assert_eq!(server.ingest("s", "{\"n\": 1}\n".repeat(2)).await.status, 200);
 }
 

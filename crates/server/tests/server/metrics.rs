@@ -71,6 +71,33 @@ async fn the_page_tells_what_happened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn page_tells_what_jobs_did() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Running::storing(directory.path(), |_| {}).await;
+    let ask = async |text: &str| server.send("POST", "/v1/sql", &[], text.to_owned()).await.status;
+    for text in [
+        "CREATE TABLE t (a BIGINT)",
+        "CREATE JOB good SCHEDULE '@yearly' AS INSERT INTO t VALUES (1), (2)",
+        "CREATE JOB bad SCHEDULE '@yearly' AS SELECT 1 / a FROM (VALUES (0)) AS z(a)",
+        "RUN JOB good",
+        "RUN JOB good",
+    ] {
+        assert_eq!(ask(text).await, 200, "{text}");
+    }
+    assert_eq!(ask("RUN JOB bad").await, 400);
+    let page = server.get("/metrics").await.text().await;
+    let series = parse(&page);
+    let number = |name: &str, job: &str| {
+        let name = format!("swiftwater_job_{name}{{job=\"{job}\"}}");
+        *series.get(&name).unwrap_or_else(|| panic!("{name} is not in {page}"))
+    };
+    assert_eq!((number("runs_total", "good"), number("rows_total", "good")), (2.0, 4.0));
+    assert_eq!((number("failures_total", "good"), number("retries_total", "good")), (0.0, 0.0));
+    assert!(number("seconds_total", "good") < 60.0 && number("running", "good") == 0.0);
+    assert_eq!((number("runs_total", "bad"), number("failures_total", "bad")), (0.0, 1.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn streams_past_the_limit_are_told_as_one() {
     let server = Running::with(Default::default(), |config| config.metrics_streams_max = 2).await;
     for (stream, count) in [("a", 3), ("b", 1), ("c", 2), ("d", 1)] {

@@ -2,7 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
-use std::process::{Command, Output};
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
 
 use swiftwater_engine::EngineConfig;
 use tokio::{
@@ -25,9 +28,17 @@ async fn start() -> (Running, u16) {
 }
 
 /// Runs a program elsewhere; none, with a line that says so, where it cannot be had.
-async fn program(name: &'static str, arguments: Vec<String>) -> Option<Output> {
+async fn program(name: &'static str, arguments: Vec<String>, input: String) -> Option<Output> {
     let ran = tokio::task::spawn_blocking(move || {
-        Command::new(name).args(arguments).env("PGCONNECT_TIMEOUT", "20").env_remove("PGHOST").output()
+        let mut command = Command::new(name);
+        command.args(arguments).env("PGCONNECT_TIMEOUT", "20").env_remove("PGHOST").stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut stdin = child.stdin.take().unwrap();
+        // Whoever wants no input does not read it.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let output = child.wait_with_output();
+        writer.join().unwrap();
+        output
     });
     match soon(ran).await.unwrap() {
         Ok(output) => Some(output),
@@ -39,9 +50,13 @@ async fn program(name: &'static str, arguments: Vec<String>) -> Option<Output> {
 }
 
 async fn psql(port: u16, text: &str) -> Option<(bool, String, String)> {
+    psql_with(port, text, "").await
+}
+
+async fn psql_with(port: u16, text: &str, input: &str) -> Option<(bool, String, String)> {
     let connection = format!("host=127.0.0.1 port={port} user=anyone dbname=swiftwater");
     let arguments = ["-X", "-A", "-d", &connection, "-c", text].map(str::to_owned);
-    let output = program("psql", arguments.to_vec()).await?;
+    let output = program("psql", arguments.to_vec(), input.to_owned()).await?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     Some((output.status.success(), text(&output.stdout), text(&output.stderr)))
 }
@@ -111,6 +126,53 @@ async fn psql_lists_and_describes() {
     assert!(error.contains("Did not find any relation named \"nothing\""), "{error}");
     let (is_good, _, error) = psql(port, "SELECT * FROM pg_catalog.pg_class").await.unwrap();
     assert!(!is_good && error.contains("pg_class"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_copies_both_ways() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+    };
+    let server = Running::storing(directory.path(), change).await;
+    let port = server.postgres.unwrap().port();
+    let made = "CREATE STREAM visits (page STRING NOT NULL, n LONG, at TIMESTAMP); CREATE TABLE prices (id BIGINT, name VARCHAR)";
+    let Some((is_good, _, error)) = psql(port, made).await else { return };
+    assert!(is_good, "{error}");
+    let rows = "page,n,at\n/,1,2026-01-31 12:00:00+00\n\"/a,\"\"b\"\"\",,\n";
+    let file = directory.path().join("visits.csv");
+    std::fs::write(&file, rows).unwrap();
+    for (text, input) in [
+        ("COPY visits FROM STDIN (FORMAT csv, HEADER)", rows),
+        ("\\copy visits from pstdin csv header", rows),
+        (&format!("\\copy visits from '{}' with (format csv, header)", file.display()), ""),
+    ] {
+        let (is_good, out, error) = psql_with(port, text, input).await.unwrap();
+        assert!(is_good && out.trim_end() == "COPY 2", "{text}: {out}{error}");
+    }
+    let (is_good, out, error) = psql(
+        port,
+        "COPY (SELECT page, count(*) AS n FROM visits GROUP BY page ORDER BY page) TO STDOUT CSV HEADER",
+    )
+    .await
+    .unwrap();
+    assert!(is_good, "{error}");
+    assert_eq!(out, "page,n\n/,3\n\"/a,\"\"b\"\"\",3\n");
+    let (is_good, _, error) =
+        psql_with(port, "COPY prices FROM STDIN", "1\tone\\ttab\n2\t\\N\n\\.\n").await.unwrap();
+    assert!(is_good, "{error}");
+    let (is_good, out, error) = psql(port, "COPY prices TO STDOUT").await.unwrap();
+    assert!(is_good, "{error}");
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1\tone\\ttab", "2\t\\N"]);
+    let (is_good, _, error) = psql_with(port, "COPY prices FROM STDIN", "3\tx\nfour\tx\n").await.unwrap();
+    assert!(!is_good && error.contains("line 2, column `id`: `four` is no BIGINT"), "{error}");
+    let (is_good, _, error) =
+        psql(port, "SELECT 1;\nCOPY (SELECT nope FROM prices) TO STDOUT").await.unwrap();
+    assert!(!is_good && error.contains("LINE 2: COPY (SELECT nope"), "{error}");
+    let (is_good, out, _) = psql(port, "SELECT count(*) AS n FROM prices").await.unwrap();
+    assert!(is_good && out.contains("n\n2\n"), "{out}");
 }
 
 /// A message with its kind and length.

@@ -6,15 +6,12 @@
     reason = "helpers of tests print, and what fails there fails a test"
 )]
 
-use std::{
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
+use std::{path::PathBuf, process::Command};
 
 use crate::common::*;
 use swiftwater_event::Type;
 use swiftwater_store::{Partitioning, StoreOptions, Table};
+use swiftwater_testkit::Moto;
 
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("SWIFTWATER_PYTHON").map(PathBuf::from);
@@ -77,60 +74,15 @@ async fn duckdb_and_delta_rs_read_the_same_rows() {
     assert_eq!(found.lines().collect::<Vec<_>>(), lines, "{errors}");
 }
 
-/// A local S3 server; ends with the test.
-struct Moto {
-    process: Child,
-    endpoint: String,
-}
-
-impl Moto {
-    fn start(python: &PathBuf) -> Moto {
-        let mut process = Command::new(python)
-            .args(["-u", "-m", "moto.server", "-p", "0"])
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let mut lines = lines.map_while(Result::ok);
-        let endpoint = lines
-            .find_map(|line| line.split("Running on ").nth(1).map(|url| url.trim().to_owned()))
-            .expect("moto says where it listens");
-        // Its log must be read, or it would block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Moto { process, endpoint }
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_takes_commits_once() {
     let Some(python) = python() else { return };
     let moto = Moto::start(&python);
-    let settings = [
-        ("aws_access_key_id", "test"),
-        ("aws_secret_access_key", "test"),
-        ("aws_region", "us-east-1"),
-        ("aws_endpoint", &moto.endpoint),
-        ("aws_allow_http", "true"),
-    ];
     let mut options = StoreOptions::at("s3://swiftwater/a/b");
-    options.storage = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    options.storage = moto.options();
     options.commit_interval = std::time::Duration::from_secs(3600);
     options.compact_files = 2;
-    // A bucket is made by a PUT of its name.
-    let made = Command::new(&python)
-        .args(["-c", "import sys, urllib.request as r; r.urlopen(r.Request(sys.argv[1], method='PUT'))"])
-        .arg(format!("{}/swiftwater", moto.endpoint))
-        .status()
-        .unwrap();
-    assert!(made.success());
+    moto.make_bucket("swiftwater");
     for round in 0..3 {
         let store = open(options.clone()).await;
         let table = store.open_table(home("homes")).await.unwrap();

@@ -217,6 +217,12 @@ pub(super) fn keys() -> Vec<Key> {
             history.jobs_retry_pause_ms_max,
             "The longest time that a job that goes on failing waits to be tried again."
         ),
+        number!(
+            "jobs.timeout_ms",
+            Kind::Millis(0, 365 * DAY),
+            history.jobs_timeout_ms,
+            "How long an attempt at a job's run may take, where the job's `timeout` does not say; 0: any time."
+        ),
     ]
 }
 

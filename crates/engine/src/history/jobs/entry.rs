@@ -36,6 +36,8 @@ pub(crate) struct JobEntry {
     pub(crate) is_enabled: bool,
     /// Its last runs, oldest first.
     pub(crate) runs: VecDeque<Arc<JobRun>>,
+    /// What all its runs came to.
+    pub(crate) totals: JobTotals,
     schedule: Schedule,
     /// Nothing is due any more up to here.
     covered: Millis,
@@ -43,6 +45,21 @@ pub(crate) struct JobEntry {
     due: Option<Millis>,
     /// For streams, by their numbers in the log, where the next incremental run begins to read.
     read_to: BTreeMap<u32, u64>,
+}
+
+/// What the runs of a job came to since it was created, those that are forgotten included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct JobTotals {
+    /// Runs that succeeded.
+    pub(crate) runs: u64,
+    /// Attempts that failed.
+    pub(crate) failures: u64,
+    /// Attempts after a failure that came to their end, in whichever way.
+    pub(crate) retries: u64,
+    /// Rows that were written.
+    pub(crate) rows: u64,
+    /// Milliseconds that statements took, those that failed included.
+    pub(crate) millis: u64,
 }
 
 /// A run of a job.
@@ -70,6 +87,9 @@ pub(crate) struct JobRun {
     /// Rows that they wrote.
     #[serde(default)]
     pub(crate) rows: u64,
+    /// Milliseconds that its statements took, those that failed included.
+    #[serde(default)]
+    pub(crate) millis: u64,
     /// What an incremental run reads, by the streams' numbers in the log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) reads: BTreeMap<u32, StreamRead>,
@@ -95,11 +115,23 @@ pub(crate) enum JobStep {
     /// It is to read this of a stream.
     Reads { id: u32, read: StreamRead },
     /// One more statement is done.
-    Did { rows: u64 },
+    Did {
+        rows: u64,
+        #[serde(default)]
+        millis: u64,
+    },
     /// The last statement is done.
-    Succeeded { rows: u64 },
+    Succeeded {
+        rows: u64,
+        #[serde(default)]
+        millis: u64,
+    },
     /// A statement failed.
-    Failed { error: String },
+    Failed {
+        error: String,
+        #[serde(default)]
+        millis: u64,
+    },
 }
 
 /// A job within a snapshot.
@@ -112,6 +144,8 @@ pub(crate) struct JobSnapshot {
     covered: Millis,
     read_to: Vec<(u32, u64)>,
     runs: Vec<JobRun>,
+    #[serde(default)]
+    totals: JobTotals,
 }
 
 impl JobEntry {
@@ -123,6 +157,7 @@ impl JobEntry {
             create,
             is_enabled: true,
             runs: VecDeque::new(),
+            totals: JobTotals::default(),
             schedule,
             covered: at,
             due: None,
@@ -182,6 +217,11 @@ impl JobEntry {
         self.create.options.incremental == Some(true)
     }
 
+    /// How long an attempt may take, in milliseconds, where it is said; 0: as long as it takes.
+    pub(crate) fn timeout_ms(&self) -> Option<u64> {
+        self.create.options.timeout_ms
+    }
+
     /// A stream is gone, and its number is not given again.
     pub(crate) fn forget_stream(&mut self, id: u32) {
         self.read_to.remove(&id);
@@ -199,22 +239,35 @@ impl JobEntry {
             return;
         };
         let run = Arc::make_mut(run);
+        let totals = &mut self.totals;
         match step {
             JobStep::Began { .. } => {}
             JobStep::Reads { id, read } => {
                 run.reads.insert(*id, read.clone());
             }
-            JobStep::Failed { error } => {
+            JobStep::Failed { error, millis } => {
+                totals.failures += 1;
+                totals.retries += u64::from(run.failures > 0);
+                totals.millis += millis;
+                run.millis += millis;
                 run.failures += 1;
                 run.error = Some(error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned());
             }
-            JobStep::Did { rows } => {
+            JobStep::Did { rows, millis } => {
+                totals.rows += rows;
+                totals.millis += millis;
                 run.statements += 1;
                 run.rows += rows;
+                run.millis += millis;
             }
-            JobStep::Succeeded { rows } => {
+            JobStep::Succeeded { rows, millis } => {
+                totals.runs += 1;
+                totals.retries += u64::from(run.failures > 0);
+                totals.rows += rows;
+                totals.millis += millis;
                 run.statements += 1;
                 run.rows += rows;
+                run.millis += millis;
                 run.ended = Some(at);
                 run.error = None;
                 self.read_to.extend(run.reads.iter().map(|(id, read)| (*id, read.to)));
@@ -235,6 +288,7 @@ impl JobEntry {
             error: None,
             statements: 0,
             rows: 0,
+            millis: 0,
             reads: BTreeMap::new(),
         }));
         if let Some(due) = due {
@@ -257,6 +311,7 @@ impl JobEntry {
             covered: self.covered,
             read_to: self.read_to.iter().map(|(id, offset)| (*id, *offset)).collect(),
             runs: self.runs.iter().map(|run| JobRun::clone(run)).collect(),
+            totals: self.totals,
         }
     }
 
@@ -266,6 +321,7 @@ impl JobEntry {
         job.is_enabled = snapshot.is_enabled;
         job.read_to = snapshot.read_to.iter().copied().collect();
         job.runs = snapshot.runs.iter().cloned().map(Arc::new).collect();
+        job.totals = snapshot.totals;
         job.cover(snapshot.covered);
         Ok(job)
     }
@@ -304,7 +360,7 @@ mod tests {
     fn run(job: &mut JobEntry, due: Option<Millis>, at: Millis) {
         let number = job.next_run();
         job.apply(number, &JobStep::Began { due }, at);
-        job.apply(number, &JobStep::Succeeded { rows: 1 }, at);
+        job.apply(number, &JobStep::Succeeded { rows: 1, millis: 3 }, at);
     }
 
     #[test]
@@ -316,6 +372,41 @@ mod tests {
         let numbers: Vec<u64> = job.runs.iter().map(|run| run.number).collect();
         assert_eq!(numbers, (21..=RUNS_KEPT as u64 + 20).collect::<Vec<_>>());
         assert_eq!(job.next_run(), RUNS_KEPT as u64 + 21);
+    }
+
+    #[test]
+    fn totals_count_what_is_forgotten_too() {
+        let mut job = hourly();
+        for at in 0..RUNS_KEPT as Millis + 20 {
+            run(&mut job, None, at);
+        }
+        let number = job.next_run();
+        job.apply(number, &JobStep::Began { due: None }, 0);
+        for step in [
+            JobStep::Did { rows: 5, millis: 10 },
+            JobStep::Failed { error: "once".to_owned(), millis: 20 },
+            JobStep::Failed { error: "twice".to_owned(), millis: 40 },
+            JobStep::Succeeded { rows: 7, millis: 80 },
+        ] {
+            job.apply(number, &step, 1);
+        }
+        assert_eq!(job.totals, JobTotals { runs: 121, failures: 2, retries: 2, rows: 132, millis: 510 });
+        assert_eq!(job.runs.back().unwrap().millis, 150);
+        let again = JobEntry::from_snapshot(&job.snapshot(), job.create.clone()).unwrap();
+        assert_eq!(again.totals, job.totals);
+        // As an earlier version wrote it.
+        let mut snapshot = serde_json::to_value(job.snapshot()).unwrap();
+        snapshot.as_object_mut().unwrap().remove("totals");
+        snapshot["runs"].as_array_mut().unwrap().iter_mut().for_each(|run| {
+            run.as_object_mut().unwrap().remove("millis");
+        });
+        let snapshot: JobSnapshot = serde_json::from_value(snapshot).unwrap();
+        assert_eq!(
+            JobEntry::from_snapshot(&snapshot, job.create.clone()).unwrap().totals,
+            JobTotals::default()
+        );
+        let step: JobStep = serde_json::from_str(r#"{"did":{"rows":3}}"#).unwrap();
+        assert_eq!(step, JobStep::Did { rows: 3, millis: 0 });
     }
 
     #[test]
@@ -346,9 +437,9 @@ mod tests {
         for number in [1, 2, 7] {
             for step in [
                 JobStep::Reads { id: 3, read: read.clone() },
-                JobStep::Did { rows: 1 },
-                JobStep::Succeeded { rows: 1 },
-                JobStep::Failed { error: "late".to_owned() },
+                JobStep::Did { rows: 1, millis: 1 },
+                JobStep::Succeeded { rows: 1, millis: 1 },
+                JobStep::Failed { error: "late".to_owned(), millis: 1 },
             ] {
                 job.apply(number, &step, 2);
             }
@@ -367,10 +458,10 @@ mod tests {
         let read = job.unread(3, "s", 5);
         job.apply(1, &JobStep::Began { due: None }, 1);
         job.apply(1, &JobStep::Reads { id: 3, read }, 1);
-        job.apply(1, &JobStep::Failed { error: "é".repeat(ERROR_BYTES_MAX) }, 1);
+        job.apply(1, &JobStep::Failed { error: "é".repeat(ERROR_BYTES_MAX), millis: 1 }, 1);
         assert_eq!(job.unread(3, "s", 9).from, 0);
         assert_eq!(job.open().unwrap().error.as_ref().unwrap().len(), ERROR_BYTES_MAX);
-        job.apply(1, &JobStep::Succeeded { rows: 1 }, 2);
+        job.apply(1, &JobStep::Succeeded { rows: 1, millis: 1 }, 2);
         assert_eq!(job.unread(3, "s", 9).from, 5);
         assert_eq!(job.unread(4, "t", 2).from, 0);
         job.forget_stream(3);

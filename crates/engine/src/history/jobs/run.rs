@@ -1,11 +1,12 @@
-//! One attempt at a run: its statements one after another, each written down when it is done.
+//! One attempt at a run: its statements one after another, each written down when it is done, within the time that the
+//! attempt may take.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arrow_array::{Int64Array, RecordBatch};
 use futures_util::StreamExt;
 use swiftwater_lang::ddl::{Piece, split_statements};
-use swiftwater_sql::{Answer, Command, RunOptions, SqlError};
+use swiftwater_sql::{Answer, Command, ErrorKind as SqlErrorKind, RunOptions, SqlError};
 use swiftwater_store::Application;
 
 use super::{
@@ -17,6 +18,9 @@ use crate::{
     history::{catalog::Change, state::History, tables::from_engine},
     shared::Shared,
 };
+
+/// The time between looks at the clock, whether an attempt has taken too long.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why an attempt did not succeed.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ impl History {
                 (number, 0)
             }
         };
+        let timeout_ms = job.timeout_ms().unwrap_or(self.config.jobs_timeout_ms);
+        let began = self.clock.monotonic_nanos();
         let ends = job.is_incremental().then(|| Arc::new(self.ends()));
         let pieces = split_statements(&job.create.sql);
         for (place, piece) in pieces.iter().enumerate().skip(done) {
@@ -63,12 +69,17 @@ impl History {
                 ends: ends.clone(),
                 application: application(&job, number, place),
             };
-            let step = match statement(shared, piece, tables).await {
-                Ok(rows) if place + 1 == pieces.len() => JobStep::Succeeded { rows },
-                Ok(rows) => JobStep::Did { rows },
+            let statement_began = self.clock.monotonic_nanos();
+            let result = tokio::select! {
+                result = statement(shared, piece, tables) => result.map_err(|error| told(error, piece, &pieces)),
+                () = self.time_is_over(began, timeout_ms) => Err(timed_out(&job, timeout_ms)),
+            };
+            let millis = self.clock.monotonic_nanos().saturating_sub(statement_began) / 1_000_000;
+            let step = match result {
+                Ok(rows) if place + 1 == pieces.len() => JobStep::Succeeded { rows, millis },
+                Ok(rows) => JobStep::Did { rows, millis },
                 Err(error) => {
-                    let error = told(error, piece, &pieces);
-                    let step = JobStep::Failed { error: error.to_string() };
+                    let step = JobStep::Failed { error: error.to_string(), millis };
                     self.record(Change::Job { job: id, run: number, step }).await?;
                     return Err(AttemptError::Statement(error));
                 }
@@ -79,10 +90,30 @@ impl History {
         run.filter(|run| run.number == number).ok_or(AttemptError::Stopped)
     }
 
+    /// Ready when what began then has taken so long; never, if it may take any time.
+    async fn time_is_over(&self, began_nanos: u64, timeout_ms: u64) {
+        if timeout_ms == 0 {
+            return std::future::pending().await;
+        }
+        let ends_nanos = began_nanos.saturating_add(timeout_ms.saturating_mul(1_000_000));
+        while self.clock.monotonic_nanos() < ends_nanos {
+            let left = Duration::from_nanos(ends_nanos.saturating_sub(self.clock.monotonic_nanos()));
+            tokio::time::sleep(left.min(LOOK_INTERVAL)).await;
+        }
+    }
+
     /// Where each stored stream ends now.
     fn ends(&self) -> HashMap<u32, u64> {
         self.all_stored().iter().map(|stored| (stored.id.0, stored.next())).collect()
     }
+}
+
+fn timed_out(job: &JobEntry, timeout_ms: u64) -> SqlError {
+    let what = format!("the attempt took longer than {timeout_ms} ms, and was ended");
+    let name = &job.create.name;
+    let hint =
+        format!("Give it more time: ALTER JOB {name} SET (timeout = '2 h'), or jobs.timeout_ms for all.");
+    SqlError::new(SqlErrorKind::Limit, what).with_hint(hint)
 }
 
 /// In whose name a statement writes. No other job has this one's number and time of creation, even of one that was

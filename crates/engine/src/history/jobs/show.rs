@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
 use swiftwater_event::Millis;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
 use super::{
-    entry::{JobEntry, JobRun},
+    entry::{JobEntry, JobRun, JobTotals},
     run::AttemptError,
     scheduler::Doing,
 };
@@ -18,6 +20,7 @@ use crate::{
         tables::from_engine,
     },
     shared::Shared,
+    status::JobStatus,
 };
 
 /// The table of runs, in the schema `system`.
@@ -29,6 +32,11 @@ fn times(values: impl IntoIterator<Item = Option<Millis>>) -> ArrayRef {
 
 fn numbers(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.into_iter().map(|value| Some(value as i64)).collect::<Int64Array>())
+}
+
+/// Milliseconds as seconds.
+fn some_seconds(values: impl IntoIterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.into_iter().map(|ms| Some(ms? as f64 / 1e3)).collect::<Float64Array>())
 }
 
 fn some_texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
@@ -93,7 +101,33 @@ impl History {
             ("state", last(&|run, doing| Some(state(run, doing).to_owned()))),
             ("error", last(&|run, _| run.error.clone())),
             ("next_run", times(next)),
+            ("timeout_seconds", {
+                let timeout = |job: &JobEntry| job.timeout_ms().unwrap_or(self.config.jobs_timeout_ms);
+                some_seconds(jobs.iter().map(|(job, _)| Some(timeout(job)).filter(|ms| *ms > 0)))
+            }),
+            ("runs", numbers(jobs.iter().map(|(job, _)| job.totals.runs))),
+            ("failures", numbers(jobs.iter().map(|(job, _)| job.totals.failures))),
+            ("retries", numbers(jobs.iter().map(|(job, _)| job.totals.retries))),
+            ("rows", numbers(jobs.iter().map(|(job, _)| job.totals.rows))),
+            ("seconds", some_seconds(jobs.iter().map(|(job, _)| Some(job.totals.millis)))),
         ])
+    }
+
+    /// What all jobs came to so far, by name.
+    pub(crate) fn job_status(&self) -> Vec<JobStatus> {
+        let jobs: Vec<_> = self.with_catalog(|catalog| {
+            catalog.jobs().map(|job| (job.id, job.create.name.clone(), job.totals)).collect()
+        });
+        let status = |(id, name, totals): (u32, Box<str>, JobTotals)| JobStatus {
+            name,
+            is_running: self.jobs.doing(id) == Doing::Running,
+            runs: totals.runs,
+            failures: totals.failures,
+            retries: totals.retries,
+            rows: totals.rows,
+            millis: totals.millis,
+        };
+        jobs.into_iter().map(status).collect()
     }
 
     pub(crate) fn describe_job(&self, name: &str) -> Result<RecordBatch, SqlError> {
@@ -152,6 +186,7 @@ fn runs(all: &[(Box<str>, Arc<JobRun>, Doing)]) -> RecordBatch {
         ("state", texts(all.iter().map(|(_, run, doing)| state(run, *doing)))),
         ("attempts", numbers(all.iter().map(|(_, run, doing)| attempts(run, *doing)))),
         ("rows", numbers(all.iter().map(|(_, run, _)| run.rows))),
+        ("seconds", some_seconds(all.iter().map(|(_, run, _)| Some(run.millis)))),
         ("error", some_texts(all.iter().map(|(_, run, _)| run.error.clone()))),
         ("reads", some_texts(all.iter().map(|(_, run, _)| reads(run)))),
     ])
