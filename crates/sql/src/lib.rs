@@ -27,6 +27,7 @@ mod write;
 pub use answer::{Answer, Command};
 pub use error::{ErrorKind, Place, SqlError};
 pub use made::{rows_at_hand, rows_between};
+pub use names::not_known;
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use progress::{Progress, ProgressReading};
 pub use sql::{Running, Sql};
