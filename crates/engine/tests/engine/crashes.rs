@@ -32,7 +32,7 @@ use swiftwater_engine::{
     AppendOptions, Appended, Disks, Engine, EngineConfig, HistoryConfig, HistoryError, Numbered, Principal,
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
-use swiftwater_log::Disk;
+use swiftwater_log::{Compression, Disk};
 use swiftwater_store::{Durability, Durable, Store, StoreOptions};
 use swiftwater_testkit::{FailingStore, Power, Rng, SimDisk, TestClock};
 
@@ -110,6 +110,10 @@ fn steps() -> Vec<Step> {
         Send("b", texts(&["{\"x\":3,\"m\":true}"]), vec![]),
         Run,
         Commit,
+        // All of them go on.
+        Send("a", a(32..33, 10), vec![]),
+        Send("b", texts(&["{\"x\":4}"]), vec![]),
+        Send("d", texts(&["{\"z\":101}"]), vec![]),
     ]);
     steps
 }
@@ -223,7 +227,8 @@ impl Machine {
     /// Settings under which much happens in little time, and little of it in memory.
     pub(crate) fn settings() -> (HistoryConfig, StoreOptions) {
         let mut history = quick(std::path::Path::new("unused"));
-        (history.log_segment_bytes, history.checkpoint_interval_ms, history.sql_threads) = (8 << 10, 3, 1);
+        (history.log_segment_bytes, history.log_compression) = (8 << 10, Compression::None);
+        (history.checkpoint_interval_ms, history.sql_threads) = (3, 1);
         let options = StoreOptions {
             commit_interval: Duration::from_millis(2),
             upkeep_interval: Duration::from_millis(5),
@@ -539,18 +544,12 @@ async fn live(client: &mut Client, machine: &Machine, engine: &mut Option<Engine
     machine.unless_off(&client.tell(), end(client, engine.as_ref())).await.is_some()
 }
 
-/// All is as it is without crashes, and goes on.
+/// All is as it is without crashes.
 async fn end(client: &Client, engine: Option<&Engine>) -> Result<(), String> {
     let engine = engine.ok_or("there is no engine")?;
     let all = told(&client.steps);
     client.check_declared(engine).await?;
     client.check(engine, (&all, &all)).await?;
-    for (stream, event) in [("a", "{\"k\":99}"), ("b", "{\"x\":99}"), ("d", "{\"z\":99}")] {
-        send(engine, stream, (&[event.to_owned()], &[]), 1_000).await?;
-        let select = format!("SELECT count(*) AS n FROM {stream}");
-        let counted = try_sql(engine, &select).await.map_err(|error| error.to_string())?;
-        assert_eq!(counted, format!("{{\"n\":{}}}\n", all[stream].len() + 1), "{stream}: {}", client.tell());
-    }
     engine.shutdown(Duration::ZERO).await;
     Ok(())
 }
