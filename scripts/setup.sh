@@ -16,6 +16,10 @@ need cc gcc libc6-dev # zstd and mimalloc are built from C
 need curl curl        # the examples of README.md, which the tests run
 need cargo rustup     # rust-toolchain.toml names the version; rustup fetches it
 
+# What one test needs; without it that says that it was skipped.
+wanted=""
+command -v strace >/dev/null 2>&1 || wanted="strace"
+
 missing() {
     echo "setup: missing tools. On Debian or Ubuntu: apt-get install$packages" >&2
     echo "setup: elsewhere: a C compiler, curl, and Rust by rustup (https://rustup.rs)" >&2
@@ -34,6 +38,11 @@ if [ -n "$packages" ]; then
     echo "setup: installing$packages"
     # shellcheck disable=SC2086 # a list of words
     install $packages >&2 || missing
+fi
+
+if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "setup: installing $wanted"
+    install "$wanted" >&2 || echo "setup: $wanted cannot be installed; what needs it is skipped" >&2
 fi
 
 # Lets rustup fetch the pinned toolchain now, so that what fails here is not taken for a failed build.

@@ -2,6 +2,7 @@
 # Long runs, for a night rather than a change: `make torture`.
 #   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
 #   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
+#   SWIFTWATER_ENGINE_CRASH_STEP   calls between the crashes of the whole engine (default 1: at each)
 #   KILLS          kills of a server under load (default 200)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
@@ -34,7 +35,9 @@ SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
 KILLS=${KILLS:-200}
-export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS
+# At each call of the whole engine there is a crash, not at every so many.
+SWIFTWATER_ENGINE_CRASH_STEP=${SWIFTWATER_ENGINE_CRASH_STEP:-1}
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS SWIFTWATER_ENGINE_CRASH_STEP
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)

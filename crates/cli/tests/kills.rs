@@ -60,7 +60,12 @@ fn sql(server: &TestServer, text: &str) -> Vec<Value> {
 type Address = Arc<Mutex<String>>;
 
 /// A client that sends batches until it is told to stop; answers how many events were acknowledged.
-fn client(number: u64, address: Address, stop: Arc<AtomicBool>, sent: Arc<AtomicU64>) -> JoinHandle<u64> {
+fn client(
+    number: u64,
+    address: Address,
+    stop: Arc<AtomicBool>,
+    (sent, tries): (Arc<AtomicU64>, Arc<AtomicU64>),
+) -> JoinHandle<u64> {
     std::thread::spawn(move || {
         let mut rng = Rng::new(number);
         let (mut sequence, mut acknowledged) = (0, 0);
@@ -76,6 +81,7 @@ fn client(number: u64, address: Address, stop: Arc<AtomicBool>, sent: Arc<Atomic
             // The same request until it is acknowledged, whatever happens to the server.
             loop {
                 let at = address.lock().unwrap().clone();
+                tries.fetch_add(1, Ordering::Relaxed);
                 let answer = Connection::open(&at).and_then(|mut connection| {
                     connection.ask_with("POST", "/v1/streams/t/events", &fields, body.as_bytes())
                 });
@@ -152,13 +158,17 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
     let address: Address = Arc::default();
-    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sent, tries) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let set_address = |server: &TestServer| {
         *address.lock().unwrap() = server.url.strip_prefix("http://").unwrap().to_owned();
     };
     set_address(&server);
     let clients: Vec<JoinHandle<u64>> = (0..CLIENTS)
-        .map(|number| client(number, Arc::clone(&address), Arc::clone(&stop), Arc::clone(&sent)))
+        .map(|number| {
+            let counts = (Arc::clone(&sent), Arc::clone(&tries));
+            client(number, Arc::clone(&address), Arc::clone(&stop), counts)
+        })
         .collect();
     let runner = runner(Arc::clone(&address), Arc::clone(&stop));
     let mut rng = Rng::new(seed);
@@ -201,6 +211,8 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let runs = check_copies(&server, events, seed);
     assert!(runs > answered, "a run that was answered is remembered");
     println!(
-        "killed {kills} times, {events} events acknowledged, found, and copied in {runs} runs of a job, KILLS_SEED={seed}"
+        "killed {kills} times under {CLIENTS} clients, who tried {} requests; {events} events acknowledged, found once, and \
+         copied once in {runs} runs of a job, KILLS_SEED={seed}",
+        tries.load(Ordering::Relaxed)
     );
 }

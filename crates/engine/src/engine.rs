@@ -176,8 +176,8 @@ impl Engine {
         let engine = Engine::start(config, clock);
         match History::open(history, dir, disks, store, &engine.shared).await {
             Ok(history) => {
-                let plain = history.plain_tables().await?;
-                let tables = Arc::new(HistoryTables::new(&engine.shared, plain));
+                let tables = Arc::new(HistoryTables::new(&engine.shared));
+                history.settle_at_start(&tables).await;
                 let given: Arc<dyn Tables> = Arc::<HistoryTables>::clone(&tables);
                 let sql = Sql::new(history.sql_options(), given)?;
                 let _ = engine.shared.history.set(Arc::clone(&history));
@@ -185,6 +185,8 @@ impl Engine {
                 let _ = engine.shared.tables.set(tables);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
+                let store = Arc::clone(&history).keep_store(Arc::downgrade(&engine.shared));
+                history.spawn(store);
                 Ok(engine)
             }
             Err(error) => {

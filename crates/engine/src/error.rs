@@ -58,6 +58,9 @@ pub enum EngineError {
     /// A stream cannot be altered so.
     #[error(transparent)]
     Alter(AlterError),
+    /// A stream whose events are kept cannot be made one whose events are not.
+    #[error("stream `{0}` is stored, and stays so")]
+    StaysStored(String),
     /// Somebody else reads its results.
     #[error("the results of query `{0}` are being read by another client")]
     Attached(String),
@@ -109,6 +112,9 @@ pub enum EngineError {
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
+    /// A table cannot be so.
+    #[error("{0}")]
+    TableRefuses(String),
     /// No such backup.
     #[error("no backup `{0}` stands")]
     NoBackup(String),
@@ -153,11 +159,15 @@ impl EngineError {
             EngineError::Attached(_)
             | EngineError::JobRunning(_)
             | EngineError::Exists { .. }
+            | EngineError::StaysStored(_)
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
-            EngineError::Alter(_) | EngineError::Columns(_) | EngineError::Schedule(_) => ErrorKind::Invalid,
+            EngineError::Alter(_)
+            | EngineError::Columns(_)
+            | EngineError::Schedule(_)
+            | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::Limit { .. } | EngineError::DiskFull | EngineError::TooManyBackups { .. } => {
                 ErrorKind::Limit
             }
@@ -176,6 +186,9 @@ impl EngineError {
             ),
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::Alter(error) => error.hint().map(str::to_owned),
+            EngineError::StaysStored(stream) => Some(format!(
+                "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
+            )),
             EngineError::Schedule(error) => Some(error.hint().to_owned()),
             EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
             EngineError::JobRunning(_) => {

@@ -37,7 +37,10 @@ impl Log {
         options.check()?;
         let recovered = recovery::recover(disk, &options)?;
         let end = recovered.end;
-        let queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
+        let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
+        // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.
+        let room = recovered.files.room(&options).unwrap_or(u64::MAX);
+        queue.position_max = end.saturating_add(room);
         let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
         shared.file_bytes.store(recovered.files.file_bytes, Ordering::Relaxed);
         let writer = Writer::new(Arc::clone(&shared), recovered.files, end);

@@ -18,7 +18,7 @@ pub struct LogOptions {
     pub queue_bytes_max: u64,
     /// The most bytes of one record, as packed. 32 MiB.
     pub record_bytes_max: u64,
-    /// The most bytes of all files of the log. 16 GiB.
+    /// The most bytes of all files of the log, beyond which nothing is taken. 16 GiB.
     pub bytes_max: u64,
     /// Bytes that are left free on the disk. 512 MiB.
     pub free_bytes_min: u64,
@@ -45,6 +45,11 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
+    /// The largest record that fits into a segment of so many bytes, with its frame.
+    pub fn record_bytes_in(segment_bytes: u64) -> u64 {
+        segment_bytes.saturating_sub(crate::frame::OVERHEAD_BYTES_MAX)
+    }
+
     pub(crate) fn check(&self) -> Result<(), LogError> {
         let at_least = |setting, value, least| {
             if value < least { Err(LogError::Setting { setting, value, least }) } else { Ok(()) }

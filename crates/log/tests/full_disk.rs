@@ -1,41 +1,17 @@
 //! A real disk that is full: a small file system in memory, mounted for the test.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use swiftwater_event::SystemClock;
 use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
-
-/// Unmounted when it is dropped.
-struct Mount(PathBuf);
-
-impl Mount {
-    /// `None`: mounting is not allowed here.
-    fn new(path: &Path, size: &str) -> Option<Mount> {
-        let options = format!("size={size}");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Mount(path.to_owned())),
-            _ => None,
-        }
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).output();
-    }
-}
+use swiftwater_testkit::Mount;
 
 #[test]
 fn full_file_system_is_refused_before_and_got_over_after() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(mount) = Mount::new(directory.path(), "4m") else {
-        println!("skipped: no file system can be mounted here");
-        return;
+    let mount = match Mount::new(directory.path(), "4m") {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
     let options = LogOptions {
         segment_bytes: 256 << 10,
@@ -46,7 +22,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         free_bytes_min: 0,
         ..LogOptions::default()
     };
-    let path = mount.0.join("log");
+    let path = mount.path().join("log");
     let open = || {
         let disk = Arc::new(DirDisk::open(&path).unwrap());
         Log::open(disk, Arc::new(SystemClock::new()), options.clone(), Box::new(|_| ())).unwrap()
@@ -59,7 +35,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         log.append(Head::Catalog, packed, room)
     };
     // What somebody else wrote takes half of it; the log fills the rest.
-    let hog = mount.0.join("hog");
+    let hog = mount.path().join("hog");
     std::fs::write(&hog, vec![1; 2 << 20]).unwrap();
     let mut count = 0;
     let fill = |count: &mut usize| loop {

@@ -38,12 +38,14 @@ const TABLES_TOLD: usize = 20;
 /// What tables there are, at the time a statement is planned.
 pub(crate) struct Names {
     tables: Vec<(String, TableKind)>,
+    /// There are no others.
+    is_whole: bool,
 }
 
 impl Names {
-    pub(crate) fn new(mut tables: Vec<(String, TableKind)>) -> Names {
+    pub(crate) fn new(mut tables: Vec<(String, TableKind)>, is_whole: bool) -> Names {
         tables.sort();
-        Names { tables }
+        Names { tables, is_whole }
     }
 
     pub(crate) fn all(&self) -> &[(String, TableKind)] {
@@ -63,6 +65,9 @@ impl Names {
     }
 
     pub(crate) fn missing(&self, ident: &Ident, name: &str) -> SqlError {
+        if !self.is_whole {
+            return not_known(name).at(place_of_span(ident.span));
+        }
         let mut names: Vec<&str> = self.tables.iter().map(|(name, _)| name.as_str()).collect();
         let more = names.len().saturating_sub(TABLES_TOLD);
         names.truncate(TABLES_TOLD);
@@ -93,6 +98,13 @@ impl Names {
             .map_err(|e| e.at(place_of_span(ident.span)))?;
         Ok((ident, found))
     }
+}
+
+/// Of a table that may be there: nobody can say at present.
+pub fn not_known(name: &str) -> SqlError {
+    let message = format!("whether there is a table `{name}` is not known: the store cannot be reached");
+    SqlError::new(ErrorKind::Unavailable, message)
+        .with_hint("It is tried again and again; streams take events meanwhile.")
 }
 
 /// The table of the engine's own schema that is meant, if it is one of its.

@@ -143,7 +143,7 @@ impl Run {
             }
         }
         let statement = text.parse(self.options.dialect)?;
-        let names = Arc::new(Names::new(self.tables.names()));
+        let names = Arc::new(Names::new(self.tables.names(), self.tables.names_all()));
         let end = match statement {
             Statement::CopyTo(copy) => Box::pin(self.copy(copy, names)).await,
             Statement::Explain(explain) if !is_query(&explain.statement) => {

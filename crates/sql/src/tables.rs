@@ -46,6 +46,11 @@ pub trait Tables: Send + Sync + 'static {
     /// All names with what they stand for, in any order. Called once or twice a statement: it should cost little.
     fn names(&self) -> Vec<(String, TableKind)>;
 
+    /// Whether [`Tables::names`] has them all; else one that it lacks may be there.
+    fn names_all(&self) -> bool {
+        true
+    }
+
     /// A consistent snapshot of a table, now or as it was; none if there is no such table.
     ///
     /// A snapshot of now holds every event that was acknowledged before the call.

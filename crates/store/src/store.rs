@@ -125,7 +125,7 @@ impl Store {
                 table
             }
         };
-        if !table.shared.state().ledger.is_stream() {
+        if !table.is_stream() {
             return Err(StoreError::TableExists(spec.name));
         }
         table.alter(&spec).await?;
@@ -224,6 +224,14 @@ impl Store {
             .map_err(StoreError::store("dropping a table"))?;
         self.finish_drop(&place).await?;
         Ok(true)
+    }
+
+    /// As [`Store::drop_table`], where the table is a stream's: a plain one of its name is left alone.
+    pub async fn drop_stream_table(&self, name: &str) -> Result<bool> {
+        match self.table(name).await? {
+            Some(table) if table.is_stream() => self.drop_table(name).await,
+            _ => Ok(false),
+        }
     }
 
     /// Ends all tables; call [`Table::flush`] on those whose rows are to be committed.

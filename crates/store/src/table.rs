@@ -235,6 +235,11 @@ impl Table {
         &self.shared.place.table
     }
 
+    /// Whether it is a stream's, rather than a plain one.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.shared.state().ledger.is_stream()
+    }
+
     /// Its columns, those included that the next commit adds.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.shared.state().layout.schema)
@@ -436,6 +441,40 @@ impl Table {
         Ok(ledger)
     }
 
+    /// Does ahead what can fail of [`Table::alter`]: after it the same change succeeds at once, and if this fails, nothing
+    /// has changed. What was only prepared does no harm: a column that grew takes what it took before.
+    pub async fn prepare(&self, spec: &TableSpec) -> Result<()> {
+        let columns_max = self.shared.options.columns_max;
+        spec.check(columns_max)?;
+        let fields: Vec<_> = {
+            let state = self.shared.state();
+            self.check_partition(&state, spec)?;
+            let evolved = evolve(&spec.name, &state.layout.schema, &spec.fields())?;
+            let columns = evolved.fields.len();
+            if columns > columns_max {
+                return Err(StoreError::TooManyColumns { table: spec.name.clone(), columns, columns_max });
+            }
+            if evolved.widened.is_empty() {
+                return Ok(());
+            }
+            let is_there = |field: &arrow_schema::Field| state.layout.schema.index_of(field.name()).is_ok();
+            spec.fields().into_iter().filter(is_there).collect()
+        };
+        let (reply, answer) = oneshot::channel();
+        self.request(Request::Widen { fields, reply }).await?;
+        self.answer(answer).await
+    }
+
+    fn check_partition(&self, state: &State, spec: &TableSpec) -> Result<()> {
+        let names: Vec<Box<str>> =
+            state.ledger.metadata.partition_columns.iter().map(|name| name.as_str().into()).collect();
+        if names == spec.partition_columns() {
+            return Ok(());
+        }
+        let why = "how it is partitioned cannot be changed".into();
+        Err(StoreError::Spec { table: spec.name.clone(), why })
+    }
+
     /// Changes the table: new columns are there for the next rows, and in Delta with the commit that first has them.
     /// INTEGER to LONG, and numbers to DOUBLE, rewrite all files in one commit before this returns; rows may be appended
     /// meanwhile. Columns that are no longer named stay, null from now on. Partitions cannot be changed.
@@ -443,14 +482,7 @@ impl Table {
         spec.check(self.shared.options.columns_max)?;
         let widens = {
             let mut state = self.shared.state();
-            let names: Vec<Box<str>> =
-                state.ledger.metadata.partition_columns.iter().map(|name| name.as_str().into()).collect();
-            if names != spec.partition_columns() {
-                return Err(StoreError::Spec {
-                    table: spec.name.clone(),
-                    why: "how it is partitioned cannot be changed".into(),
-                });
-            }
+            self.check_partition(&state, spec)?;
             self.extend(&mut state, spec)?
         };
         if widens {

@@ -12,7 +12,7 @@ use std::{
 
 use swiftwater_log::{Disk, DiskFile};
 
-use crate::Rng;
+use crate::{Power, Rng, power::Current};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -67,6 +67,8 @@ struct State {
     lives: u64,
     bytes_max: u64,
     holds_syncs: bool,
+    /// What it hangs on, and under which name.
+    power: Option<(Power, &'static str)>,
     rng: Rng,
 }
 
@@ -171,9 +173,22 @@ enum Outcome {
 
 impl State {
     /// Counts a call, and says what becomes of it.
-    fn call(&mut self) -> io::Result<Outcome> {
+    fn call(&mut self, what: &str) -> io::Result<Outcome> {
         if self.is_off {
             return Err(io::Error::other("the power is off"));
+        }
+        if let Some((power, name)) = &self.power {
+            match power.call(name, what) {
+                Current::On => {}
+                Current::GoesOff { .. } => {
+                    self.is_off = true;
+                    return Ok(Outcome::Partly(io::Error::other("the power went off")));
+                }
+                Current::Off => {
+                    self.is_off = true;
+                    return Err(io::Error::other("the power is off"));
+                }
+            }
         }
         let call = self.calls;
         self.calls += 1;
@@ -192,11 +207,8 @@ impl State {
     }
 
     /// A call that is done or not.
-    fn whole_call(&mut self) -> io::Result<()> {
-        match self.call()? {
-            Outcome::Done => Ok(()),
-            Outcome::Partly(error) => Err(error),
-        }
+    fn whole_call(&mut self, what: &str) -> io::Result<()> {
+        whole(self.call(what)?)
     }
 
     fn used_bytes(&self) -> u64 {
@@ -231,10 +243,18 @@ impl SimDisk {
                 lives: 0,
                 bytes_max: u64::MAX,
                 holds_syncs: false,
+                power: None,
                 rng: Rng::new(seed),
             })),
             released: Arc::new(Condvar::new()),
         }
+    }
+
+    /// As [`SimDisk::new`], hanging on a power that other devices share; `name` is what its calls are counted under.
+    pub fn on(power: &Power, name: &'static str, seed: u64) -> SimDisk {
+        let disk = SimDisk::new(seed);
+        disk.state().power = Some((power.clone(), name));
+        disk
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -312,6 +332,24 @@ impl SimDisk {
         disk
     }
 
+    /// Another disk, with what a loss of power at this moment could leave on this one: all that was synced, and of the
+    /// rest what chance has left, the last write torn. Whoever has this one open cannot reach the other.
+    pub fn after_power_loss(&self, power: &Power, name: &'static str, seed: u64) -> SimDisk {
+        let disk = SimDisk::on(power, name, seed);
+        {
+            let state = self.state();
+            let mut other = disk.state();
+            other.files = state.files.clone();
+            other.names = state.names.clone();
+            other.synced_names = state.synced_names.clone();
+            other.name_changes = state.name_changes.clone();
+            other.next_file = state.next_file;
+            other.bytes_max = state.bytes_max;
+        }
+        disk.restart();
+        disk
+    }
+
     /// Changes one byte of a file, as a disk that goes bad does.
     pub fn damage(&self, name: &str, at: usize) {
         let mut state = self.state();
@@ -326,13 +364,13 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn names(&self) -> io::Result<Vec<Box<str>>> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("names")?;
         Ok(state.names.keys().cloned().collect())
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        let outcome = state.call()?;
+        let outcome = state.call("create")?;
         if state.names.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -358,14 +396,14 @@ impl Disk for SimDisk {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("open")?;
         let file = state.file_named(name)?;
         Ok(Box::new(SimFile { disk: self.clone(), file, life: state.lives }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("rename")?;
         let file = state.file_named(from)?;
         state.change_name(NameChange::Removed(from.into()));
         state.change_name(NameChange::Set(to.into(), file));
@@ -374,7 +412,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("remove")?;
         state.file_named(name)?;
         state.change_name(NameChange::Removed(name.into()));
         Ok(())
@@ -382,7 +420,7 @@ impl Disk for SimDisk {
 
     fn sync_names(&self) -> io::Result<()> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("sync names")?;
         state.name_changes.clear();
         state.synced_names = state.names.clone();
         Ok(())
@@ -390,7 +428,7 @@ impl Disk for SimDisk {
 
     fn free_bytes(&self) -> io::Result<u64> {
         let mut state = self.state();
-        state.whole_call()?;
+        state.whole_call("free bytes")?;
         Ok(state.bytes_max.saturating_sub(state.used_bytes()))
     }
 }
@@ -403,12 +441,16 @@ struct SimFile {
 
 impl SimFile {
     /// Makes a call on the file: whether it is done whole, and what it is done with.
-    fn call<T>(&self, does: impl FnOnce(&mut Content, &mut Rng, Outcome) -> io::Result<T>) -> io::Result<T> {
+    fn call<T>(
+        &self,
+        what: &str,
+        does: impl FnOnce(&mut Content, &mut Rng, Outcome) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut state = self.disk.state();
         if state.lives != self.life {
             return Err(io::Error::other("the power was off since this file was opened"));
         }
-        let outcome = state.call()?;
+        let outcome = state.call(what)?;
         let State { files, rng, .. } = &mut *state;
         let content = files.get_mut(&self.file).ok_or(ErrorKind::NotFound)?;
         does(content, rng, outcome)
@@ -424,11 +466,11 @@ fn whole(outcome: Outcome) -> io::Result<()> {
 
 impl DiskFile for SimFile {
     fn bytes(&self) -> io::Result<u64> {
-        self.call(|content, _, outcome| whole(outcome).map(|()| content.now.len() as u64))
+        self.call("length", |content, _, outcome| whole(outcome).map(|()| content.now.len() as u64))
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.call(|content, _, outcome| {
+        self.call("read", |content, _, outcome| {
             whole(outcome)?;
             let there = content.now.get(at as usize..).unwrap_or_default();
             let length = there.len().min(into.len());
@@ -438,7 +480,7 @@ impl DiskFile for SimFile {
     }
 
     fn write_all_at(&self, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        self.call(|content, rng, outcome| {
+        self.call("write", |content, rng, outcome| {
             let mut bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
             if matches!(outcome, Outcome::Partly(_)) {
                 bytes.truncate(rng.below(bytes.len() + 1));
@@ -454,7 +496,7 @@ impl DiskFile for SimFile {
             state = self.disk.released.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        self.call(|content, _, outcome| {
+        self.call("sync", |content, _, outcome| {
             match &outcome {
                 Outcome::Done => content.sync(),
                 // What was to be written is taken for clean: no later sync writes it.
@@ -466,7 +508,7 @@ impl DiskFile for SimFile {
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.call(|content, _, outcome| {
+        self.call("truncate", |content, _, outcome| {
             whole(outcome)?;
             content.change(Change::Length(bytes as usize));
             Ok(())

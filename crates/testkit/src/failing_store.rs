@@ -20,6 +20,8 @@ use object_store::{
     UploadPart, memory::InMemory, path::Path,
 };
 
+use crate::{Power, power::Current};
+
 /// When calls fail.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plan {
@@ -46,6 +48,8 @@ struct Inner {
     plan: Mutex<Plan>,
     /// `None` where all that was answered is durable, as on object storage.
     disk: Option<Mutex<Disk>>,
+    /// What it hangs on.
+    power: Option<Power>,
 }
 
 /// The store; clones are the same one.
@@ -72,16 +76,26 @@ fn failure(what: &'static str) -> Error {
 impl FailingStore {
     /// A disk: what was not synced is lost with [`FailingStore::restart`].
     pub fn disk() -> FailingStore {
-        FailingStore::with(InMemory::new(), Some(Disk::default()))
+        FailingStore::with(InMemory::new(), Some(Disk::default()), None)
     }
 
     /// Object storage: what was answered is durable.
     pub fn remote() -> FailingStore {
-        FailingStore::with(InMemory::new(), None)
+        FailingStore::with(InMemory::new(), None, None)
     }
 
-    fn with(objects: InMemory, disk: Option<Disk>) -> FailingStore {
-        let inner = Inner { objects, plan: Mutex::new(Plan::default()), disk: disk.map(Mutex::new) };
+    /// As [`FailingStore::disk`], of a machine whose power other disks share.
+    pub fn disk_on(power: &Power) -> FailingStore {
+        FailingStore::with(InMemory::new(), Some(Disk::default()), Some(power.clone()))
+    }
+
+    /// As [`FailingStore::remote`], asked by a machine whose power other disks share.
+    pub fn remote_on(power: &Power) -> FailingStore {
+        FailingStore::with(InMemory::new(), None, Some(power.clone()))
+    }
+
+    fn with(objects: InMemory, disk: Option<Disk>, power: Option<Power>) -> FailingStore {
+        let inner = Inner { objects, plan: Mutex::new(Plan::default()), disk: disk.map(Mutex::new), power };
         FailingStore { inner: Arc::new(inner) }
     }
 
@@ -117,6 +131,15 @@ impl FailingStore {
 
     /// What is found after the crash, by a store without faults.
     pub async fn restart(&self) -> FailingStore {
+        self.left(None).await
+    }
+
+    /// As [`FailingStore::restart`], hanging on a power of its own.
+    pub async fn after_power_loss(&self, power: &Power) -> FailingStore {
+        self.left(Some(power.clone())).await
+    }
+
+    async fn left(&self, power: Option<Power>) -> FailingStore {
         let objects = InMemory::new();
         let found: Vec<(Path, Bytes)> = match &self.inner.disk {
             Some(disk) => {
@@ -138,12 +161,12 @@ impl FailingStore {
             // Memory does not refuse.
             let _ = objects.put(&path, PutPayload::from(bytes)).await;
         }
-        FailingStore::with(objects, self.inner.disk.as_ref().map(|_| disk))
+        FailingStore::with(objects, self.inner.disk.as_ref().map(|_| disk), power)
     }
 
     /// Syncs the bytes of an object.
     pub async fn sync_file(&self, location: &Path) -> Result<()> {
-        let leave = self.call(false)?;
+        let leave = self.call(false, "sync file")?;
         let bytes = self.bytes(location).await;
         if let Some(disk) = &self.inner.disk {
             let mut disk = locked(disk);
@@ -157,7 +180,7 @@ impl FailingStore {
 
     /// Syncs the names in the directory of an object.
     pub async fn sync_names(&self, location: &Path) -> Result<()> {
-        let leave = self.call(false)?;
+        let leave = self.call(false, "sync names")?;
         let parent = directory(location);
         if let Some(disk) = &self.inner.disk {
             // Locked before it is looked: else a slow one would take back what another has synced meanwhile.
@@ -193,7 +216,17 @@ impl FailingStore {
         }
     }
 
-    fn call(&self, puts: bool) -> Result<Leave> {
+    fn call(&self, puts: bool, what: &str) -> Result<Leave> {
+        if let Some(power) = &self.inner.power {
+            match power.call("store", what) {
+                Current::On => {}
+                // Of a disk nothing is left of it; over the network it may be done all the same.
+                Current::GoesOff { has_effect } if has_effect && self.inner.disk.is_none() => {
+                    return Ok(Leave::AnswerLost);
+                }
+                Current::GoesOff { .. } | Current::Off => return Err(failure("the power is off")),
+            }
+        }
         let mut plan = locked(&self.inner.plan);
         let number = plan.calls;
         plan.calls += 1;
@@ -235,6 +268,22 @@ impl FailingStore {
     }
 }
 
+/// What an object is, by its name.
+fn kind_of(location: &Path) -> &'static str {
+    let name = location.as_ref();
+    match () {
+        () if name.ends_with(".tmp") => "unfinished",
+        () if name.ends_with(".checkpoint.parquet") => "checkpoint",
+        () if name.ends_with(".parquet") => "parquet",
+        () if name.contains("/_delta_log/") && name.ends_with(".json") => "commit",
+        () => "other",
+    }
+}
+
+fn put_of(location: &Path) -> String {
+    format!("put {}", kind_of(location))
+}
+
 fn directory(location: &Path) -> String {
     let text = location.as_ref();
     text.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned()
@@ -258,7 +307,7 @@ impl fmt::Display for FailingStore {
 #[async_trait]
 impl ObjectStore for FailingStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        let leave = self.call(true)?;
+        let leave = self.call(true, &put_of(location))?;
         let result = self.inner.objects.put_opts(location, payload, options).await?;
         self.forget_synced(location);
         leave.answer(result)
@@ -269,13 +318,13 @@ impl ObjectStore for FailingStore {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let leave = self.call(true)?;
+        let leave = self.call(true, "begin upload")?;
         let upload = self.inner.objects.put_multipart_opts(location, options).await?;
         leave.answer(Box::new(FailingUpload { upload, store: self.clone(), location: location.clone() }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let leave = self.call(false)?;
+        let leave = self.call(false, "get")?;
         leave.answer(self.inner.objects.get_opts(location, options).await?)
     }
 
@@ -285,7 +334,7 @@ impl ObjectStore for FailingStore {
             let store = store.clone();
             async move {
                 let location = location?;
-                let leave = store.call(false)?;
+                let leave = store.call(false, "delete")?;
                 store.inner.objects.delete(&location).await?;
                 leave.answer(location)
             }
@@ -294,26 +343,26 @@ impl ObjectStore for FailingStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.call(false).and_then(|leave| leave.answer(())) {
+        match self.call(false, "list").and_then(|leave| leave.answer(())) {
             Ok(()) => self.inner.objects.list(prefix),
             Err(error) => futures_util::stream::once(async move { Err(error) }).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let leave = self.call(false)?;
+        let leave = self.call(false, "list")?;
         leave.answer(self.inner.objects.list_with_delimiter(prefix).await?)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let leave = self.call(true)?;
+        let leave = self.call(true, "copy")?;
         self.inner.objects.copy_opts(from, to, options).await?;
         self.copy_synced(from, to);
         leave.answer(())
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        let leave = self.call(false)?;
+        let leave = self.call(false, &format!("name {}", kind_of(to)))?;
         self.inner.objects.rename_opts(from, to, options).await?;
         self.copy_synced(from, to);
         leave.answer(())
@@ -330,14 +379,14 @@ struct FailingUpload {
 #[async_trait]
 impl MultipartUpload for FailingUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        match self.store.call(true).and_then(|leave| leave.answer(())) {
+        match self.store.call(true, "upload part").and_then(|leave| leave.answer(())) {
             Ok(()) => self.upload.put_part(data),
             Err(error) => Box::pin(async move { Err(error) }),
         }
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let leave = self.store.call(true)?;
+        let leave = self.store.call(true, &format!("complete {}", kind_of(&self.location)))?;
         let result = self.upload.complete().await?;
         self.store.forget_synced(&self.location);
         leave.answer(result)

@@ -9,6 +9,8 @@ mod clock;
 mod disk;
 #[cfg(feature = "object-store")]
 mod failing_store;
+mod mount;
+mod power;
 mod rng;
 
 pub mod oracle;
@@ -27,6 +29,8 @@ pub use disk::{Fault, SimDisk};
 pub use failing_store::FailingStore;
 pub use mixed::MixedEvents;
 pub use moto::Moto;
+pub use mount::Mount;
+pub use power::Power;
 pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;
 pub use shrink::fewest;

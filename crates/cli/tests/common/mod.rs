@@ -19,16 +19,21 @@ use swiftwater_event::{Clock, SystemClock};
 /// How long anything may take before a test fails; a busy machine is slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The binary, with nothing of this environment that it reads.
+/// The binary, with nothing of this environment that it reads. `SWIFTWATER_BIN` names another one than was built.
 pub(crate) fn swiftwater(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_swiftwater"));
+    let binary = std::env::var_os("SWIFTWATER_BIN");
+    let mut command = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_swiftwater").into()));
     command.args(args).stdin(Stdio::null());
+    clear_environment(&mut command);
+    command
+}
+
+fn clear_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SWIFTWATER") || name == "RUST_LOG" {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// What a run came to.
@@ -76,7 +81,19 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(args: &[&str]) -> Running {
-        let mut child = swiftwater(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Running::spawn(swiftwater(args))
+    }
+
+    /// By another program, which is told what to run.
+    pub(crate) fn start_by(args: &[&str], by: impl FnOnce(&mut Command) -> Command) -> Running {
+        let mut command = by(&mut swiftwater(args));
+        command.stdin(Stdio::null());
+        clear_environment(&mut command);
+        Running::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         Running { child, out }
     }

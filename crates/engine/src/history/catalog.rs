@@ -12,7 +12,7 @@
 //! Fields may be added, and are then not there in what is older; whatever else changes raises the format. A format that is
 //! newer than [`FORMAT`] is refused. Pure: reads no clock, and does no I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName, Type};
@@ -38,6 +38,8 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) struct Catalog {
     next_stream: u32,
     streams: BTreeMap<StreamName, StreamEntry>,
+    /// Stored streams that were dropped and whose tables may still be there, in whole or in part.
+    dropped: BTreeSet<StreamName>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
 }
@@ -86,6 +88,8 @@ pub(crate) struct Snapshot {
     pub(crate) position: u64,
     pub(crate) next_stream: u32,
     pub(crate) streams: Vec<StreamSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<Box<str>>,
     #[serde(default)]
     next_job: u32,
     #[serde(default)]
@@ -176,6 +180,20 @@ impl Catalog {
         self.streams.get(name)
     }
 
+    /// The streams whose tables are to be deleted.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = &StreamName> {
+        self.dropped.iter()
+    }
+
+    pub(crate) fn is_dropped(&self, name: &StreamName) -> bool {
+        self.dropped.contains(name)
+    }
+
+    /// Nothing is left of the table of a dropped stream. It is not logged: to look once more costs little.
+    pub(crate) fn forget_dropped(&mut self, name: &StreamName) {
+        self.dropped.remove(name);
+    }
+
     /// All jobs, by name.
     pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
         self.jobs.values()
@@ -248,6 +266,10 @@ impl Catalog {
             return exists("stream", create.name.as_str(), create.if_not_exists);
         }
         let create = CreateStream { if_not_exists: false, ..create.clone() };
+        if create.is_stored() {
+            // Its table is created when nothing is left of the one before.
+            self.dropped.remove(&create.name);
+        }
         let entry = StreamEntry { id: self.next_stream, created: at, create, found: Vec::new() };
         self.next_stream += 1;
         self.streams.insert(entry.create.name.clone(), entry);
@@ -273,7 +295,17 @@ impl Catalog {
             return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
         };
         self.jobs.values_mut().for_each(|job| job.forget_stream(entry.id));
+        if entry.create.is_stored() {
+            self.dropped.insert(entry.create.name);
+        }
         Ok(true)
+    }
+
+    /// What a stream would be declared as after a statement; none where there is no such stream.
+    pub(crate) fn altered(&self, alter: &AlterStream) -> Result<Option<StreamEntry>, EngineError> {
+        let mut changed = self.clone();
+        changed.alter_stream(alter)?;
+        Ok(changed.streams.remove(&alter.name))
     }
 
     fn create_job(&mut self, create: &CreateJob, at: Millis) -> Result<bool, EngineError> {
@@ -306,6 +338,7 @@ impl Catalog {
             position,
             next_stream: self.next_stream,
             streams: streams.collect(),
+            dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
         }
@@ -318,6 +351,9 @@ impl Catalog {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };
             catalog.streams.insert(entry.create.name.clone(), entry);
+        }
+        for name in &snapshot.dropped {
+            catalog.dropped.extend(StreamName::new(name).ok());
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -383,6 +419,25 @@ mod tests {
     }
 
     #[test]
+    fn table_of_a_dropped_stream_is_owed_until_it_is_gone() {
+        let mut catalog = Catalog::default();
+        let dropped =
+            |catalog: &Catalog| catalog.dropped().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+        for text in ["CREATE STREAM a (x LONG)", "CREATE STREAM b (x LONG)", "CREATE STREAM live"] {
+            carry_out(&mut catalog, text).unwrap();
+            carry_out(&mut catalog, &text.replace("CREATE", "DROP").replace(" (x LONG)", "")).unwrap();
+        }
+        assert_eq!(dropped(&catalog), ["a", "b"], "what is not stored has no table");
+        carry_out(&mut catalog, "CREATE STREAM a").unwrap();
+        assert_eq!(dropped(&catalog), ["a", "b"], "its name was taken by a stream without a table");
+        carry_out(&mut catalog, "DROP STREAM a").unwrap();
+        carry_out(&mut catalog, "CREATE STREAM a (y LONG)").unwrap();
+        assert_eq!(dropped(&catalog), ["b"], "the next one's table is nobody's debt");
+        catalog.forget_dropped(&StreamName::new("b").unwrap());
+        assert!(dropped(&catalog).is_empty());
+    }
+
+    #[test]
     fn what_exists_is_a_conflict_unless_that_is_fine() {
         let mut catalog = Catalog::default();
         carry_out(&mut catalog, "CREATE STREAM a (x LONG)").unwrap();
@@ -409,6 +464,8 @@ mod tests {
             "CREATE STREAM a (x LONG NOT NULL CHECK (x > 0), ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') \
              WITH (retention = '30 days')",
             "ALTER STREAM a ADD COLUMN \"größe\" DOUBLE DEFAULT 1.5",
+            "CREATE STREAM gone (x LONG)",
+            "DROP STREAM gone",
             "CREATE JOB dropped SCHEDULE '@daily' AS SELECT 1",
             "DROP JOB dropped",
             "CREATE JOB j SCHEDULE '0 * * * *' WITH (incremental = true) AS INSERT INTO t SELECT ';' FROM a",

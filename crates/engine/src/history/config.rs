@@ -111,15 +111,18 @@ impl HistoryConfig {
     }
 
     pub(crate) fn log(&self) -> LogOptions {
+        let log = LogOptions::default();
+        let fitting = LogOptions::record_bytes_in(self.log_segment_bytes).min(self.log_queue_bytes_max);
         LogOptions {
+            record_bytes_max: log.record_bytes_max.min(fitting),
+            group_bytes_max: self.log_commit_bytes.min(self.log_segment_bytes),
             segment_bytes: self.log_segment_bytes,
-            group_bytes_max: self.log_commit_bytes,
             linger: Duration::from_micros(self.log_linger_micros),
             queue_bytes_max: self.log_queue_bytes_max,
             bytes_max: self.log_bytes_max,
             free_bytes_min: self.log_free_bytes_min,
             skip_corrupt: self.log_skip_corrupt,
-            ..LogOptions::default()
+            ..log
         }
     }
 

@@ -106,6 +106,11 @@ impl Feed {
         self.behind = Some(from);
     }
 
+    /// Lets go of all that waits: it is read from the log again, from this place on, if there is one.
+    pub(crate) fn begin_again(&mut self, from: Option<LogPosition>) {
+        (self.line, self.bytes, self.behind) = (VecDeque::new(), 0, from);
+    }
+
     /// A reader has read the log up to here. If that was all, the line is used again; else this answers where the last
     /// events end.
     pub(crate) fn caught_up(&mut self, read: LogPosition) -> Option<LogPosition> {
@@ -181,6 +186,24 @@ mod tests {
         assert_eq!(feed.caught_up(LogPosition(50)), None);
         feed.push(fed(5, 60), LogPosition(50));
         assert_eq!(firsts(&mut feed, 60, 15), [5]);
+    }
+
+    #[test]
+    fn what_was_taken_in_vain_is_read_again_with_all_behind_it() {
+        let mut feed = Feed::new(1000);
+        for event in 0..3 {
+            let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
+            feed.mark(event, start, end);
+            feed.push(fed(event, end.0), start);
+        }
+        assert_eq!(firsts(&mut feed, 30, 10), [0]);
+        let from = feed.needs_from(0, 3);
+        feed.begin_again(from);
+        assert_eq!((feed.behind(), feed.bytes), (Some(LogPosition(0)), 0));
+        assert_eq!(firsts(&mut feed, 30, 1000), [0u64; 0]);
+        assert_eq!(feed.caught_up(LogPosition(30)), None);
+        feed.push(fed(3, 40), LogPosition(30));
+        assert_eq!(firsts(&mut feed, 40, 1000), [3]);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! It hands on what is in the stream's feed and synced, and where the feed left events out, what the log has of them.
 //! Order is that of the offsets. A table that cannot take rows keeps the task waiting, and the feed is bounded, so
-//! nothing grows but the log.
+//! nothing grows but the log. Whatever fails is tried again, from what the log has.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
+use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{EventsHead, Head, LogError, LogPosition};
-use swiftwater_store::StoreError;
+use swiftwater_store::{StoreError, Table};
 
 use super::{
     columns::{joined, rows},
@@ -21,6 +22,11 @@ use super::{
 /// Bytes of events that are made into rows at once.
 const ROWS_BYTES: usize = 4 << 20;
 
+/// The pause after a first failure; each further one doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between tries.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
 /// Why a stream's events do not go on to its table.
 #[derive(Debug, thiserror::Error)]
 enum FeedError {
@@ -28,8 +34,6 @@ enum FeedError {
     Log(#[from] LogError),
     #[error("the table takes no rows")]
     Store(#[from] StoreError),
-    #[error("columns that were found cannot be written down: {0}")]
-    Found(String),
     #[error("the log has at position {0} what is no event")]
     NoEvents(u64),
 }
@@ -38,19 +42,32 @@ impl History {
     /// Feeds a stream's table until the stream is dropped or the engine ends.
     pub(super) async fn feed(&self, stored: &Arc<Stored>) {
         let mut closing = self.closing();
-        tokio::select! {
-            result = self.feed_on(stored) => if let Err(error) = result {
+        let (mut pause, mut appended) = (PAUSE_MIN, None);
+        loop {
+            let error = tokio::select! {
+                Err(error) = self.feed_on(stored) => error,
+                _ = closing.wait_for(|closing| *closing) => return,
+            };
+            // A dropped stream ends so.
+            if !self.is_current(stored) {
+                return;
+            }
+            let now = stored.table().map(Table::appended);
+            if appended.replace(now) != Some(now) {
+                pause = PAUSE_MIN;
                 let error = &error as &dyn std::error::Error;
-                // A dropped stream ends so.
-                if self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored)) {
-                    tracing::error!(stream = %stored.name, error, "events are not going on to their table");
-                }
-            },
-            _ = closing.wait_for(|closing| *closing) => {}
+                tracing::error!(stream = %stored.name, error, "events are not going on to their table; it is tried again");
+            }
+            stored.feed_again();
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
         }
     }
 
-    async fn feed_on(&self, stored: &Arc<Stored>) -> Result<(), FeedError> {
+    async fn feed_on(&self, stored: &Arc<Stored>) -> Result<Infallible, FeedError> {
+        let table = stored.opened().await;
         loop {
             let fed = stored.fed.notified();
             tokio::pin!(fed);
@@ -58,9 +75,9 @@ impl History {
             let synced = self.log.horizons().synced;
             let taken = stored.take_fed(synced, ROWS_BYTES);
             if !taken.is_empty() {
-                self.hand_on(stored, taken).await?;
+                self.hand_on(stored, table, taken).await?;
             } else if let Some(from) = stored.behind() {
-                self.read_again(stored, from).await?;
+                self.read_again(stored, table, from).await?;
             } else if let Some(end) = stored.waits_for() {
                 self.log.synced(end).await?;
             } else {
@@ -70,7 +87,12 @@ impl History {
     }
 
     /// Hands on what the log has from a place on, until the feed can be used again.
-    async fn read_again(&self, stored: &Arc<Stored>, from: LogPosition) -> Result<(), FeedError> {
+    async fn read_again(
+        &self,
+        stored: &Arc<Stored>,
+        table: &Table,
+        from: LogPosition,
+    ) -> Result<(), FeedError> {
         let mut reader = self.log.read(from);
         loop {
             let (fed, is_end) = heavy(usize::MAX, || -> Result<_, FeedError> {
@@ -89,7 +111,7 @@ impl History {
                 Ok((fed, false))
             })?;
             if !fed.is_empty() {
-                self.hand_on(stored, fed).await?;
+                self.hand_on(stored, table, fed).await?;
             }
             if is_end {
                 if let Some(last) = stored.caught_up(reader.position()) {
@@ -102,7 +124,7 @@ impl History {
         }
     }
 
-    async fn hand_on(&self, stored: &Arc<Stored>, mut fed: Vec<Fed>) -> Result<(), FeedError> {
+    async fn hand_on(&self, stored: &Arc<Stored>, table: &Table, mut fed: Vec<Fed>) -> Result<(), FeedError> {
         let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
         let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
         let kept = if fed.len() == 1 { fed[0].columns.take() } else { None };
@@ -116,10 +138,22 @@ impl History {
             (batch, arrivals, columns, found)
         });
         if let Some(found) = found {
-            self.found(stored, found).await.map_err(|error| FeedError::Found(error.to_string()))?;
+            self.find(stored, table, found).await;
         }
         let rows = heavy(bytes, || rows(first, &arrivals, &batch, columns));
-        Ok(stored.table.append(rows).await?)
+        Ok(table.append(rows).await?)
+    }
+
+    /// Writes down that columns were found, however often that has to be tried: they are found once.
+    async fn find(&self, stored: &Stored, table: &Table, found: Vec<InferredColumn>) {
+        let mut pause = PAUSE_MIN;
+        while let Err(error) = self.found(stored, table, found.clone()).await {
+            if pause == PAUSE_MIN {
+                tracing::warn!(stream = %stored.name, %error, "columns that were found cannot be written down yet");
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod stored;
 
 mod columns;
 mod feeding;
+mod opening;
 mod spec;
 mod state;
 

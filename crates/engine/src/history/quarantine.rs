@@ -10,8 +10,11 @@ use swiftwater_lang::{
 };
 use swiftwater_live::columns::Rejected;
 
-use super::{state::History, stored::Declared};
-use crate::{AppendOptions, EngineError, Ticket, shared::Shared};
+use super::{
+    state::History,
+    stored::{Declared, Stored},
+};
+use crate::{AppendOptions, EngineError, Numbered, Ticket, shared::Shared};
 
 /// The stream that keeps bad events of all streams that have theirs kept.
 pub const QUARANTINE: &str = "quarantine";
@@ -57,12 +60,14 @@ impl<'e> BadEvent<'e> {
 }
 
 impl History {
-    /// Keeps bad events, with the reason, in the stream that is made for them; answers how many.
+    /// Keeps bad events of a stream, with the reason, in the stream that is made for them; answers how many. Those of a
+    /// numbered request are kept once, as its good ones are.
     pub(super) async fn quarantine(
         &self,
         shared: &Shared,
-        of: &StreamName,
+        of: &Stored,
         bad: &[BadEvent<'_>],
+        options: &AppendOptions,
     ) -> Result<(u64, Option<Ticket>), EngineError> {
         let name = StreamName::new(QUARANTINE).expect("it is a name");
         let Some(stored) = self.stored(&name).filter(|_| !bad.is_empty()) else { return Ok((0, None)) };
@@ -71,15 +76,21 @@ impl History {
         for BadEvent { path, reason, event } in bad {
             let event = String::from_utf8_lossy(event);
             let kept = serde_json::json!({
-                "stream": of.as_str(), "path": path, "reason": reason, "event": event,
+                "stream": of.name.as_str(), "path": path, "reason": reason, "event": event,
             });
             lines.extend_from_slice(kept.to_string().as_bytes());
             lines.push(b'\n');
         }
         let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
         let batch = Checker::new(limits).push(lines.into()).batch;
-        let appended =
-            Box::pin(self.append(shared, (&stream, &stored), batch, AppendOptions::default())).await?;
+        // Parts without bad events leave no gap, as each part is one of its own producer here.
+        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part }| Numbered {
+            producer: format!("{}/{part}/{producer}", of.id.0).into(),
+            sequence: *sequence,
+            part: 0,
+        });
+        let options = AppendOptions { numbered, ..AppendOptions::default() };
+        let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
         Ok((bad.len() as u64, appended.ticket))
     }
 

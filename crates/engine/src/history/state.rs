@@ -2,17 +2,23 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock, atomic::Ordering},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
-use swiftwater_lang::ddl::{self, CreateJob, Ddl};
+use swiftwater_lang::ddl::{self, AlterStream, CreateJob, Ddl};
 use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
-use swiftwater_store::{Store, Table};
-use tokio::{sync::watch, task::JoinHandle};
+use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
 
 use super::{
     HistoryConfig, HistoryError,
@@ -47,6 +53,12 @@ pub(crate) struct History {
     /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
     pub(super) cutting: tokio::sync::RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Told when there is something to do in the store that could not be done yet.
+    pub(super) owes: Notify,
+    /// Where the log stood when the catalog was last written down.
+    written_down: AtomicU64,
+    /// Held while it is.
+    writing_down: tokio::sync::Mutex<()>,
     closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
     /// Locked for this process as long as it lives.
@@ -79,6 +91,7 @@ impl History {
             Ok((Log::open(log, log_clock, options, Box::new(|_| ()))?, snapshots, snapshot))
         });
         let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
+        let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
         let replay = Replay::of(&config, &log, snapshot)?;
         let jobs = Jobs::new(config.jobs_running_max);
         let history = Arc::new(History {
@@ -93,6 +106,9 @@ impl History {
             backups: Backups::default(),
             cutting: tokio::sync::RwLock::default(),
             tasks: Mutex::default(),
+            owes: Notify::new(),
+            written_down: AtomicU64::new(written_down),
+            writing_down: tokio::sync::Mutex::default(),
             closing: watch::Sender::new(false),
             jobs,
             dir,
@@ -106,7 +122,7 @@ impl History {
         Ok(history)
     }
 
-    /// Opens the tables of the catalog's streams, and lets the streams go on where they were.
+    /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
     async fn bring_back(
         self: &Arc<Self>,
         shared: &Shared,
@@ -114,9 +130,11 @@ impl History {
     ) -> Result<(), HistoryError> {
         let entries: Vec<StreamEntry> =
             lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
+        let mut is_away = false;
         for entry in entries.into_iter().filter(|entry| entry.create.is_stored()) {
             let state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
-            let table = self.store.open_table(table_spec(&entry.create, &entry.found)).await?;
+            let table = if is_away { None } else { self.open_at_start(&entry).await? };
+            is_away |= table.is_none();
             self.open_stream(shared, &entry, table, state).map_err(|error| HistoryError::Statement {
                 text: entry.create.name.to_string(),
                 why: error.to_string(),
@@ -125,24 +143,29 @@ impl History {
         Ok(())
     }
 
-    /// Lets a stream be stored from now on.
+    /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.
     fn open_stream(
         self: &Arc<Self>,
         shared: &Shared,
         entry: &StreamEntry,
-        table: Table,
+        table: Option<Table>,
         mut state: Recovered,
     ) -> Result<(), EngineError> {
         let stream = shared.stream(&entry.create.name)?;
         // A table can be ahead of its log only where the log was lost; its offsets are not given again.
-        state.next = state.next.max(table.committed().0).max(stream.status(0).position);
+        let committed = table.as_ref().map_or(0, |table| table.committed().0);
+        state.next = state.next.max(committed).max(stream.status(0).position);
         stream.begin_at(state.next);
         stream.is_stored.store(true, Ordering::Relaxed);
         let declared = Declared::new(entry)?;
+        let is_open = table.is_some();
         let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
         let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(entry.create.name.clone(), Arc::clone(&stored));
         drop(all);
+        if !is_open {
+            self.owes.notify_one();
+        }
         let history = Arc::clone(self);
         self.spawn(async move { history.feed(&stored).await });
         Ok(())
@@ -157,6 +180,11 @@ impl History {
     /// A stream that is stored.
     pub(crate) fn stored(&self, name: &StreamName) -> Option<Arc<Stored>> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Whether the stream is there still, and was not dropped, perhaps to be created again.
+    pub(super) fn is_current(&self, stored: &Arc<Stored>) -> bool {
+        self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored))
     }
 
     /// All that are.
@@ -196,7 +224,7 @@ impl History {
             bad.extend(options.refused.iter().map(BadEvent::of_text));
         }
         if batch.is_empty() {
-            let (quarantined, ticket) = self.quarantine(shared, &stored.name, &bad).await?;
+            let (quarantined, ticket) = self.quarantine(shared, stored, &bad, &options).await?;
             return Ok(Appended { quarantined, ticket, ..Appended::live(&stored.name, stored.next(), 0) });
         }
         let bytes = batch.bytes().len();
@@ -213,7 +241,7 @@ impl History {
         if declared.quarantines() {
             bad.extend(rejected.iter().map(|rejected| BadEvent::of_row(&batch, rejected)));
         }
-        (appended.quarantined, appended.ticket) = self.quarantine(shared, &stored.name, &bad).await?;
+        (appended.quarantined, appended.ticket) = self.quarantine(shared, stored, &bad, &options).await?;
         let events = good.len() as u64;
         if events == 0 {
             return Ok(appended);
@@ -253,17 +281,19 @@ impl History {
     /// Carries out a statement that changes the catalog; answers whether it changed anything.
     pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
         let _one_at_a_time = self.changing.lock().await;
-        if let Ddl::CreateStream(create) = ddl {
-            self.make_quarantine(shared, create).await?;
-        }
-        let is_changed = self.change_one(shared, ddl).await?;
-        if let Ddl::AlterStream(alter) = ddl {
-            let create = lock(&self.catalog).stream(&alter.name).map(|entry| entry.create.clone());
-            if let Some(create) = create {
-                self.make_quarantine(shared, &create).await?;
+        let create = match ddl {
+            Ddl::CreateStream(create) => Some(create.clone()),
+            // What is wrong with it is said below.
+            Ddl::AlterStream(alter) => {
+                lock(&self.catalog).altered(alter).ok().flatten().map(|entry| entry.create)
             }
+            _ => None,
+        };
+        // First, so that no stream is without it that wants its bad events kept.
+        if let Some(create) = create {
+            self.make_quarantine(shared, &create).await?;
         }
-        Ok(is_changed)
+        self.change_one(shared, ddl).await
     }
 
     pub(super) async fn change_one(
@@ -283,27 +313,41 @@ impl History {
             _ => None,
         };
         let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
+        match ddl {
+            Ddl::CreateStream(create) if create.is_stored() => {
+                self.clear_name(shared, &create.name).await?;
+            }
+            Ddl::AlterStream(alter) => self.prepare_alter(shared, alter).await?,
+            _ => {}
+        }
         self.record(change).await?;
         match ddl {
             Ddl::CreateStream(create) if create.is_stored() => {
                 let opened = self.store.open_table(table_spec(create, &[])).await;
                 let entry = lock(&self.catalog).stream(&create.name).cloned();
-                let opened = opened.map_err(|error| EngineError::Table(error.to_string()));
+                let opened = opened.map_err(|error| table_error(&error));
                 if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
-                    self.open_stream(shared, &entry, table.clone(), self.config.recovered())?;
+                    self.open_stream(shared, &entry, Some(table.clone()), self.config.recovered())?;
                 }
                 if let Err(error) = opened {
                     let undo = Ddl::DropStream { name: create.name.clone(), if_exists: true };
                     self.record(Change::Ddl(undo.to_string())).await?;
+                    // The table may be there all the same: whether it was made is what is not known.
+                    self.owes.notify_one();
                     return Err(error);
                 }
             }
-            Ddl::AlterStream(alter) => self.alter(&alter.name).await?,
+            Ddl::AlterStream(alter) => self.alter(shared, &alter.name).await?,
             Ddl::DropStream { name, .. } => {
                 if let Some(stream) = shared.find_stream(name) {
                     stream.is_stored.store(false, Ordering::Relaxed);
                 }
-                self.drop_stream(name).await?;
+                self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                // The stream is gone for good: what is left of its table goes as soon as that can be done.
+                if let Err(error) = self.clear_dropped(name).await {
+                    tracing::warn!(stream = %name, %error, "the table of a stream that was dropped is deleted later");
+                    self.owes.notify_one();
+                }
             }
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
@@ -344,11 +388,42 @@ impl History {
         self.synced(Ticket(end.0)).await
     }
 
-    async fn alter(&self, name: &StreamName) -> Result<(), EngineError> {
+    /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
+    async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
+        let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
+        Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
+        let Some(stored) = self.stored(&alter.name) else {
+            return if entry.create.is_stored() {
+                self.clear_name(shared, &alter.name).await
+            } else {
+                Ok(())
+            };
+        };
+        if !entry.create.is_stored() {
+            return Err(EngineError::StaysStored(alter.name.to_string()));
+        }
+        let table = stored.table().ok_or_else(|| {
+            let why = stored.unopened().unwrap_or_default();
+            EngineError::Table(format!("the table of stream `{}` is not open yet: {why}", alter.name))
+        })?;
+        let prepared = table.prepare(&table_spec(&entry.create, &entry.found)).await;
+        prepared.map_err(|error| table_error(&error))
+    }
+
+    /// Lets a stream be as it was altered.
+    async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
         let entry = lock(&self.catalog).stream(name).cloned();
-        let (Some(entry), Some(stored)) = (entry, self.stored(name)) else { return Ok(()) };
+        let Some(entry) = entry else { return Ok(()) };
+        let Some(stored) = self.stored(name) else {
+            if entry.create.is_stored() {
+                self.open_stream(shared, &entry, None, self.config.recovered())?;
+            }
+            return Ok(());
+        };
         let spec = table_spec(&entry.create, &entry.found);
-        stored.table.alter(&spec).await.map_err(|error| EngineError::Table(error.to_string()))?;
+        if let Some(table) = stored.table() {
+            table.alter(&spec).await.map_err(|error| table_error(&error))?;
+        }
         stored.declare(Declared::new(&entry)?);
         Ok(())
     }
@@ -357,28 +432,39 @@ impl History {
     pub(super) async fn found(
         &self,
         stored: &Stored,
+        table: &Table,
         columns: Vec<InferredColumn>,
     ) -> Result<(), EngineError> {
         let columns = columns.into_iter().map(|column| (column.name, column.ty.to_string())).collect();
-        self.record(Change::Found { stream: stored.id.0, columns }).await?;
+        let change = Change::Found { stream: stored.id.0, columns };
+        match self.record(change.clone()).await {
+            // The log gets room when the table has these events, and it gets them when this is written down.
+            Err(EngineError::DiskFull) => self.write_down(change).await?,
+            recorded => recorded?,
+        }
         let entry = lock(&self.catalog).stream(&stored.name).cloned();
-        let Some(entry) = entry else { return Ok(()) };
+        let Some(entry) = entry.filter(|entry| entry.id == stored.id.0) else { return Ok(()) };
         let spec = table_spec(&entry.create, &entry.found);
-        stored.table.alter(&spec).await.map_err(|error| EngineError::Table(error.to_string()))
+        table.alter(&spec).await.map_err(|error| table_error(&error))
     }
 
-    async fn drop_stream(&self, name: &StreamName) -> Result<(), EngineError> {
-        let stored = self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        if stored.is_none() {
-            return Ok(());
-        }
-        let dropped = self.store.drop_table(name.as_str()).await;
-        dropped.map(|_| ()).map_err(|error| EngineError::Table(error.to_string()))
+    /// Takes a change into the catalog and writes that down whole, where the log has no room for the change.
+    async fn write_down(&self, change: Change) -> Result<(), EngineError> {
+        let record = ChangeRecord::new(self.clock.now(), change);
+        let applied = lock(&self.catalog).apply(&record);
+        applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
+        let written = self.checkpoint().await;
+        written.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))
     }
 
     /// Looks at the catalog.
     pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
         look(&lock(&self.catalog))
+    }
+
+    /// Changes the catalog where that need not be logged.
+    pub(super) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        change(&mut lock(&self.catalog));
     }
 
     /// Tells whether the engine is ending.
@@ -389,7 +475,7 @@ impl History {
     /// Writes snapshots and trims the log, until the end.
     async fn keep_house(&self) {
         let mut closing = self.closing();
-        let interval = Duration::from_millis(self.config.checkpoint_interval_ms.max(1));
+        let interval = self.checkpoint_interval();
         let mut was = None;
         loop {
             tokio::select! {
@@ -398,20 +484,35 @@ impl History {
             }
             self.backups.expire();
             let appended = self.log.horizons().appended;
-            // Time goes on in the log only where something happened in it.
-            if was != Some(appended) {
-                if let Err(error) = self.tick(self.clock.now()).await {
+            // What a table has committed since may be given up, also where nothing can be appended until it is.
+            if was != Some((appended, Some(self.needed_from()))) {
+                // Time goes on in the log only where something happened in it.
+                if was.is_none_or(|(before, _)| before != appended)
+                    && let Err(error) = self.tick(self.clock.now()).await
+                {
                     tracing::warn!(%error, "the time could not be written into the log");
                 }
-                if let Err(error) = self.checkpoint().await {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "the catalog could not be written down"
-                    );
-                }
-                was = Some(self.log.horizons().appended);
+                let trimmed = self.checkpoint().await.inspect_err(|error| {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "the catalog could not be written down");
+                });
+                was = Some((self.log.horizons().appended, trimmed.ok()));
             }
         }
+    }
+
+    fn checkpoint_interval(&self) -> Duration {
+        Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
+    }
+
+    /// The place in the log from which on a table may need events, as far as is synced.
+    fn needed_from(&self) -> LogPosition {
+        // Read first: what is appended from here on is needed whoever asks.
+        let mut needed = self.log.horizons().synced;
+        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
+            needed = needed.min(position);
+        }
+        needed
     }
 
     pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
@@ -428,19 +529,28 @@ impl History {
         catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 
-    /// Writes the catalog down and lets go of what nobody needs of the log.
-    pub(crate) async fn checkpoint(&self) -> Result<(), HistoryError> {
-        // Read first: what is appended from here on is needed whoever asks.
-        let mut needed = self.log.horizons().synced;
+    /// Writes the catalog down and lets go of what nobody needs of the log; answers up to where.
+    pub(crate) async fn checkpoint(&self) -> Result<LogPosition, HistoryError> {
+        // One at a time: an older snapshot must not take the place of a newer one.
+        let _one_at_a_time = self.writing_down.lock().await;
         let snapshot = self.snapshot();
-        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
-            needed = needed.min(position);
-        }
+        let counted = LogPosition(snapshot.position);
+        let appended = self.log.horizons().appended;
         // What the snapshot counts as stored is to be on disk before the snapshot is.
-        self.log.synced(self.log.horizons().appended).await?;
+        loop {
+            // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
+            let written_down = LogPosition(self.written_down.load(Ordering::Relaxed));
+            self.log.trim(self.needed_from().min(written_down));
+            let synced = tokio::time::timeout(self.checkpoint_interval(), self.log.synced(appended)).await;
+            if let Ok(synced) = synced {
+                break synced?;
+            }
+        }
         heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.written_down.store(counted.0, Ordering::Relaxed);
+        let needed = self.needed_from().min(counted);
         self.log.trim(needed);
-        Ok(())
+        Ok(needed)
     }
 
     /// Stops taking anything in, commits what waits, writes the catalog down.
@@ -473,16 +583,10 @@ impl History {
     /// Lets a table commit all that was appended to its stream.
     async fn hurry(&self, stored: &Stored) {
         let Some(next) = stored.awaited() else { return };
-        let mut progress = stored.table.progress();
+        let Some(table) = stored.table() else { return };
+        let mut progress = table.progress();
         let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;
-        let _ = stored.table.flush().await;
-    }
-
-    /// Names of tables in the store that no stream has.
-    pub(crate) async fn plain_tables(&self) -> Result<Vec<String>, HistoryError> {
-        let names = self.store.tables().await?;
-        let is_stream = |name: &str| StreamName::new(name).is_ok_and(|name| self.stored(&name).is_some());
-        Ok(names.iter().filter(|name| !is_stream(name)).map(ToString::to_string).collect())
+        let _ = table.flush().await;
     }
 
     /// Limits of SQL, and where it puts things aside.
@@ -555,6 +659,22 @@ fn lines(batch: &EventBatch) -> bytes::Bytes {
         lines.push(b'\n');
     }
     lines.into()
+}
+
+/// An error of the store as whoever asks for a change sees it.
+pub(super) fn table_error(error: &StoreError) -> EngineError {
+    match error.kind() {
+        StoreErrorKind::Invalid | StoreErrorKind::Conflict | StoreErrorKind::Limit => {
+            EngineError::TableRefuses(causes(error))
+        }
+        _ => EngineError::Table(causes(error)),
+    }
+}
+
+/// An error with all that caused it, on one line.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Does work on so many bytes without keeping other tasks from their thread.

@@ -10,6 +10,7 @@ use swiftwater_lang::{
     parse_ddl,
 };
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
+use tokio::sync::oneshot;
 
 use super::{state::History, stored::Stored, tables::from_engine};
 use crate::{EngineError, shared::Shared};
@@ -44,20 +45,36 @@ impl OtherStatements for Statements {
         let Some(ddl) = ddl else {
             return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is none of the engine's"));
         };
-        match &ddl {
-            Ddl::Show(show) => history.show(show).map(Some),
-            Ddl::Describe { kind, name } => history.describe(*kind, name).map(Some),
-            Ddl::RunJob { name } => history.run_job(&shared, name).await.map(Some),
+        match ddl {
+            Ddl::Show(show) => history.show(&show).map(Some),
+            Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
+            Ddl::RunJob { name } => history.run_job(&shared, &name).await.map(Some),
             _ => {
                 if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {
                     let checked = sql.check(&create.sql, SqlDialect::default());
                     checked.map_err(|error| within(error, text, &create.sql))?;
                 }
-                let is_changed = history.change(&shared, &ddl).await.map_err(from_engine)?;
+                let is_changed = carry_out(history, &shared, ddl).await.map_err(from_engine)?;
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
         }
     }
+}
+
+/// Carries a statement out to its end, also where whoever asked goes away: what is written down is to be done, too.
+async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Result<bool, EngineError> {
+    let (reply, answer) = oneshot::channel();
+    let (changing, shared) = (Arc::clone(history), Arc::clone(shared));
+    let mut closing = history.closing();
+    history.spawn(async move {
+        let changed = tokio::select! {
+            changed = changing.change(&shared, &ddl) => changed,
+            _ = closing.wait_for(|closing| *closing) => Err(EngineError::ShuttingDown),
+        };
+        // Whoever asked may be gone.
+        let _ = reply.send(changed);
+    });
+    answer.await.unwrap_or(Err(EngineError::ShuttingDown))
 }
 
 /// An error in what a job runs, with its place in the statement that creates the job.
@@ -124,8 +141,9 @@ impl History {
             self.with_catalog(|catalog| catalog.streams().map(|(_, entry)| entry.clone()).collect());
         let stored: Vec<Option<Arc<Stored>>> =
             entries.iter().map(|entry| self.stored(&entry.create.name)).collect();
-        let number = |look: &dyn Fn(&Stored) -> u64| -> ArrayRef {
-            let values = stored.iter().map(|stored| stored.as_ref().map(|stored| look(stored) as i64));
+        let number = |look: &dyn Fn(&Stored) -> Option<u64>| -> ArrayRef {
+            let values =
+                stored.iter().map(|stored| stored.as_ref().and_then(|stored| look(stored)).map(|n| n as i64));
             Arc::new(values.collect::<Int64Array>())
         };
         table([
@@ -140,9 +158,10 @@ impl History {
                 let created = entries.iter().map(|entry| entry.created);
                 Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))
             }),
-            ("events", number(&|stored| stored.next())),
-            ("in_table", number(&|stored| stored.table.appended().0)),
-            ("committed", number(&|stored| stored.table.committed().0)),
+            ("events", number(&|stored| Some(stored.next()))),
+            // Null while the table is not open.
+            ("in_table", number(&|stored| stored.table().map(|table| table.appended().0))),
+            ("committed", number(&|stored| stored.table().map(|table| table.committed().0))),
         ])
     }
 

@@ -10,7 +10,7 @@ use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{EventsHead, Head, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId};
 use swiftwater_store::Table;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 
 use super::{
     catalog::{ReceiptSnapshot, StreamNumbers},
@@ -26,7 +26,12 @@ pub(crate) struct Stored {
     pub(crate) id: StreamId,
     pub(crate) name: StreamName,
     declared: RwLock<Arc<Declared>>,
-    pub(crate) table: Table,
+    /// Opened when the store can be reached; until then events wait in the log.
+    table: SetOnce<Table>,
+    /// Why it is not open.
+    unopened: Mutex<Option<String>>,
+    /// The offset of the next event when this began.
+    began: u64,
     state: Mutex<State>,
     /// Of what is before this offset, nothing is on its way to the table.
     settled: u64,
@@ -78,9 +83,14 @@ pub(crate) enum Outcome {
 }
 
 impl Stored {
-    pub(crate) fn new(id: StreamId, declared: Declared, table: Table, recovered: Recovered) -> Stored {
+    pub(crate) fn new(
+        id: StreamId,
+        declared: Declared,
+        table: Option<Table>,
+        recovered: Recovered,
+    ) -> Stored {
         let Recovered { next, last, mut feed, producers } = recovered;
-        let committed = table.committed().0;
+        let committed = table.as_ref().map_or(0, |table| table.committed().0);
         let needed = feed.needs_from(committed, next);
         if let Some(from) = needed {
             feed.fall_behind(from);
@@ -89,11 +99,57 @@ impl Stored {
             id,
             name: declared.create.name.clone(),
             declared: RwLock::new(Arc::new(declared)),
-            table,
+            table: SetOnce::new_with(table),
+            unopened: Mutex::default(),
+            began: next,
             state: Mutex::new(State { next, last, feed, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
         }
+    }
+
+    /// Its table, if it is open.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.table.get()
+    }
+
+    /// Its table, when it is open.
+    pub(crate) async fn opened(&self) -> &Table {
+        self.table.wait().await
+    }
+
+    /// Why its table is not open, where that was tried.
+    pub(crate) fn unopened(&self) -> Option<String> {
+        lock(&self.unopened).clone()
+    }
+
+    /// Its table could not be opened; answers whether that is news.
+    pub(crate) fn note_unopened(&self, why: String) -> bool {
+        let mut unopened = lock(&self.unopened);
+        let is_news = unopened.as_ref() != Some(&why);
+        *unopened = Some(why);
+        is_news
+    }
+
+    /// Gives it its table. One that has more events than the log has given out offsets for is refused: events that were
+    /// taken meanwhile would be passed over as if it had them.
+    pub(crate) fn give_table(&self, table: Table) -> Result<(), String> {
+        let committed = table.committed().0;
+        if committed > self.began {
+            return Err(format!(
+                "it has {committed} events, the log counted {} when the server started: part of the log was lost",
+                self.began
+            ));
+        }
+        // Whoever opens tables late is one.
+        let _ = self.table.set(table);
+        *lock(&self.unopened) = None;
+        Ok(())
+    }
+
+    /// Of what is before this offset, all is durable in the table; 0 where that is not known.
+    pub(crate) fn committed(&self) -> u64 {
+        self.table().map_or(0, |table| table.committed().0)
     }
 
     pub(crate) fn declared(&self) -> Arc<Declared> {
@@ -193,10 +249,19 @@ impl Stored {
 
     /// The place in the log before which the stream needs nothing; none where it needs nothing at all.
     pub(crate) fn needs_from(&self) -> Option<LogPosition> {
-        let committed = self.table.committed().0;
+        let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
         state.feed.needs_from(committed, next)
+    }
+
+    /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
+    pub(crate) fn feed_again(&self) {
+        let committed = self.committed();
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let from = state.feed.needs_from(committed, next);
+        state.feed.begin_again(from);
     }
 
     /// How far it is, as that is written down.

@@ -15,7 +15,7 @@ use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
     forms::{Form, FormWriter},
-    rows_at_hand,
+    not_known, rows_at_hand,
 };
 use swiftwater_store::{
     Application, EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
@@ -33,14 +33,31 @@ const INSERT_BYTES: usize = 16 << 20;
 /// What there is, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
-    /// Names of plain tables.
-    plain: Mutex<BTreeSet<String>>,
+    /// Names of plain tables; none as long as the store could not be asked.
+    plain: Mutex<Option<BTreeSet<String>>>,
 }
 
 impl HistoryTables {
-    /// Over the tables of an engine, and the plain ones of these names.
-    pub(crate) fn new(shared: &Arc<Shared>, plain: impl IntoIterator<Item = String>) -> HistoryTables {
-        HistoryTables { shared: Arc::downgrade(shared), plain: Mutex::new(plain.into_iter().collect()) }
+    /// Over the tables of an engine; the plain ones are yet to be named.
+    pub(crate) fn new(shared: &Arc<Shared>) -> HistoryTables {
+        HistoryTables { shared: Arc::downgrade(shared), plain: Mutex::default() }
+    }
+
+    /// Says which plain tables there are.
+    pub(super) fn name_plain(&self, names: impl IntoIterator<Item = String>) {
+        *lock(&self.plain) = Some(names.into_iter().collect());
+    }
+
+    /// Whether it is known which plain tables there are.
+    pub(super) fn knows_plain(&self) -> bool {
+        lock(&self.plain).is_some()
+    }
+
+    /// Whether there is a plain table of a name; an error as long as that is not known.
+    pub(super) fn is_plain(&self, name: &str) -> Result<bool, SqlError> {
+        let plain = lock(&self.plain);
+        let names = plain.as_ref().ok_or_else(|| not_known(name))?;
+        Ok(names.contains(name))
     }
 
     fn shared(&self) -> Result<Arc<Shared>, SqlError> {
@@ -57,26 +74,36 @@ impl HistoryTables {
     async fn plain_table(&self, name: &str) -> Result<Option<Table>, SqlError> {
         let shared = self.shared()?;
         let Some(history) = shared.history.get() else { return Ok(None) };
-        if !lock(&self.plain).contains(name) {
+        if !self.is_plain(name)? {
             return Ok(None);
         }
         history.store.table(name).await.map_err(from_store)
     }
 }
 
+/// The table of a stream, if it is open.
+fn opened(stored: &Stored) -> Result<&Table, SqlError> {
+    stored.table().ok_or_else(|| {
+        let why = stored.unopened().unwrap_or_else(|| "it is being opened".to_owned());
+        let message = format!("the table of stream `{}` cannot be read yet: {why}", stored.name);
+        SqlError::new(SqlErrorKind::Unavailable, message)
+            .with_hint("It is opened as soon as that can be done; events are kept in the log until then.")
+    })
+}
+
 /// Waits until a table has all events that the stream had taken when this was called.
-async fn fresh(stored: &Stored) -> Result<(), SqlError> {
+async fn fresh(stored: &Stored, table: &Table) -> Result<(), SqlError> {
     let Some(next) = stored.awaited() else { return Ok(()) };
-    let mut progress = stored.table.progress();
+    let mut progress = table.progress();
     let waited =
         tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;
     match waited {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
         Err(_) => {
-            let behind = next.saturating_sub(stored.table.appended().0);
+            let behind = next.saturating_sub(table.appended().0);
             let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
-            let failing = stored.table.status().failing;
+            let failing = table.status().failing;
             let hint = match failing {
                 Some(failing) => {
                     format!("Its store fails: {}. What was acknowledged is in the log.", failing.error)
@@ -94,16 +121,22 @@ impl Tables for HistoryTables {
         let Some(shared) = self.shared.upgrade() else { return Vec::new() };
         let streams = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
         let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
-        streams.chain(lock(&self.plain).iter().map(|name| (name.clone(), TableKind::Table))).collect()
+        let plain = lock(&self.plain).clone().unwrap_or_default();
+        streams.chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()
+    }
+
+    fn names_all(&self) -> bool {
+        self.knows_plain()
     }
 
     async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
         let table = match self.stored(name)? {
             Some(stored) => {
+                let table = opened(&stored)?;
                 if at.is_none() {
-                    fresh(&stored).await?;
+                    fresh(&stored, table).await?;
                 }
-                stored.table.clone()
+                table.clone()
             }
             None => match self.plain_table(name).await? {
                 Some(table) => table,
@@ -120,7 +153,7 @@ impl Tables for HistoryTables {
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
         if let Some(stored) = self.stored(name)? {
             let system = [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, "_day", "_hour"];
-            let schema = stored.table.schema();
+            let schema = opened(&stored)?.schema();
             let own =
                 schema.fields().iter().filter(|field| !system.contains(&field.name().as_str())).cloned();
             return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
@@ -138,21 +171,26 @@ impl Tables for HistoryTables {
             |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
         let shared = self.shared()?;
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        // No stream takes the name meanwhile.
+        let _one_at_a_time = history.changing.lock().await;
         if self.stored(name)?.is_some() {
             return Err(exists("stream"));
         }
-        if lock(&self.plain).contains(name) {
+        if self.is_plain(name)? {
             return if if_not_exists { Ok(false) } else { Err(exists("table")) };
         }
+        if let Ok(stream) = StreamName::new(name) {
+            history.clear_dropped(&stream).await.map_err(from_engine)?;
+        }
         history.store.create_plain(name, schema).await.map_err(from_store)?;
-        lock(&self.plain).insert(name.to_owned());
+        lock(&self.plain).get_or_insert_default().insert(name.to_owned());
         Ok(true)
     }
 
     async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
         let shared = self.shared()?;
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        if !lock(&self.plain).contains(name) {
+        if !self.is_plain(name)? {
             let error = SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`"));
             return Err(match self.stored(name)? {
                 Some(_) => error.with_hint(format!("It is a stream: DROP STREAM {name}.")),
@@ -160,7 +198,9 @@ impl Tables for HistoryTables {
             });
         }
         history.store.drop_table(name).await.map_err(from_store)?;
-        lock(&self.plain).remove(name);
+        if let Some(plain) = &mut *lock(&self.plain) {
+            plain.remove(name);
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use swiftwater_engine::{
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, StreamName, SystemClock};
 use swiftwater_sql::{
-    RunOptions, SqlError,
+    ErrorKind, RunOptions, SqlError,
     forms::{Form, FormWriter},
 };
 
@@ -153,6 +153,30 @@ async fn bad_event_is_refused_or_kept_apart_and_the_rest_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn bad_events_of_a_retried_request_are_kept_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    sql(&engine, "CREATE STREAM u (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    // None of them is good, so the stream itself keeps nothing of the request.
+    let bad = "{\"a\":null}\n{\"b\":1}";
+    for stream in ["t", "u", "t"] {
+        let appended = append(&engine, stream, bad, number("p", 7)).await;
+        assert_eq!((appended.accepted, appended.quarantined), (0, 2), "{stream}");
+    }
+    let select = "SELECT stream, count(*) AS n FROM quarantine GROUP BY stream ORDER BY stream";
+    let kept = "{\"stream\":\"t\",\"n\":2}\n{\"stream\":\"u\",\"n\":2}\n";
+    assert_eq!(sql(&engine, select).await, kept);
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    append(&engine, "t", bad, number("p", 7)).await;
+    assert_eq!(sql(&engine, select).await, kept, "after a restart, too");
+    append(&engine, "t", bad, number("p", 8)).await;
+    append(&engine, "t", bad, None).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine WHERE stream = 't'").await, "{\"n\":6}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_of_an_undeclared_stream_are_found_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;
@@ -194,6 +218,57 @@ async fn stream_is_altered_and_dropped_for_good() {
     let engine = open(dir.path()).await;
     append(&engine, "t", "{\"z\":\"new\"}", None).await;
     assert_eq!(sql(&engine, "SELECT z FROM t").await, "{\"z\":\"new\"}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alteration_that_the_table_does_not_take_is_refused_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG, b TIMESTAMP)").await;
+    append(&engine, "t", "{\"a\":1}", None).await;
+    let declared = sql(&engine, "SHOW CREATE STREAM t").await;
+    let error =
+        try_sql(&engine, "ALTER STREAM t ADD COLUMN c LONG, SET (partition_by = day)").await.unwrap_err();
+    assert!(error.to_string().contains("how it is partitioned cannot be changed"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let error = try_sql(&engine, "ALTER STREAM t SET (store = false)").await.unwrap_err();
+    assert_eq!(error.to_string(), "stream `t` is stored, and stays so");
+    assert_eq!(sql(&engine, "SHOW CREATE STREAM t").await, declared);
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, "SHOW CREATE STREAM t").await, declared);
+    append(&engine, "t", "{\"a\":2,\"c\":1}", None).await;
+    assert_eq!(sql(&engine, "SELECT sum(a) AS s FROM t").await, "{\"s\":3}\n");
+    sql(&engine, "ALTER STREAM t ADD COLUMN c STRING").await;
+    append(&engine, "t", "{\"a\":3,\"c\":\"x\"}", None).await;
+    assert_eq!(sql(&engine, "SELECT c FROM t WHERE a = 3").await, "{\"c\":\"x\"}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_that_was_live_is_stored_from_its_alteration_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t").await;
+    assert_eq!(append(&engine, "t", "{\"a\":1}", None).await.ticket, None);
+    sql(&engine, "ALTER STREAM t SET (store = true)").await;
+    assert!(append(&engine, "t", "{\"a\":2}", None).await.ticket.is_some());
+    let select = "SELECT a, _offset FROM t";
+    until_said(&engine, select, "{\"a\":2,\"_offset\":1}\n").await;
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, select).await, "{\"a\":2,\"_offset\":1}\n");
+}
+
+/// Asks until this is the answer.
+pub(crate) async fn until_said(engine: &Engine, text: &str, expected: &str) {
+    let asked = tokio::time::timeout(Duration::from_secs(60), async {
+        while try_sql(engine, text).await.ok().as_deref() != Some(expected) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    if asked.await.is_err() {
+        panic!("{text}: {:?}, not {expected}", try_sql(engine, text).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

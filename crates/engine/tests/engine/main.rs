@@ -1,10 +1,12 @@
 //! An engine as its users see it: what goes in, what comes out, by whose clock.
 
+mod away;
 mod backup;
 mod bullet_answers;
 mod bullet_clock;
 mod bullet_rules;
 mod declared;
+mod crashes;
 mod held;
 mod history;
 mod input;

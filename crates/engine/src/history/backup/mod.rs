@@ -27,7 +27,10 @@ use swiftwater_event::{Clock, Millis};
 use swiftwater_log::{LogCut, LogError};
 use swiftwater_store::{StoreCut, StoreError};
 
-use super::{state::History, stored::unavailable};
+use super::{
+    state::{History, causes},
+    stored::unavailable,
+};
 use crate::{EngineError, QueryId, stream::lock};
 
 pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
@@ -315,9 +318,4 @@ fn from_store(error: StoreError) -> EngineError {
         StoreError::Dropped(table) => EngineError::BackupVoid { table: table.into() },
         error => EngineError::NotBackedUp(causes(&error)),
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -55,6 +55,10 @@ impl Tables for JobTables {
         self.tables.names()
     }
 
+    fn names_all(&self) -> bool {
+        self.tables.names_all()
+    }
+
     async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
         let (None, Some(ends), Some(stored)) = (at, &self.ends, self.tables.stored(name)?) else {
             return self.tables.table(name, at).await;

@@ -1,0 +1,205 @@
+//! Disks that are full: of the log, of the tables, of both. A real server on small file systems in memory, that another
+//! file fills to the last byte. What was acknowledged is there once, whatever is full and though the server is killed
+//! meanwhile, and all goes on by itself when there is room.
+//!
+//! Where no file system can be mounted, the tests say that they skipped.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and it tells what it did"
+)]
+
+mod common;
+
+use std::{
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use common::{TestServer, http::Connection, until};
+use serde_json::Value;
+use swiftwater_testkit::{Mount, Rng};
+
+/// Events of a request, each of about a kilobyte.
+const EVENTS: u64 = 1_000;
+
+/// Which disk is small.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Small {
+    Log,
+    Tables,
+    Both,
+}
+
+struct Disks {
+    data: PathBuf,
+    tables: PathBuf,
+}
+
+impl Disks {
+    fn start(&self) -> TestServer {
+        TestServer::start(&[
+            "--data",
+            self.data.to_str().unwrap(),
+            "--store.location",
+            self.tables.to_str().unwrap(),
+            "--store.commit-interval-ms",
+            "50",
+            "--data.checkpoint-interval-ms",
+            "50",
+            "--data.log-free-bytes-min",
+            "0",
+            "--data.log-segment-bytes",
+            "32MiB",
+            "--data.log-compression",
+            "none",
+        ])
+    }
+}
+
+fn connect(server: &TestServer) -> Connection {
+    Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap()
+}
+
+fn sql(server: &TestServer, text: &str) -> Value {
+    let accept = ["accept: application/json"];
+    let answer = connect(server).ask_with("POST", "/v1/sql", &accept, text.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{text}: {}", String::from_utf8_lossy(&answer.body));
+    answer.json()
+}
+
+/// A client that numbers its requests, and sends one until it is acknowledged.
+#[derive(Default)]
+struct Client {
+    acknowledged: u64,
+}
+
+impl Client {
+    /// Sends the next request, or that which was refused; whether it is acknowledged, or else the status.
+    fn send(&mut self, server: &TestServer) -> Result<(), u16> {
+        let number = self.acknowledged;
+        let mut rng = Rng::new(number);
+        let mut body = String::new();
+        for event in number * EVENTS..(number + 1) * EVENTS {
+            body.push_str(&format!("{{\"n\":{event},\"pad\":\""));
+            // Nothing that would be small in a table.
+            (0..60).for_each(|_| body.push_str(&format!("{:016x}", rng.bits())));
+            body.push_str("\"}\n");
+        }
+        let fields = ["swiftwater-producer: p", &format!("swiftwater-sequence: {number}")];
+        let answer =
+            connect(server).ask_with("POST", "/v1/streams/t/events", &fields, body.as_bytes()).unwrap();
+        match answer.status {
+            200 => {
+                self.acknowledged += 1;
+                Ok(())
+            }
+            status => Err(status),
+        }
+    }
+
+    fn check(&self, server: &TestServer, what: &str) {
+        let counted = sql(server, "SELECT count(*) AS n, count(DISTINCT n) AS d, max(n) AS top FROM t");
+        let events = self.acknowledged * EVENTS;
+        let expected = serde_json::json!([{"n": events, "d": events, "top": events - 1}]);
+        assert_eq!(counted, expected, "{what}");
+    }
+}
+
+/// Takes all that is left of a file system.
+fn fill(path: &Path) -> PathBuf {
+    let hog = path.join("hog");
+    let mut file = File::create(&hog).unwrap();
+    for piece in [1 << 20, 4096, 1] {
+        while file.write_all(&vec![1; piece]).is_ok() {}
+    }
+    hog
+}
+
+fn in_table(server: &TestServer) -> (u64, u64) {
+    let stream = sql(server, "SHOW STREAMS")[0].clone();
+    (stream["events"].as_u64().unwrap(), stream["committed"].as_u64().unwrap_or(0))
+}
+
+fn full(small: Small) {
+    let (roomy, mounted) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let size = match small {
+        Small::Log => "120m",
+        Small::Tables => "80m",
+        Small::Both => "220m",
+    };
+    let mount = match Mount::new(mounted.path(), size) {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
+    };
+    let on = |is_small: bool, name: &str| if is_small { mount.path() } else { roomy.path() }.join(name);
+    let disks = Disks { data: on(small != Small::Tables, "data"), tables: on(small != Small::Log, "tables") };
+    let mut server = disks.start();
+    sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
+    let mut client = Client::default();
+    (0..5).for_each(|_| client.send(&server).unwrap());
+    until("the first events to be committed", || {
+        let (events, committed) = in_table(&server);
+        committed == events
+    });
+
+    let hog = fill(mount.path());
+    let before = client.acknowledged;
+    let mut refused = None;
+    // The log has room up to the end of its segment, and takes no more than that; with a log that has room, all is taken.
+    while client.acknowledged < before + 20 || (small != Small::Tables && refused.is_none()) {
+        refused = client.send(&server).err();
+        assert!(client.acknowledged < before + 100, "nothing is refused");
+        if refused.is_some() {
+            break;
+        }
+    }
+    match small {
+        Small::Tables => assert_eq!(refused, None),
+        Small::Log | Small::Both => assert_eq!(refused, Some(429), "the log is full"),
+    }
+    client.check(&server, "while it is full");
+    if small != Small::Log {
+        let (events, committed) = in_table(&server);
+        assert!(committed < events, "{committed} of {events} are on a disk that is full");
+    }
+    server.running.signal("KILL");
+    drop(server);
+    server = disks.start();
+    client.check(&server, "after a kill while it is full");
+
+    std::fs::remove_file(hog).unwrap();
+    until("events to be taken again", || client.send(&server).is_ok());
+    (0..5).for_each(|_| until("one more to be taken", || client.send(&server).is_ok()));
+    until("all to be committed", || {
+        let (events, committed) = in_table(&server);
+        committed == events
+    });
+    client.check(&server, "when there is room");
+    server.running.signal("KILL");
+    drop(server);
+    server = disks.start();
+    client.check(&server, "after a kill in the end");
+    client.send(&server).unwrap();
+    client.check(&server, "and on");
+    println!("{small:?}: {} events acknowledged, {} while it was full", client.acknowledged * EVENTS, {
+        (client.acknowledged - before) * EVENTS
+    });
+}
+
+#[test]
+fn full_disk_of_the_log_refuses_what_it_cannot_keep_and_loses_nothing() {
+    full(Small::Log);
+}
+
+#[test]
+fn full_disk_of_the_tables_keeps_nobody_from_sending_and_loses_nothing() {
+    full(Small::Tables);
+}
+
+#[test]
+fn full_disk_of_everything_loses_nothing() {
+    full(Small::Both);
+}

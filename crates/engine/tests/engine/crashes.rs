@@ -1,0 +1,647 @@
+//! The whole engine, whose power goes off at every call that it makes to a disk or to the store: what was acknowledged is
+//! there once, what was not is there once or not at all, and all goes on.
+//!
+//! One client does one thing after another: it declares streams and a job, sends numbered events, good and bad ones, alters
+//! a stream, drops one and declares another of its name, runs the job, restarts the server. Meanwhile tables are committed
+//! and compacted, checkpoints written, the catalog written down and the log trimmed. At a call all of it stops: the disks
+//! lose what was not synced, or keep any part of it. Another engine opens what is left, on which the power may go off once
+//! more; then the client does again what it was not told of, and goes on to the end. It numbers its requests, so what is
+//! there in the end is the same whatever happened.
+//!
+//! Every so many calls there is a crash: `SWIFTWATER_ENGINE_CRASH_STEP` (1 is at each).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and it tells what it did"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use object_store::{ObjectStore, path::Path};
+use serde_json::Value;
+use swiftwater_engine::{
+    AppendOptions, Appended, Disks, Engine, EngineConfig, HistoryConfig, HistoryError, Numbered, Principal,
+};
+use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
+use swiftwater_log::{Compression, Disk};
+use swiftwater_store::{Durability, Durable, Store, StoreOptions};
+use swiftwater_testkit::{FailingStore, Power, Rng, SimDisk, TestClock};
+
+use crate::{
+    history::{quick, try_sql},
+    jobs::START,
+};
+
+/// Crashes in a change's tests are so many calls apart.
+const STEP: u64 = 41;
+/// Runs at the same time: most of one is waiting.
+const AT_ONCE: usize = 4;
+/// How long anything may take that is not disturbed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the client does, in order.
+enum Step {
+    /// A statement that may be repeated.
+    Do(&'static str),
+    /// One that may not, done when there is this column in this stream.
+    Alter(&'static str, (&'static str, &'static str)),
+    /// A numbered request: a stream, its good events, its bad ones.
+    Send(&'static str, Vec<String>, Vec<&'static str>),
+    /// The job.
+    Run,
+    /// Waits until the tables have everything.
+    Commit,
+    /// Waits until a segment of the log was given up.
+    Trim,
+    /// The server ends and starts again.
+    Restart,
+}
+
+fn steps() -> Vec<Step> {
+    use Step::*;
+    let a = |numbers: std::ops::Range<u64>, pad: usize| -> Vec<String> {
+        let event = |k: u64| {
+            let (day, pad) = (1 + k % 2, "x".repeat(pad));
+            format!("{{\"k\":{k},\"t\":\"2026-01-0{day}T00:00:00Z\",\"pad\":\"{pad}\"}}")
+        };
+        numbers.map(event).collect()
+    };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let mut steps = vec![
+        Do(
+            "CREATE STREAM IF NOT EXISTS quarantine (stream STRING, path STRING, reason STRING, event STRING)",
+        ),
+        Do("CREATE STREAM IF NOT EXISTS a (k INTEGER NOT NULL CHECK (k >= 0), t TIMESTAMP, pad STRING, \
+            WATERMARK FOR t AS t - INTERVAL '5 seconds') WITH (on_bad_event = quarantine, partition_by = day)"),
+        Do("CREATE STREAM IF NOT EXISTS b WITH (store = true)"),
+        Do("CREATE STREAM IF NOT EXISTS d (z LONG)"),
+        Do("CREATE STREAM IF NOT EXISTS copies (k LONG)"),
+        Do("CREATE TABLE IF NOT EXISTS kept (k BIGINT)"),
+        Do("CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
+            INSERT INTO kept SELECT k FROM a; INSERT INTO copies SELECT k FROM a $$"),
+        Send("a", a(0..4, 10), vec!["{\"k\":-1}", "{\"t\":\"none\"}"]),
+        Send("b", texts(&["{\"x\":0}", "{\"x\":1,\"y\":\"s\"}"]), vec![]),
+        Send("d", texts(&["{\"z\":0}", "{\"z\":1}"]), vec![]),
+        Run,
+        Commit,
+        Send("a", a(4..6, 10), vec!["{\"k\":-2}"]),
+        Alter("ALTER STREAM a ADD COLUMN w LONG, ALTER COLUMN k TYPE LONG", ("a", "w")),
+        Send("a", texts(&["{\"k\":5000000000,\"w\":7}"]), vec![]),
+        Send("b", texts(&["{\"x\":2,\"n\":1.5}"]), vec![]),
+        Do("DROP STREAM IF EXISTS d"),
+        Do("CREATE STREAM IF NOT EXISTS d (z LONG, y STRING)"),
+        Send("d", texts(&["{\"z\":100,\"y\":\"new\"}"]), vec![]),
+    ];
+    steps.extend((0..4).map(|part| Send("a", a(10 + 4 * part..14 + 4 * part, 1_000), vec![])));
+    steps.extend([
+        Commit,
+        Trim,
+        Restart,
+        Send("a", a(30..32, 10), vec!["{\"k\":-3}"]),
+        Send("b", texts(&["{\"x\":3,\"m\":true}"]), vec![]),
+        Run,
+        Commit,
+        // All of them go on.
+        Send("a", a(32..33, 10), vec![]),
+        Send("b", texts(&["{\"x\":4}"]), vec![]),
+        Send("d", texts(&["{\"z\":101}"]), vec![]),
+    ]);
+    steps
+}
+
+/// Tables, each with the rows that tell of its events, in order.
+type Rows = BTreeMap<&'static str, Vec<String>>;
+
+/// How the rows of a table are asked for.
+const SELECTS: [(&str, &str); 6] = [
+    ("a", "SELECT k AS v FROM a ORDER BY _offset"),
+    ("b", "SELECT x AS v FROM b ORDER BY _offset"),
+    ("d", "SELECT z AS v FROM d ORDER BY _offset"),
+    ("quarantine", "SELECT event AS v FROM quarantine ORDER BY _offset"),
+    ("kept", "SELECT k AS v FROM kept ORDER BY k"),
+    ("copies", "SELECT k AS v FROM copies ORDER BY k"),
+];
+
+/// What the client has been told of when these steps are done.
+fn told(steps: &[Step]) -> Rows {
+    let mut rows = Rows::new();
+    for step in steps {
+        match step {
+            Step::Do(text) => {
+                let words: Vec<&str> = text.split(' ').collect();
+                match words[..] {
+                    ["CREATE", "STREAM" | "TABLE", "IF", "NOT", "EXISTS", name, ..] => {
+                        rows.insert(name, Vec::new());
+                    }
+                    ["DROP", "STREAM", "IF", "EXISTS", name] => _ = rows.remove(name),
+                    _ => {}
+                }
+            }
+            Step::Send(stream, good, bad) => {
+                let value = |text: &String| -> String {
+                    let event: Value = serde_json::from_str(text).unwrap();
+                    ["k", "x", "z"].iter().find_map(|key| event.get(key)).unwrap().to_string()
+                };
+                rows.get_mut(stream).unwrap().extend(good.iter().map(value));
+                let quoted = bad.iter().map(|text| Value::from(*text).to_string());
+                rows.get_mut("quarantine").unwrap().extend(quoted);
+            }
+            Step::Run => {
+                let mut read: Vec<u64> = rows["a"].iter().map(|k| k.parse().unwrap()).collect();
+                read.sort_unstable();
+                let read: Vec<String> = read.iter().map(ToString::to_string).collect();
+                rows.insert("kept", read.clone());
+                rows.insert("copies", read);
+            }
+            Step::Alter(..) | Step::Commit | Step::Trim | Step::Restart => {}
+        }
+    }
+    rows
+}
+
+/// What is named, and how it is declared.
+type Declared = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Disk,
+    Remote,
+}
+
+#[derive(Debug)]
+struct Synced(FailingStore);
+
+#[async_trait]
+impl Durability for Synced {
+    async fn sync_file(&self, location: &Path) -> object_store::Result<()> {
+        self.0.sync_file(location).await
+    }
+
+    async fn sync_names(&self, location: &Path) -> object_store::Result<()> {
+        self.0.sync_names(location).await
+    }
+}
+
+/// Where an engine runs: its disks and its store, on one power.
+pub(crate) struct Machine {
+    kind: Kind,
+    power: Power,
+    pub(crate) log: SimDisk,
+    catalog: SimDisk,
+    pub(crate) store: FailingStore,
+}
+
+impl Machine {
+    pub(crate) fn new(kind: Kind) -> Machine {
+        let power = Power::new();
+        let store = match kind {
+            Kind::Disk => FailingStore::disk_on(&power),
+            Kind::Remote => FailingStore::remote_on(&power),
+        };
+        let (log, catalog) = (SimDisk::on(&power, "log", 1), SimDisk::on(&power, "catalog", 2));
+        Machine { kind, power, log, catalog, store }
+    }
+
+    /// What is left of it, with the power on again.
+    pub(crate) async fn after_power_loss(&self, seed: u64) -> Machine {
+        let power = Power::new();
+        let log = self.log.after_power_loss(&power, "log", seed);
+        let catalog = self.catalog.after_power_loss(&power, "catalog", seed + 1);
+        let store = self.store.after_power_loss(&power).await;
+        Machine { kind: self.kind, power, log, catalog, store }
+    }
+
+    pub(crate) async fn open(&self, clock: &Arc<TestClock>) -> Result<Engine, HistoryError> {
+        self.open_with(clock, Machine::settings()).await
+    }
+
+    /// Settings under which much happens in little time, and little of it in memory.
+    pub(crate) fn settings() -> (HistoryConfig, StoreOptions) {
+        let mut history = quick(std::path::Path::new("unused"));
+        (history.log_segment_bytes, history.log_compression) = (8 << 10, Compression::None);
+        (history.checkpoint_interval_ms, history.sql_threads) = (3, 1);
+        let options = StoreOptions {
+            commit_interval: Duration::from_millis(2),
+            upkeep_interval: Duration::from_millis(5),
+            compact_files: 2,
+            checkpoint_commits: 3,
+            log_retention: Duration::ZERO,
+            vacuum_retention: Duration::ZERO,
+            ..StoreOptions::at("memory")
+        };
+        (history, options)
+    }
+
+    pub(crate) async fn open_with(
+        &self,
+        clock: &Arc<TestClock>,
+        (history, options): (HistoryConfig, StoreOptions),
+    ) -> Result<Engine, HistoryError> {
+        let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+        let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
+        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog) };
+        let clock = Arc::clone(clock) as Arc<dyn Clock>;
+        let objects: Arc<dyn ObjectStore> = match self.kind {
+            Kind::Disk => {
+                Arc::new(Durable::new(Arc::new(self.store.clone()), Arc::new(Synced(self.store.clone()))))
+            }
+            Kind::Remote => Arc::new(self.store.clone()),
+        };
+        let store = Store::open_at(objects, options, Arc::clone(&clock)).await?;
+        Engine::open_with(config, history, (disks, store), clock).await
+    }
+
+    /// What something comes to, or nothing if the power goes off before: then whoever waits may wait for ever.
+    async fn unless_off<T, E: std::fmt::Display>(
+        &self,
+        what: &str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        let off = async {
+            while !self.power.is_off() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            result = work => match result {
+                Ok(done) => Some(done),
+                Err(_) if self.power.is_off() => None,
+                Err(error) => panic!("{what}: {error}"),
+            },
+            () = off => None,
+            () = tokio::time::sleep(PATIENCE) => panic!("{what}: it takes too long"),
+        }
+    }
+}
+
+/// An engine on a machine; none if the power is off. Opening ends by itself, whatever fails.
+async fn open(client: &Client, machine: &Machine) -> Option<Engine> {
+    let opened = tokio::time::timeout(PATIENCE, machine.open(&client.clock)).await;
+    match opened.unwrap_or_else(|_| panic!("opening takes too long: {}", client.tell())) {
+        Ok(engine) => Some(engine),
+        Err(_) if machine.power.is_off() => None,
+        Err(error) => {
+            let causes =
+                std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+            let causes: Vec<String> = causes.map(ToString::to_string).collect();
+            panic!("it does not open: {}: {}", causes.join(": "), client.tell())
+        }
+    }
+}
+
+/// Goes on with the step that the client is at; `false`: the power went off.
+async fn go_on(client: &mut Client, machine: &Machine, engine: &mut Option<Engine>) -> bool {
+    if let Step::Restart = client.steps[client.at] {
+        if let Some(engine) = engine.take() {
+            engine.shutdown(Duration::from_millis(200)).await;
+        }
+        // What is kept for queries that read it may go now.
+        client.clock.advance_ms(1_000);
+        *engine = open(client, machine).await;
+        if engine.is_none() || machine.power.is_off() {
+            return false;
+        }
+    } else {
+        let Some(engine) = engine else { return false };
+        if machine.unless_off(&client.tell(), client.step(engine, machine)).await.is_none() {
+            return false;
+        }
+    }
+    client.at += 1;
+    true
+}
+
+/// One client, and what it has come to.
+struct Client {
+    clock: Arc<TestClock>,
+    steps: Vec<Step>,
+    /// The step that it is at.
+    at: usize,
+    crashes: Vec<String>,
+    /// How all was declared before each step, in a run without crashes.
+    declared: Arc<Vec<Declared>>,
+}
+
+impl Client {
+    async fn step(&self, there: &Engine, machine: &Machine) -> Result<(), String> {
+        match &self.steps[self.at] {
+            Step::Do(text) => try_sql(there, text).await.map(drop).map_err(|error| error.to_string()),
+            Step::Alter(text, (stream, column)) => {
+                let described = try_sql(there, &format!("DESCRIBE STREAM {stream}")).await;
+                let described = described.map_err(|error| error.to_string())?;
+                if described.contains(&format!("\"column\":\"{column}\"")) {
+                    return Ok(());
+                }
+                try_sql(there, text).await.map(drop).map_err(|error| error.to_string())
+            }
+            Step::Send(stream, good, bad) => {
+                let sent = send(there, stream, (good, bad), self.at as u64).await?;
+                assert!(sent.is_repeated || sent.accepted == good.len() as u64, "{sent:?}");
+                if self.steps[..self.at].iter().any(|step| matches!(step, Step::Restart)) {
+                    // A request of before is still known.
+                    let (first, (stream, good, bad)) = self.first_request();
+                    let again = send(there, stream, (good, bad), first).await?;
+                    assert!(again.is_repeated, "{again:?}");
+                }
+                Ok(())
+            }
+            Step::Run => loop {
+                match try_sql(there, "RUN JOB j").await {
+                    Ok(_) => return Ok(()),
+                    // What was left of a run before is taken up by itself.
+                    Err(error) if error.to_string().contains("is running") => look_again().await,
+                    Err(error) => return Err(error.to_string()),
+                }
+            },
+            Step::Commit => loop {
+                let streams = try_sql(there, "SHOW STREAMS").await.map_err(|error| error.to_string())?;
+                let is_in = |line: &str| {
+                    let stream: Value = serde_json::from_str(line).unwrap();
+                    stream["committed"] == stream["events"]
+                };
+                if streams.lines().all(is_in) {
+                    return Ok(());
+                }
+                look_again().await;
+            },
+            Step::Trim => {
+                let has_trimmed = || {
+                    machine
+                        .power
+                        .counts()
+                        .keys()
+                        .any(|call| ["log: rename", "log: remove"].contains(&&**call))
+                };
+                // After a crash it may have been before.
+                while self.crashes.is_empty() && !has_trimmed() {
+                    look_again().await;
+                }
+                Ok(())
+            }
+            Step::Restart => unreachable!("it is not done with an engine"),
+        }
+    }
+
+    /// The first request that was sent, with its number.
+    fn first_request(&self) -> (u64, (&str, &[String], &[&str])) {
+        let mut numbered = (0..).zip(&self.steps);
+        let found = numbered.find_map(|(number, step)| match step {
+            Step::Send(stream, good, bad) => Some((number, (*stream, &good[..], &bad[..]))),
+            _ => None,
+        });
+        found.expect("events are sent")
+    }
+
+    /// Each event that was told of is there once, in order, and of what the client is at, all or the beginning.
+    async fn check(&self, engine: &Engine, (least, most): (&Rows, &Rows)) -> Result<(), String> {
+        for (table, select) in SELECTS {
+            let found = match try_sql(engine, select).await {
+                Ok(found) => found,
+                // Its columns are found in its events.
+                Err(error) if table == "b" && error.to_string().contains("no column") => String::new(),
+                Err(error) if error.to_string().contains("no table") => {
+                    assert!(
+                        !least.contains_key(table) || !most.contains_key(table),
+                        "{table} is gone: {}",
+                        self.tell()
+                    );
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
+            };
+            let found: Vec<&str> =
+                found.lines().map(|line| &line["{\"v\":".len()..line.len() - "}".len()]).collect();
+            let is_old = least.get(table).is_some_and(|rows| found == *rows);
+            let is_new = most.get(table).is_some_and(|rows| {
+                let known = least.get(table).map_or(0, Vec::len);
+                found.len() >= known && found.len() <= rows.len() && found == rows[..found.len()]
+            });
+            assert!(is_old || is_new, "{table} holds {found:?}, told of were {least:?}: {}", self.tell());
+            if select.ends_with("_offset") {
+                let counted = format!("SELECT count(DISTINCT _offset) AS n FROM {table}");
+                let counted = try_sql(engine, &counted).await.map_err(|error| error.to_string())?;
+                assert_eq!(counted, format!("{{\"n\":{}}}\n", found.len()), "{table}: {}", self.tell());
+            }
+        }
+        Ok(())
+    }
+
+    /// The catalog is as it was before the step that the client is at, or after it.
+    async fn check_declared(&self, engine: &Engine) -> Result<(), String> {
+        let (found, known) = (declared(engine).await?, &self.declared[self.at..]);
+        assert!(
+            known.iter().take(2).any(|known| *known == found),
+            "{found:#?} is declared, not {:#?}: {}",
+            known[0],
+            self.tell()
+        );
+        Ok(())
+    }
+
+    fn tell(&self) -> String {
+        let mut text = format!("step {}", self.at);
+        for crash in &self.crashes {
+            let _ = write!(text, ", crashed at {crash}");
+        }
+        text
+    }
+}
+
+/// Every table's name, with the statement that declares it if it is a stream.
+async fn declared(engine: &Engine) -> Result<Declared, String> {
+    let mut declared = Declared::new();
+    let tables = try_sql(engine, "SHOW TABLES").await.map_err(|error| error.to_string())?;
+    for line in tables.lines() {
+        let table: Value = serde_json::from_str(line).unwrap();
+        let name = table["table_name"].as_str().unwrap_or_else(|| panic!("no name in {line}"));
+        let statement = try_sql(engine, &format!("SHOW CREATE STREAM {name}")).await.unwrap_or_default();
+        declared.insert(name.to_owned(), statement);
+    }
+    Ok(declared)
+}
+
+pub(crate) async fn look_again() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Sends events as a numbered request, and waits until they are acknowledged.
+pub(crate) async fn send(
+    engine: &Engine,
+    stream: &str,
+    (good, bad): (&[String], &[&str]),
+    sequence: u64,
+) -> Result<Appended, String> {
+    let lines = good.iter().map(String::as_str).chain(bad.iter().copied());
+    let text = lines.map(|line| format!("{line}\n")).collect::<String>();
+    let batch = Checker::new(CheckLimits::default()).push(Bytes::from(text)).batch;
+    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0 });
+    let options = AppendOptions { numbered, ..AppendOptions::default() };
+    let name = StreamName::new(stream).unwrap();
+    let appended = engine.append(&Principal::local(), &name, batch, options).await;
+    let appended = appended.map_err(|error| error.to_string())?;
+    if let Some(ticket) = appended.ticket {
+        engine.synced(ticket).await.map_err(|error| error.to_string())?;
+    }
+    Ok(appended)
+}
+
+/// One run; answers in which calls the power went off.
+async fn run(kind: Kind, (call, has_effect): (u64, bool), declared: Arc<Vec<Declared>>) -> Vec<String> {
+    let mut rng = Rng::new(call);
+    let mut machine = Machine::new(kind);
+    machine.power.off_at(call, has_effect);
+    let clock = Arc::new(TestClock::at(START));
+    let mut client = Client { clock, steps: steps(), at: 0, crashes: Vec::new(), declared };
+    loop {
+        let mut engine = None;
+        if live(&mut client, &machine, &mut engine).await {
+            return client.crashes;
+        }
+        client.crashes.push(format!("call {call}, {}", machine.power.went_off_at().unwrap()));
+        if let Some(engine) = engine {
+            engine.shutdown(Duration::ZERO).await;
+        }
+        machine = machine.after_power_loss(rng.below(1 << 30) as u64).await;
+        if client.crashes.len() == 1 && rng.chance(0.5) {
+            // While what is left is taken up.
+            machine.power.off_at(rng.below(120) as u64, rng.chance(0.5));
+        }
+    }
+}
+
+/// Opens what there is and goes on to the end; `false`: the power went off.
+async fn live(client: &mut Client, machine: &Machine, engine: &mut Option<Engine>) -> bool {
+    *engine = open(client, machine).await;
+    let Some(opened) = engine.clone() else { return false };
+    let count = client.steps.len();
+    if !client.crashes.is_empty() {
+        let least = told(&client.steps[..client.at]);
+        let most = told(&client.steps[..count.min(client.at + 1)]);
+        let checked = async {
+            client.check_declared(&opened).await?;
+            client.check(&opened, (&least, &most)).await
+        };
+        if machine.unless_off(&client.tell(), checked).await.is_none() {
+            return false;
+        }
+    }
+    drop(opened);
+    while client.at < count {
+        if !go_on(client, machine, engine).await {
+            return false;
+        }
+    }
+    machine.unless_off(&client.tell(), end(client, engine.as_ref())).await.is_some()
+}
+
+/// All is as it is without crashes.
+async fn end(client: &Client, engine: Option<&Engine>) -> Result<(), String> {
+    let engine = engine.ok_or("there is no engine")?;
+    let all = told(&client.steps);
+    client.check_declared(engine).await?;
+    client.check(engine, (&all, &all)).await?;
+    engine.shutdown(Duration::ZERO).await;
+    Ok(())
+}
+
+/// How all is declared before each step and at the end, and the calls that a run makes, by what they do.
+async fn undisturbed(kind: Kind) -> (Arc<Vec<Declared>>, BTreeMap<String, u64>) {
+    let machine = Machine::new(kind);
+    let clock = Arc::new(TestClock::at(START));
+    let mut client = Client { clock, steps: steps(), at: 0, crashes: Vec::new(), declared: Arc::default() };
+    let mut engine = open(&client, &machine).await;
+    let mut all = Vec::new();
+    while client.at < client.steps.len() {
+        all.push(declared(engine.as_ref().unwrap()).await.unwrap());
+        assert!(go_on(&mut client, &machine, &mut engine).await);
+    }
+    all.push(declared(engine.as_ref().unwrap()).await.unwrap());
+    client.declared = Arc::new(all);
+    machine.unless_off("the end", end(&client, engine.as_ref())).await.unwrap();
+    (Arc::clone(&client.declared), machine.power.counts())
+}
+
+/// What a run must do for a crash in it to be tried.
+const CALLS: [&str; 12] = [
+    "catalog: rename",
+    "catalog: sync",
+    "catalog: sync names",
+    "catalog: write",
+    "log: create",
+    "log: rename",
+    "log: sync",
+    "log: sync names",
+    "log: write",
+    "store: delete",
+    "store: get",
+    "store: list",
+];
+
+async fn crash_everywhere(kind: Kind) {
+    let (declared, counts) = undisturbed(kind).await;
+    let puts: &[&str] = match kind {
+        Kind::Disk => &["store: sync file", "store: sync names", "store: name parquet", "store: name commit"],
+        Kind::Remote => &["store: put parquet", "store: put commit"],
+    };
+    for call in CALLS.iter().chain(puts) {
+        assert!(counts.contains_key(*call), "no {call} in {counts:?}");
+    }
+    assert!(counts.keys().any(|call| call.ends_with("checkpoint")), "{counts:?}");
+    let step = std::env::var("SWIFTWATER_ENGINE_CRASH_STEP").ok().and_then(|step| step.parse().ok());
+    let step: u64 = step.unwrap_or(STEP).max(1);
+    // How many calls a run makes depends on what falls together in time: the last ones are those that no run reaches.
+    let (end, crashed) = (Mutex::new(u64::MAX), Mutex::new(BTreeMap::<String, u64>::new()));
+    let mut runs = futures_util::stream::iter(0..)
+        .map(|number| {
+            let (declared, end, crashed) = (&declared, &end, &crashed);
+            async move {
+                let call = step / 2 + number * step;
+                if call >= *end.lock().unwrap() {
+                    return false;
+                }
+                let crashed_at = (call, number % 2 == 1);
+                let crashes = tokio::spawn(run(kind, crashed_at, Arc::clone(declared))).await;
+                let crashes = crashes.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+                if crashes.is_empty() {
+                    let mut end = end.lock().unwrap();
+                    *end = call.min(*end);
+                }
+                for crash in crashes {
+                    let (_, what) = crash.split_once(", ").unwrap();
+                    *crashed.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+                }
+                true
+            }
+        })
+        .buffered(AT_ONCE);
+    while let Some(true) = runs.next().await {}
+    drop(runs);
+    let (end, crashed) = (end.into_inner().unwrap(), crashed.into_inner().unwrap());
+    let count: u64 = crashed.values().sum();
+    assert!(count >= end / step && end > 200, "{count} crashes in {end} calls");
+    if step == 1 {
+        let tried: BTreeSet<&str> = crashed.keys().map(String::as_str).collect();
+        assert!(CALLS.iter().chain(puts).all(|call| tried.contains(call)), "{tried:?}");
+    }
+    println!("{kind:?}: the power went off {count} times in runs of {end} calls: {crashed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn power_that_goes_off_at_any_call_of_a_machine_loses_and_doubles_nothing() {
+    crash_everywhere(Kind::Disk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn power_that_goes_off_at_any_call_with_object_storage_loses_and_doubles_nothing() {
+    crash_everywhere(Kind::Remote).await;
+}

@@ -1,0 +1,36 @@
+//! A small file system in memory, mounted for a test: a real disk that gets full.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A file system of its own at a directory; unmounted when it is dropped.
+#[derive(Debug)]
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts one of a size (as `mount` takes it: `4m`). An error says why that cannot be had here: only root may.
+    pub fn new(path: &Path, size: &str) -> io::Result<Mount> {
+        let options = format!("size={size}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path).output()?;
+        match mounted.status.success() {
+            true => Ok(Mount(path.to_owned())),
+            false => Err(io::Error::other(String::from_utf8_lossy(&mounted.stderr).trim().to_owned())),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: whoever has a file open there may end a moment later.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+    }
+}

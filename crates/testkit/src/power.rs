@@ -1,0 +1,106 @@
+//! The power of a machine: disks and stores hang on it, and at one call to any of them all stop.
+//!
+//! Calls are counted over all that hang on it, in the order in which they come, and by what they do. What a crash leaves
+//! of a disk or a store is that one's to say.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The power of several disks and stores. Clones are the same one.
+///
+/// ```
+/// use swiftwater_log::Disk;
+/// use swiftwater_testkit::{Power, SimDisk};
+///
+/// let power = Power::new();
+/// let (one, other) = (SimDisk::on(&power, "one", 1), SimDisk::on(&power, "other", 2));
+/// power.off_at(2, false);
+/// one.create("a", 1)?;
+/// one.sync_names()?;
+/// assert!(other.names().is_err() && one.names().is_err());
+/// assert_eq!(power.went_off_at().as_deref(), Some("other: names"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Power {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    calls: u64,
+    off_at: Option<(u64, bool)>,
+    went_off_at: Option<String>,
+    counts: BTreeMap<String, u64>,
+}
+
+/// How a call finds the power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Current {
+    On,
+    /// It goes off in this call, of which nothing, part, or all (`has_effect`) is done.
+    GoesOff {
+        has_effect: bool,
+    },
+    Off,
+}
+
+impl Power {
+    /// Power that stays on until it is told otherwise.
+    pub fn new() -> Power {
+        Power::default()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls there were; the first has the number 0.
+    pub fn calls(&self) -> u64 {
+        self.inner().calls
+    }
+
+    /// Goes off at the call of this number; `has_effect` says whether a store on the network still does what it is asked.
+    pub fn off_at(&self, call: u64, has_effect: bool) {
+        self.inner().off_at = Some((call, has_effect));
+    }
+
+    /// Whether it went off.
+    pub fn is_off(&self) -> bool {
+        self.inner().went_off_at.is_some()
+    }
+
+    /// In which call it went off.
+    pub fn went_off_at(&self) -> Option<String> {
+        self.inner().went_off_at.clone()
+    }
+
+    /// How many calls there were of each kind, as `device: what`.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.inner().counts.clone()
+    }
+
+    /// Counts a call, and says what becomes of it.
+    pub(crate) fn call(&self, device: &str, what: impl fmt::Display) -> Current {
+        let mut inner = self.inner();
+        if inner.went_off_at.is_some() {
+            return Current::Off;
+        }
+        let call = inner.calls;
+        inner.calls += 1;
+        let what = format!("{device}: {what}");
+        match inner.off_at.filter(|(at, _)| *at == call) {
+            Some((_, has_effect)) => {
+                inner.went_off_at = Some(what);
+                Current::GoesOff { has_effect }
+            }
+            None => {
+                *inner.counts.entry(what).or_default() += 1;
+                Current::On
+            }
+        }
+    }
+}
