@@ -27,7 +27,7 @@ use super::{
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, Refusal, Ticket,
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
     shared::Shared,
     stream::{Stream, lock},
 };
@@ -162,6 +162,20 @@ impl History {
     /// All that are.
     pub(crate) fn all_stored(&self) -> Vec<Arc<Stored>> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How log and tables fare.
+    pub(crate) fn metrics(&self) -> HistoryMetrics {
+        let usage = self.log.usage();
+        let tables = self.all_stored();
+        HistoryMetrics {
+            log_bytes: self.log.horizons().synced.0,
+            log_queued_bytes: usage.queued_bytes,
+            log_file_bytes: usage.file_bytes,
+            log_syncs: usage.groups,
+            log_sync_nanos: usage.sync_nanos,
+            tables: tables.iter().map(|stored| stored.metrics()).collect(),
+        }
     }
 
     /// When events of a stream are acknowledged unless the request says otherwise; none if it is not stored.

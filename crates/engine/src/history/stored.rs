@@ -18,7 +18,7 @@ use super::{
     feed::{Fed, Feed},
     producers::{Producers, Receipt, Verdict},
 };
-use crate::{AppendOptions, Appended, EngineError, Numbered, Ticket, stream::lock};
+use crate::{AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
 
 /// A stored stream.
 #[derive(Debug)]
@@ -207,6 +207,21 @@ impl Stored {
         };
         let producers = state.producers.iter().map(|(id, all)| (id.into(), all.map(receipts).collect()));
         StreamNumbers { position: state.last.0, next_offset: state.next, producers: producers.collect() }
+    }
+
+    /// How its table fares.
+    pub(crate) fn metrics(&self) -> TableMetrics {
+        // Before the stream's next offset is looked at, which is never behind.
+        let status = self.table.status();
+        TableMetrics {
+            name: self.name.clone(),
+            lag_events: self.next().saturating_sub(status.progress.committed.0),
+            commits: status.commits,
+            files: status.files as u64,
+            file_bytes: status.file_bytes,
+            waiting_bytes: status.tail_bytes as u64,
+            is_failing: status.failing.is_some(),
+        }
     }
 
     /// What became of events that were stored, or had been.
