@@ -12,7 +12,7 @@ use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{Store, Table};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
 use super::{
     HistoryConfig, HistoryError,
@@ -47,6 +47,8 @@ pub(crate) struct History {
     /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
     pub(super) cutting: tokio::sync::RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Where the history was opened; its tasks run there.
+    runtime: Handle,
     closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
     /// Locked for this process as long as it lives.
@@ -93,6 +95,7 @@ impl History {
             backups: Backups::default(),
             cutting: tokio::sync::RwLock::default(),
             tasks: Mutex::default(),
+            runtime: Handle::current(),
             closing: watch::Sender::new(false),
             jobs,
             dir,
@@ -151,7 +154,8 @@ impl History {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = lock(&self.tasks);
         tasks.retain(|task| !task.is_finished());
-        tasks.push(tokio::spawn(task));
+        // A statement that begins one may be on threads that are for SQL.
+        tasks.push(self.runtime.spawn(task));
     }
 
     /// A stream that is stored.
