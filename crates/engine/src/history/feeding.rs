@@ -4,7 +4,7 @@
 //! Order is that of the offsets. A table that cannot take rows keeps the task waiting, and the feed is bounded, so
 //! nothing grows but the log.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
@@ -12,7 +12,7 @@ use swiftwater_log::{EventsHead, Head, LogError, LogPosition};
 use swiftwater_store::StoreError;
 
 use super::{
-    columns::{joined, rows},
+    columns::{AcceptedColumns, joined, rows},
     feed::Fed,
     state::{History, heavy},
     stored::Stored,
@@ -20,6 +20,10 @@ use super::{
 
 /// Bytes of events that are made into rows at once.
 const ROWS_BYTES: usize = 4 << 20;
+
+/// After fewer bytes the next events are gathered for [`GATHER_TIME`], or until somebody waits for them.
+const GATHERED_BYTES: usize = 256 << 10;
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Why a stream's events do not go on to its table.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +62,12 @@ impl History {
             let synced = self.log.horizons().synced;
             let taken = stored.take_fed(synced, ROWS_BYTES);
             if !taken.is_empty() {
+                let bytes: usize = taken.iter().map(|fed| fed.batch.bytes().len()).sum();
                 self.hand_on(stored, taken).await?;
+                if bytes < GATHERED_BYTES {
+                    // Few events cost nearly as much as many: the next ones go on together, unless somebody waits for them.
+                    let _ = tokio::time::timeout(GATHER_TIME, stored.awaited.notified()).await;
+                }
             } else if let Some(from) = stored.behind() {
                 self.read_again(stored, from).await?;
             } else if let Some(end) = stored.waits_for() {
@@ -102,18 +111,29 @@ impl History {
         }
     }
 
-    async fn hand_on(&self, stored: &Arc<Stored>, mut fed: Vec<Fed>) -> Result<(), FeedError> {
+    async fn hand_on(&self, stored: &Arc<Stored>, fed: Vec<Fed>) -> Result<(), FeedError> {
+        for run in runs(fed) {
+            self.hand_on_run(stored, run).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands on what is made into rows together.
+    async fn hand_on_run(&self, stored: &Arc<Stored>, mut fed: Vec<Fed>) -> Result<(), FeedError> {
         let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
         let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
-        let kept = if fed.len() == 1 { fed[0].columns.take() } else { None };
-        let (batch, arrivals, columns, found) = heavy(bytes, || {
-            let (batch, arrivals) = joined(&fed);
-            let (columns, found) = match kept {
-                Some(columns) => (columns, None),
+        let kept: Vec<AcceptedColumns> = fed.iter_mut().filter_map(|fed| fed.columns.take()).collect();
+        let arrivals: Vec<(i64, usize)> =
+            fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
+        let (batch, columns, found) = heavy(bytes, || match AcceptedColumns::together(kept) {
+            // Where more than one batch is decoded already, no text of an event is needed.
+            Some(columns) => (fed[0].batch.clone(), columns, None),
+            None => {
+                let batch = joined(&fed);
                 // The arrival of the first stands for all: a default of NOW may be some milliseconds early.
-                None => stored.declared().columns.read(&batch, fed[0].batch.meta().arrival),
-            };
-            (batch, arrivals, columns, found)
+                let (columns, found) = stored.declared().columns.read(&batch, fed[0].batch.meta().arrival);
+                (batch, columns, found)
+            }
         });
         if let Some(found) = found {
             self.found(stored, found).await.map_err(|error| FeedError::Found(error.to_string()))?;
@@ -121,6 +141,24 @@ impl History {
         let rows = heavy(bytes, || rows(first, &arrivals, &batch, columns));
         Ok(stored.table.append(rows).await?)
     }
+}
+
+/// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
+/// declaration says them whole, and those that are still to be decoded.
+fn runs(fed: Vec<Fed>) -> Vec<Vec<Fed>> {
+    let goes_with = |last: &Fed, next: &Fed| match (&last.columns, &next.columns) {
+        (None, None) => true,
+        (Some(last), Some(next)) => last.goes_with(next),
+        _ => false,
+    };
+    let mut runs: Vec<Vec<Fed>> = Vec::new();
+    for next in fed {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|last| goes_with(last, &next)) => run.push(next),
+            _ => runs.push(vec![next]),
+        }
+    }
+    runs
 }
 
 /// The events of a record. They were checked when they came in, and are again.

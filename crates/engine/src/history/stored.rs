@@ -32,6 +32,8 @@ pub(crate) struct Stored {
     settled: u64,
     /// Told when events were put into the feed.
     pub(crate) fed: Notify,
+    /// Told when somebody waits for them to be in the table.
+    pub(crate) awaited: Notify,
 }
 
 /// What is declared of a stream, compiled.
@@ -93,6 +95,7 @@ impl Stored {
             state: Mutex::new(State { next, last, feed, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
+            awaited: Notify::new(),
         }
     }
 
@@ -109,9 +112,13 @@ impl Stored {
         lock(&self.state).next
     }
 
-    /// The offset that the table is to reach for all events to be in it; none where it has them all.
+    /// The offset that the table is to reach for all events to be in it; none where it has them all. Who asks waits for it.
     pub(crate) fn awaited(&self) -> Option<u64> {
-        Some(self.next()).filter(|next| *next > self.settled)
+        let next = Some(self.next()).filter(|next| *next > self.settled);
+        if next.is_some_and(|next| self.table.appended().0 < next) {
+            self.awaited.notify_one();
+        }
+        next
     }
 
     /// Puts events into the log and the feed. The caller holds the stream's intake, which has given them `first` and
