@@ -11,7 +11,7 @@ use memchr::memmem;
 use serde_json::Value;
 
 use super::{
-    asked::{self, Question, is_close},
+    asked::{self, Fault, Question, is_close},
     bodies::Bodies,
     duckdb::DuckDb,
     sending::Plan,
@@ -121,7 +121,7 @@ const CONTRIBUTORS: &str = "SELECT count(*) AS names, sum(page_count) AS pages, 
                             GROUP BY contributor_username)";
 
 fn questions<'t>(tally: &'t Tally<'_>) -> Vec<Question<'t>> {
-    let question = |what, text: &str, fault: Box<dyn Fn(&[Value]) -> Option<String> + 't>| Question {
+    let question = |what, text: &str, fault: Fault<'t>| Question {
         what,
         ours: text.to_owned(),
         theirs: text.to_owned(),

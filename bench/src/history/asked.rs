@@ -16,8 +16,13 @@ const RATIO_MAX: f64 = 1.2;
 /// Where DuckDB takes no longer than this, ours may take as much more.
 const SHORT_SECONDS: f64 = 0.1;
 const ROWS_PER_SECOND_MIN: f64 = 100e6;
+/// Fewer rows are asked in less time than a statement takes to be planned, whatever their rate.
+const ROWS_MIN: u64 = 10_000_000;
 
-/// A query, in both engines, and what is wrong with an answer.
+/// What is wrong with an answer, if anything.
+pub(super) type Fault<'t> = Box<dyn Fn(&[Value]) -> Option<String> + 't>;
+
+/// A query, in both engines.
 pub(super) struct Question<'t> {
     pub(super) what: &'static str,
     pub(super) ours: String,
@@ -26,9 +31,9 @@ pub(super) struct Question<'t> {
     pub(super) before: Option<String>,
     /// Of whose files it reads.
     pub(super) stream: &'static str,
-    /// Rows that it is asked of; 0: so few that their rate tells nothing.
+    /// Rows that it is asked of; 0: a few, whose rate is not told.
     pub(super) rows: u64,
-    pub(super) fault: Box<dyn Fn(&[Value]) -> Option<String> + 't>,
+    pub(super) fault: Fault<'t>,
 }
 
 /// Whether a number is this one, but for the order in which it was summed.
@@ -93,7 +98,7 @@ fn row(
     let rate = question.rows as f64 / seconds;
     let other = theirs.as_ref().map(Samples::median);
     let is_near = other.is_none_or(|other| is_as_fast(seconds, other));
-    let is_fast = question.rows == 0 || rate >= ROWS_PER_SECOND_MIN;
+    let is_fast = question.rows < ROWS_MIN || rate >= ROWS_PER_SECOND_MIN;
     let told = |rate: f64| format!("{} M rows/s", grouped((rate / 1e6) as u64));
     let compared = match (other, version) {
         (Some(other), Some(version)) => {
@@ -116,7 +121,7 @@ fn row(
             ours.len(),
         ),
         needed: match question.rows {
-            0 => format!("≤ {RATIO_MAX} of DuckDB, or {SHORT_SECONDS} s more where that is short"),
+            ..ROWS_MIN => format!("≤ {RATIO_MAX} of DuckDB, or {SHORT_SECONDS} s more where that is short"),
             _ => format!(
                 "≤ {RATIO_MAX} of DuckDB, or {SHORT_SECONDS} s more where that is short; ≥ {}",
                 told(ROWS_PER_SECOND_MIN)

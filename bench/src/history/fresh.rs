@@ -1,4 +1,5 @@
-//! A COUNT over and over while events come at half the speed that the machine sustains: each must have all events that were
+//! A COUNT over and over while events come at half load, which is half the speed that is needed, or that the machine
+//! sustains if that is less: each must have all events that were
 //! acknowledged when it was asked, and none that was not sent when it was answered.
 
 use std::{
@@ -51,7 +52,8 @@ pub(super) fn run(
         what: "COUNT of what is acknowledged, while events come".to_owned(),
         figure: format!("p50 {p50:.1} ms, p99 {p99:.1} ms, most {:.1} ms", samples.most()),
         conditions: format!(
-            "{}{} smart-home events/s, half of what was sustained, into a table of {} events; {} COUNTs, {} ms apart",
+            "{}{} smart-home events/s, half of what is needed or was sustained, into a table of {} events; {} COUNTs, {} ms \
+             apart",
             fault.as_deref().unwrap_or_default(),
             grouped((sent.events as f64 / sent.seconds) as u64),
             grouped(before),

@@ -74,7 +74,8 @@ pub(super) fn run(
     stored.sql(&format!("INSERT OVERWRITE TABLE stateAvgUsage {STATES}"))?;
     asked::run(args, &stored, &delta.paths(), &questions(&tally), duckdb, table)?;
 
-    let plan = Plan { first: count, count: None, rate: Some(rate / 2.0), ..plan };
+    let half_load = rate.min(EVENTS_PER_SECOND_MIN) / 2.0;
+    let plan = Plan { first: count, count: None, rate: Some(half_load), ..plan };
     let sent = fresh::run(args, &stored, &plan, bodies.events(count), table)?;
     let first = count + sent.count;
     delta.wait_for(bodies.events(first))?;
