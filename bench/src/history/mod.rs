@@ -37,7 +37,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::{args::Args, data::check_space, table::Table};
+use crate::{
+    args::Args,
+    data::check_space,
+    server::binary,
+    table::{Row, Table, Verdict},
+};
 use duckdb::DuckDb;
 
 /// What an event of this kind takes at most while it is stored: in the log, in files and in those that were merged.
@@ -47,7 +52,20 @@ const OTHER_BYTES: u64 = 10 << 30;
 
 /// Measures all of it and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    let directory = directory(args)?;
+    let directory = match directory(args) {
+        Ok(directory) => directory,
+        // What other parts have found is not lost for it.
+        Err(why) => {
+            table.push(Row {
+                what: "what is stored".to_owned(),
+                figure: "not measured".to_owned(),
+                conditions: format!("{why:#}"),
+                needed: String::new(),
+                verdict: Verdict::Missed,
+            });
+            return Ok(());
+        }
+    };
     log::run(args, &directory, table)?;
     acks::run(args, &directory, table)?;
     let mut duckdb = DuckDb::start();
@@ -59,8 +77,9 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     recovery::run(args, &directory, table)
 }
 
-/// Where servers store, with room enough.
+/// Where servers store, with room enough, if there is a server.
 fn directory(args: &Args) -> anyhow::Result<PathBuf> {
+    binary()?;
     let directory = args.data();
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let other = if args.quick { OTHER_BYTES / 8 } else { OTHER_BYTES };
