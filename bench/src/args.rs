@@ -9,13 +9,14 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves
+  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves, history
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
   --rounds N          how often each point of throughput is run (default 3, with --quick 1)
-  --data DIR          where the files of events are for as long as they are needed (default: data beside the
-                      benchmark's sources when cargo runs it, else the directory for temporary files)
+  --history-events N  smart-home events that `history` stores (default 20000000, with --quick 1000000)
+  --data DIR          where files of events, and what servers store, are for as long as they are needed (default: data
+                      beside the benchmark's sources when cargo runs it, else the directory for temporary files)
   --block-kib N       bytes that are checked and appended at once (default 256)
   --feeders N         threads that check and append (default: one per core)
   --shards N          shards of the engine (default: one per core)
@@ -35,10 +36,11 @@ pub(crate) enum Part {
     Delivery,
     Changes,
     Curves,
+    History,
 }
 
 /// All parts, by their names, in the order in which they run.
-pub(crate) const PARTS: [(&str, Part); 10] = [
+pub(crate) const PARTS: [(&str, Part); 11] = [
     ("decode", Part::Decode),
     ("equality", Part::Equality),
     ("mixed", Part::Mixed),
@@ -49,6 +51,7 @@ pub(crate) const PARTS: [(&str, Part); 10] = [
     ("throughput", Part::Throughput),
     ("shared", Part::Shared),
     ("curves", Part::Curves),
+    ("history", Part::History),
 ];
 
 /// The command line.
@@ -59,6 +62,7 @@ pub(crate) struct Args {
     only: Vec<Part>,
     gib: Option<f64>,
     rounds: Option<usize>,
+    history_events: Option<usize>,
     data: Option<PathBuf>,
     pub(crate) tuning: Tuning,
 }
@@ -81,6 +85,7 @@ impl Args {
             only: Vec::new(),
             gib: None,
             rounds: None,
+            history_events: None,
             data: None,
             tuning: Tuning::default(),
         };
@@ -108,6 +113,7 @@ impl Args {
                     args.gib = Some(gib);
                 }
                 "--rounds" => args.rounds = Some(number(&word, &value()?)?),
+                "--history-events" => args.history_events = Some(number(&word, &value()?)?),
                 "--data" => args.data = Some(value()?.into()),
                 "--block-kib" => args.tuning.block_kib = number(&word, &value()?)?,
                 "--feeders" => args.tuning.feeders = number(&word, &value()?)?,
@@ -131,6 +137,11 @@ impl Args {
 
     pub(crate) fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// Smart-home events that are stored.
+    pub(crate) fn history_events(&self) -> u64 {
+        self.history_events.unwrap_or(if self.quick { 1_000_000 } else { 20_000_000 }) as u64
     }
 
     /// Samples of each latency.
@@ -179,7 +190,9 @@ mod tests {
 
     #[test]
     fn wrong_options_are_refused() {
-        for line in ["--fast", "--only speed", "--gib", "--gib 0", "--rounds 0", "--shards two"] {
+        for line in
+            ["--fast", "--only speed", "--gib", "--gib 0", "--rounds 0", "--shards two", "--history-events 0"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

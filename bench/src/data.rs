@@ -82,14 +82,16 @@ impl Load {
     }
 }
 
-fn check_space(directory: &Path, bytes: u64) -> anyhow::Result<()> {
+/// Fails, with what to do, unless so many bytes and a gigabyte more are free.
+pub(crate) fn check_space(directory: &Path, bytes: u64) -> anyhow::Result<()> {
     let space = rustix::fs::statvfs(directory)
         .with_context(|| format!("cannot tell the free space at {}", directory.display()))?;
     let free = space.f_bavail * space.f_frsize;
     let needed = bytes + (1 << 30);
     if free < needed {
         bail!(
-            "{} are free at {}, {} are needed: free some, or give --data or --gib",
+            "{} are free at {}, {} are needed: free some, give another --data, or want less (--gib, \
+             --history-events)",
             mib(free),
             directory.display(),
             mib(needed)

@@ -3,8 +3,8 @@
 //! What is measured: the decoder beside other parsers ([`decode`]); equality queries, one to a hundred thousand
 //! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
 //! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
-//! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); and curves of cost
-//! ([`curves`]). Every answer is held against what the generator of the
+//! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); curves of cost
+//! ([`curves`]); and what is stored and asked again ([`history`]). Every answer is held against what the generator of the
 //! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
 #![allow(
@@ -40,6 +40,7 @@ mod run_matching;
 mod run_paced;
 mod run_shared;
 
+mod history;
 mod latency;
 mod memory;
 
@@ -100,6 +101,7 @@ fn bench() -> anyhow::Result<bool> {
                 Part::Changes => changes::run(&args, &mut table),
                 Part::Curves => curves::run(&args, &mut table),
                 Part::Shared => shared::run(&args, &mut table),
+                Part::History => history::run(&args, &mut table),
             }?;
         }
     }

@@ -1,9 +1,10 @@
 //! A real server in a process of its own: the release binary if it stands beside this one, else this one as a server.
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
 };
@@ -30,8 +31,22 @@ impl Running {
     pub(crate) fn start() -> anyhow::Result<Running> {
         let program = std::env::current_exe().context("cannot tell where this program is")?;
         let binary = program.with_file_name("swiftwater");
-        let mut child = start(&binary, &program)?;
+        let child = start(&binary, &program)?;
         let what = if binary.exists() { "the release binary" } else { "the server within the benchmark" };
+        Running::of(child, what)
+    }
+
+    /// Starts the release binary over a data directory, with these settings; what it says goes into a file.
+    pub(crate) fn start_on(data: &Path, settings: &[&str], said: File) -> anyhow::Result<Running> {
+        let binary = binary()?;
+        let mut command = Command::new(&binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(settings);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        let child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
+        Running::of(child, "the release binary")
+    }
+
+    fn of(mut child: Child, what: &'static str) -> anyhow::Result<Running> {
         let address = ready(&mut child);
         // From here on it is ended, come what may.
         let mut running = Running { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), what };
@@ -43,6 +58,18 @@ impl Running {
     pub(crate) fn process(&self) -> String {
         self.child.id().to_string()
     }
+}
+
+/// The release binary, which must stand beside this program.
+pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let binary = program.with_file_name("swiftwater");
+    ensure!(
+        binary.exists(),
+        "there is no {}: `cargo build --release -p swiftwater-cli` makes it",
+        binary.display()
+    );
+    Ok(binary)
 }
 
 /// Waits until a child says where it listens.

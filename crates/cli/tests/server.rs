@@ -98,6 +98,32 @@ fn events_that_are_none_are_kept_with_the_reason() {
 }
 
 #[test]
+fn streams_are_committed_after_a_restart_however_many_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let start = |interval: &str| {
+        let commits = ["--store.commit-interval-ms", interval];
+        TestServer::start(&[&["--data", data, "--data.log-free-bytes-min", "0"], &commits[..]].concat())
+    };
+    // More than there are threads for what blocks, so that all of them are busy with commits at once.
+    let streams = (2 * std::thread::available_parallelism().map_or(1, usize::from) + 8).min(90);
+    let server = start("1h");
+    let create: Vec<String> =
+        (0..streams).map(|number| format!("CREATE STREAM s{number} (a LONG)")).collect();
+    let ran = run(&["sql", "--server", &server.url, &create.join("; ")]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for number in 0..streams {
+        assert_eq!(server.ingest(&format!("s{number}"), "{\"a\": 1}\n").code, Some(0));
+    }
+    // Killed: what is stopped commits first.
+    drop(server);
+    let server = start("500ms");
+    for number in 0..streams {
+        server.wait_for("/metrics", &format!("swiftwater_table_lag_events{{stream=\"s{number}\"}} 0\n"));
+    }
+}
+
+#[test]
 fn a_query_is_analysed_that_has_an_end() {
     let server = TestServer::start(&[]);
     let analyse = |query: &str| run(&["query", "--server", &server.url, &format!("EXPLAIN ANALYZE {query}")]);

@@ -592,6 +592,7 @@ impl Engine {
             pending_bytes: shared.pending.used_and_max(),
             subscriber_bytes: read(&totals.subscriber_bytes),
             state_bytes: (read(&totals.state_bytes), shared.config.state_bytes_max as u64),
+            history: shared.history.get().map(|history| history.metrics()),
         }
     }
 

@@ -45,7 +45,8 @@ pub use history::{
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{
-    JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus,
+    HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
+    StreamStatus, TableMetrics,
 };
 pub use swiftwater_live::{DistinctFigures, SketchFigures, SketchMeta};
 pub use swiftwater_log::Compression;

@@ -167,4 +167,42 @@ pub struct Metrics {
     pub state_bytes: (u64, u64),
     /// Bytes of the matcher's index.
     pub index_bytes: u64,
+    /// What is durable, where anything is.
+    pub history: Option<HistoryMetrics>,
+}
+
+/// What is durable, in numbers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HistoryMetrics {
+    /// Bytes that the log has ever synced.
+    pub log_bytes: u64,
+    /// Bytes appended to the log and not yet synced.
+    pub log_queued_bytes: u64,
+    /// Bytes of the log's files, those kept for reuse included.
+    pub log_file_bytes: u64,
+    /// Groups that were written and synced since the start.
+    pub log_syncs: u64,
+    /// Nanoseconds that their syncs took.
+    pub log_sync_nanos: u64,
+    /// The table of every stored stream.
+    pub tables: Vec<TableMetrics>,
+}
+
+/// A stored stream's table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableMetrics {
+    /// Of the stream.
+    pub name: StreamName,
+    /// Events that the stream has taken and the table has not committed.
+    pub lag_events: u64,
+    /// Commits of events since the start, and those of upkeep.
+    pub commits: u64,
+    /// Files of its newest version.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+    /// Bytes of rows that wait in memory for their commit.
+    pub waiting_bytes: u64,
+    /// The next commit is being tried again, as the store has failed.
+    pub is_failing: bool,
 }

@@ -2,6 +2,8 @@
 //!
 //! Names are Prometheus's way: `swiftwater_`, what is counted, the unit in full, `_total` for what only grows.
 
+mod history;
+
 use std::{
     collections::BTreeSet,
     sync::{
@@ -145,6 +147,9 @@ pub(crate) fn families(
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
     job_families(&mut table, &engine.jobs);
+    if let Some(history) = &engine.history {
+        history::families(&mut table, history, &own);
+    }
     http_families(&mut table, http);
     syslog_families(&mut table, syslog);
     table.0

@@ -8,6 +8,7 @@
 //! Stores", VLDB 2020, and the Delta Lake protocol.
 
 mod actions;
+mod apart;
 mod cut;
 mod disk;
 mod encode;

@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 
 use crate::{
     actions::{self, Add, Commit, Txn},
+    apart::apart,
     encode::Encoder,
     error::{Result, StoreError},
     layout::{Layout, evolve},
@@ -186,24 +187,23 @@ impl Owner {
     async fn write(&self, cut: &Cut, layout: &Layout) -> Result<Vec<Add>> {
         let (place, layout, now) = (self.shared.place.clone(), layout.clone(), self.now());
         let batches = cut.batches.clone();
-        let runtime = tokio::runtime::Handle::current();
-        let work = move || {
-            runtime.block_on(async {
-                let mut encoder = Encoder::new(place, layout.clone(), now, true);
-                for batch in &batches {
-                    let written = match layout.conform(batch) {
-                        Ok(batch) => encoder.write(&batch).await,
-                        Err(error) => Err(error),
-                    };
-                    if let Err(error) = written {
-                        encoder.abort().await;
-                        return Err(error);
-                    }
+        let doing = "writing a commit's files";
+        let _turn = self.shared.writing.acquire().await.map_err(|_| StoreError::Task(doing))?;
+        let work = async move {
+            let mut encoder = Encoder::new(place, layout.clone(), now, true);
+            for batch in &batches {
+                let written = match layout.conform(batch) {
+                    Ok(batch) => encoder.write(&batch).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = written {
+                    encoder.abort().await;
+                    return Err(error);
                 }
-                encoder.finish().await
-            })
+            }
+            encoder.finish().await
         };
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Task("writing a commit's files"))?
+        apart(doing, work).await
     }
 
     fn now(&self) -> Millis {
@@ -396,10 +396,8 @@ impl Owner {
     ) -> Result<Vec<Add>> {
         let (place, layout, files) = (self.shared.place.clone(), layout.clone(), files.to_vec());
         let bytes_max = self.shared.options.compact_file_bytes;
-        let runtime = tokio::runtime::Handle::current();
-        let work =
-            move || runtime.block_on(upkeep::rewrite(&place, &layout, &files, bytes_max, now, data_change));
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Task("rewriting files"))?
+        let work = async move { upkeep::rewrite(&place, &layout, &files, bytes_max, now, data_change).await };
+        apart("rewriting files", work).await
     }
 
     /// Takes files out whose rows have all expired.
@@ -439,9 +437,7 @@ impl Owner {
             self.upkeep = Some(tokio::spawn(async move {
                 let _permit =
                     permits.acquire_owned().await.map_err(|_| StoreError::Task("keeping up a table"))?;
-                let runtime = tokio::runtime::Handle::current();
-                let task = tokio::task::spawn_blocking(move || runtime.block_on(work));
-                task.await.map_err(|_| StoreError::Task("keeping up a table"))?
+                apart("keeping up a table", work).await
             }));
         }
         Ok(())
@@ -541,9 +537,8 @@ impl Owner {
                 was_checkpointed = true;
             }
             let Some(work) = self.next_upkeep() else { return Ok(()) };
-            let runtime = tokio::runtime::Handle::current();
-            let found = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
-            self.apply(found.map_err(|_| StoreError::Task("keeping up a table"))??).await?;
+            let found = apart("keeping up a table", work).await?;
+            self.apply(found).await?;
         }
     }
 }

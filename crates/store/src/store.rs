@@ -13,7 +13,10 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 use futures_util::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, path::Path};
 use swiftwater_event::Clock;
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, Semaphore, mpsc},
+};
 
 use crate::{
     actions::{self, Commit},
@@ -33,12 +36,16 @@ use crate::{
 /// A mark that a table is being dropped: if the server ends meanwhile, what is left of it goes with the next opening.
 const DROPPED: &str = "_dropped";
 
+/// Commits have their files written by as many threads at a time as the machine has cores, but by two at least, so that
+/// one does not wait for another that waits for its store.
+const WRITERS_MIN: usize = 2;
+
 static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// Delta Lake tables at one location, each a directory with the table's name.
 ///
 /// One process owns a store; others may read its tables at any time. Needs a tokio runtime with time and, for a store on
-/// the network, I/O; encoding and compaction run on its blocking threads.
+/// the network, I/O; encoding and compaction run on threads of their own.
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -51,6 +58,9 @@ struct Inner {
     url: ObjectStoreUrl,
     clock: ClockRef,
     upkeep: Arc<Semaphore>,
+    writing: Arc<Semaphore>,
+    /// Where the store was opened; owners of tables run there.
+    runtime: Handle,
     pins: Arc<Pins>,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
@@ -75,12 +85,15 @@ impl Store {
         let url = provider::store_url(number)
             .map_err(|error| StoreError::Location { location: "".into(), why: error.to_string().into() })?;
         let upkeep = Arc::new(Semaphore::new(options.upkeep_tasks_max));
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let inner = Inner {
             options: Arc::new(options),
             objects,
             url,
             clock: ClockRef(clock),
             upkeep,
+            writing: Arc::new(Semaphore::new(WRITERS_MIN.max(cores))),
+            runtime: Handle::current(),
             pins: Arc::default(),
             tables: Mutex::new(HashMap::new()),
         };
@@ -312,13 +325,14 @@ impl Store {
             inner.url.clone(),
             Arc::clone(&inner.options),
             inner.clock.clone(),
-            Arc::clone(&inner.upkeep),
+            (Arc::clone(&inner.upkeep), Arc::clone(&inner.writing)),
             ledger,
             spec.retention,
         ));
         let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
         let owner = Owner::new(Arc::clone(&shared), receiver);
-        tokio::spawn(owner.run());
+        // Whoever opens a table may be on threads that are for something else, or end before it.
+        inner.runtime.spawn(owner.run());
         Table { shared, requests }
     }
 }

@@ -147,6 +147,8 @@ pub(crate) struct Shared {
     pub(crate) closing: watch::Sender<bool>,
     /// Of the whole store: how much upkeep runs at a time.
     pub(crate) upkeep: Arc<Semaphore>,
+    /// Of the whole store: how many commits have their files written at a time.
+    pub(crate) writing: Arc<Semaphore>,
 }
 
 /// A clock that can be shown.
@@ -165,7 +167,7 @@ impl Shared {
         url: ObjectStoreUrl,
         options: Arc<StoreOptions>,
         clock: ClockRef,
-        upkeep: Arc<Semaphore>,
+        (upkeep, writing): (Arc<Semaphore>, Arc<Semaphore>),
         ledger: Ledger,
         retention: Option<Duration>,
     ) -> Shared {
@@ -195,6 +197,7 @@ impl Shared {
             work: Notify::new(),
             closing: watch::Sender::new(false),
             upkeep,
+            writing,
         }
     }
 

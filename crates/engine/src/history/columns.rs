@@ -8,6 +8,7 @@ use std::{
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_select::concat::concat;
 use swiftwater_event::{EventBatch, Millis, Offset, Type};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_live::columns::{
@@ -36,6 +37,26 @@ pub(crate) struct AcceptedColumns {
     pub(crate) arrays: Vec<ArrayRef>,
     /// Events whose text is to be kept, as the columns do not say them whole.
     pub(crate) text_needed: Option<BooleanBuffer>,
+}
+
+impl AcceptedColumns {
+    /// Whether these and the next events' columns can be joined: of one declaration, which says all of them whole.
+    pub(crate) fn goes_with(&self, next: &AcceptedColumns) -> bool {
+        Arc::ptr_eq(&self.names, &next.names) && self.text_needed.is_none() && next.text_needed.is_none()
+    }
+
+    /// The columns of events that follow one another and go together; none of no events.
+    pub(crate) fn together(mut all: Vec<AcceptedColumns>) -> Option<AcceptedColumns> {
+        if all.len() < 2 {
+            return all.pop();
+        }
+        let names = Arc::clone(&all[0].names);
+        let column = |place: usize| {
+            let parts: Vec<&dyn Array> = all.iter().map(|columns| &*columns.arrays[place]).collect();
+            concat(&parts).expect("columns of one declaration have its types")
+        };
+        Some(AcceptedColumns { arrays: (0..names.len()).map(column).collect(), names, text_needed: None })
+    }
 }
 
 /// Batches of fewer events are decoded again, many together, when they go on to their table: to hold on to the columns of
@@ -123,7 +144,8 @@ thread_local! {
     static SCRATCH: RefCell<ColumnsScratch> = RefCell::default();
 }
 
-/// Rows of a table from events that follow one another, and their columns.
+/// Rows of a table from events that follow one another: when how many of them arrived, and their columns. Of `batch` is
+/// taken what these say is needed of the events' text.
 ///
 /// Text is copied out of the events' buffers: what waits for its commit is not to hold them.
 pub(crate) fn rows(
@@ -132,7 +154,7 @@ pub(crate) fn rows(
     batch: &EventBatch,
     accepted: AcceptedColumns,
 ) -> Rows {
-    let count = batch.len();
+    let count: usize = arrivals.iter().map(|(_, events)| events).sum();
     let mut fields = vec![
         Field::new(OFFSET_COLUMN, DataType::Int64, false),
         Field::new(TIME_COLUMN, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
@@ -162,14 +184,13 @@ fn own_text(array: ArrayRef) -> ArrayRef {
     }
 }
 
-/// Batches that follow one another as one, with how many events arrived when.
-pub(crate) fn joined(fed: &[Fed]) -> (EventBatch, Vec<(i64, usize)>) {
-    let arrivals = fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
+/// Batches that follow one another as one.
+pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
     match fed {
-        [one] => (one.batch.clone(), arrivals),
+        [one] => one.batch.clone(),
         _ => {
             let batches: Vec<EventBatch> = fed.iter().map(|fed| fed.batch.clone()).collect();
-            (EventBatch::concat(&batches), arrivals)
+            EventBatch::concat(&batches)
         }
     }
 }

@@ -13,7 +13,7 @@ use swiftwater_log::{EventsHead, Head, LogError, LogPosition};
 use swiftwater_store::{StoreError, Table};
 
 use super::{
-    columns::{joined, rows},
+    columns::{AcceptedColumns, joined, rows},
     feed::Fed,
     state::{History, heavy},
     stored::Stored,
@@ -26,6 +26,10 @@ const ROWS_BYTES: usize = 4 << 20;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between tries.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// After fewer bytes the next events are gathered for [`GATHER_TIME`], or until somebody waits for them.
+const GATHERED_BYTES: usize = 256 << 10;
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Why a stream's events do not go on to its table.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,12 @@ impl History {
             let synced = self.log.horizons().synced;
             let taken = stored.take_fed(synced, ROWS_BYTES);
             if !taken.is_empty() {
+                let bytes: usize = taken.iter().map(|fed| fed.batch.bytes().len()).sum();
                 self.hand_on(stored, table, taken).await?;
+                if bytes < GATHERED_BYTES {
+                    // Few events cost nearly as much as many: the next ones go on together, unless somebody waits for them.
+                    let _ = tokio::time::timeout(GATHER_TIME, stored.awaited.notified()).await;
+                }
             } else if let Some(from) = stored.behind() {
                 self.read_again(stored, table, from).await?;
             } else if let Some(end) = stored.waits_for() {
@@ -124,18 +133,34 @@ impl History {
         }
     }
 
-    async fn hand_on(&self, stored: &Arc<Stored>, table: &Table, mut fed: Vec<Fed>) -> Result<(), FeedError> {
+    async fn hand_on(&self, stored: &Arc<Stored>, table: &Table, fed: Vec<Fed>) -> Result<(), FeedError> {
+        for run in runs(fed) {
+            self.hand_on_run(stored, table, run).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands on what is made into rows together.
+    async fn hand_on_run(
+        &self,
+        stored: &Arc<Stored>,
+        table: &Table,
+        mut fed: Vec<Fed>,
+    ) -> Result<(), FeedError> {
         let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
         let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
-        let kept = if fed.len() == 1 { fed[0].columns.take() } else { None };
-        let (batch, arrivals, columns, found) = heavy(bytes, || {
-            let (batch, arrivals) = joined(&fed);
-            let (columns, found) = match kept {
-                Some(columns) => (columns, None),
+        let kept: Vec<AcceptedColumns> = fed.iter_mut().filter_map(|fed| fed.columns.take()).collect();
+        let arrivals: Vec<(i64, usize)> =
+            fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
+        let (batch, columns, found) = heavy(bytes, || match AcceptedColumns::together(kept) {
+            // Where more than one batch is decoded already, no text of an event is needed.
+            Some(columns) => (fed[0].batch.clone(), columns, None),
+            None => {
+                let batch = joined(&fed);
                 // The arrival of the first stands for all: a default of NOW may be some milliseconds early.
-                None => stored.declared().columns.read(&batch, fed[0].batch.meta().arrival),
-            };
-            (batch, arrivals, columns, found)
+                let (columns, found) = stored.declared().columns.read(&batch, fed[0].batch.meta().arrival);
+                (batch, columns, found)
+            }
         });
         if let Some(found) = found {
             self.find(stored, table, found).await;
@@ -155,6 +180,24 @@ impl History {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
+/// declaration says them whole, and those that are still to be decoded.
+fn runs(fed: Vec<Fed>) -> Vec<Vec<Fed>> {
+    let goes_with = |last: &Fed, next: &Fed| match (&last.columns, &next.columns) {
+        (None, None) => true,
+        (Some(last), Some(next)) => last.goes_with(next),
+        _ => false,
+    };
+    let mut runs: Vec<Vec<Fed>> = Vec::new();
+    for next in fed {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|last| goes_with(last, &next)) => run.push(next),
+            _ => runs.push(vec![next]),
+        }
+    }
+    runs
 }
 
 /// The events of a record. They were checked when they came in, and are again.

@@ -16,6 +16,7 @@ use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use tokio::{
+    runtime::Handle,
     sync::{Notify, watch},
     task::JoinHandle,
 };
@@ -33,7 +34,7 @@ use super::{
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, Refusal, Ticket,
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
     shared::Shared,
     stream::{Stream, lock},
 };
@@ -59,6 +60,8 @@ pub(crate) struct History {
     written_down: AtomicU64,
     /// Held while it is.
     writing_down: tokio::sync::Mutex<()>,
+    /// Where the history was opened; its tasks run there.
+    runtime: Handle,
     closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
     /// Locked for this process as long as it lives.
@@ -109,6 +112,7 @@ impl History {
             owes: Notify::new(),
             written_down: AtomicU64::new(written_down),
             writing_down: tokio::sync::Mutex::default(),
+            runtime: Handle::current(),
             closing: watch::Sender::new(false),
             jobs,
             dir,
@@ -174,7 +178,8 @@ impl History {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = lock(&self.tasks);
         tasks.retain(|task| !task.is_finished());
-        tasks.push(tokio::spawn(task));
+        // A statement that begins one may be on threads that are for SQL.
+        tasks.push(self.runtime.spawn(task));
     }
 
     /// A stream that is stored.
@@ -190,6 +195,20 @@ impl History {
     /// All that are.
     pub(crate) fn all_stored(&self) -> Vec<Arc<Stored>> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How log and tables fare.
+    pub(crate) fn metrics(&self) -> HistoryMetrics {
+        let usage = self.log.usage();
+        let tables = self.all_stored();
+        HistoryMetrics {
+            log_bytes: self.log.horizons().synced.0,
+            log_queued_bytes: usage.queued_bytes,
+            log_file_bytes: usage.file_bytes,
+            log_syncs: usage.groups,
+            log_sync_nanos: usage.sync_nanos,
+            tables: tables.iter().map(|stored| stored.metrics()).collect(),
+        }
     }
 
     /// When events of a stream are acknowledged unless the request says otherwise; none if it is not stored.

@@ -18,7 +18,7 @@ use super::{
     feed::{Fed, Feed},
     producers::{Producers, Receipt, Verdict},
 };
-use crate::{AppendOptions, Appended, EngineError, Numbered, Ticket, stream::lock};
+use crate::{AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
 
 /// A stored stream.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub(crate) struct Stored {
     settled: u64,
     /// Told when events were put into the feed.
     pub(crate) fed: Notify,
+    /// Told when somebody waits for them to be in the table.
+    pub(crate) awaited: Notify,
 }
 
 /// What is declared of a stream, compiled.
@@ -105,6 +107,7 @@ impl Stored {
             state: Mutex::new(State { next, last, feed, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
+            awaited: Notify::new(),
         }
     }
 
@@ -165,9 +168,13 @@ impl Stored {
         lock(&self.state).next
     }
 
-    /// The offset that the table is to reach for all events to be in it; none where it has them all.
+    /// The offset that the table is to reach for all events to be in it; none where it has them all. Who asks waits for it.
     pub(crate) fn awaited(&self) -> Option<u64> {
-        Some(self.next()).filter(|next| *next > self.settled)
+        let next = Some(self.next()).filter(|next| *next > self.settled);
+        if next.is_some_and(|next| self.table.appended().0 < next) {
+            self.awaited.notify_one();
+        }
+        next
     }
 
     /// Puts events into the log and the feed. The caller holds the stream's intake, which has given them `first` and
@@ -272,6 +279,21 @@ impl Stored {
         };
         let producers = state.producers.iter().map(|(id, all)| (id.into(), all.map(receipts).collect()));
         StreamNumbers { position: state.last.0, next_offset: state.next, producers: producers.collect() }
+    }
+
+    /// How its table fares.
+    pub(crate) fn metrics(&self) -> TableMetrics {
+        // Before the stream's next offset is looked at, which is never behind.
+        let status = self.table.status();
+        TableMetrics {
+            name: self.name.clone(),
+            lag_events: self.next().saturating_sub(status.progress.committed.0),
+            commits: status.commits,
+            files: status.files as u64,
+            file_bytes: status.file_bytes,
+            waiting_bytes: status.tail_bytes as u64,
+            is_failing: status.failing.is_some(),
+        }
     }
 
     /// What became of events that were stored, or had been.

@@ -110,6 +110,38 @@ async fn streams_past_the_limit_are_told_as_one() {
     assert_eq!(events("b"), None);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_tells_of_the_log_and_of_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |config| config.metrics_streams_max = 1).await;
+    for stream in ["t", "u", "v"] {
+        let create = format!("CREATE STREAM {stream} (a LONG)");
+        assert_eq!(server.send("POST", "/v1/sql", &[], create).await.status, 200);
+    }
+    for stream in ["t", "t", "u", "v"] {
+        assert_eq!(server.ingest(stream, "{\"a\":1}\n{\"a\":2}\n").await.status, 200);
+    }
+    let page = server.get("/metrics").await.text().await;
+    let series = parse(&page);
+    let number = |name: &str| *series.get(name).unwrap_or_else(|| panic!("{name} is not in {page}"));
+    // Each was acknowledged from disk, one after another.
+    assert!(number("swiftwater_log_syncs_total") >= 4.0);
+    assert!(number("swiftwater_log_bytes_total") > 4.0 * 16.0);
+    assert!(number("swiftwater_log_sync_seconds_total") > 0.0);
+    assert_eq!(number("swiftwater_log_queued_bytes"), 0.0);
+    assert!(number("swiftwater_log_file_bytes") >= number("swiftwater_log_bytes_total"));
+    for (stream, most) in [("t", 4.0), ("(others)", 4.0)] {
+        let of = |name: &str| number(&format!("swiftwater_table_{name}{{stream=\"{stream}\"}}"));
+        // A slow machine may have committed them by now.
+        let lag = of("lag_events");
+        assert!(if of("commits_total") == 0.0 { lag == most } else { lag < most }, "{page}");
+        assert_eq!(of("failing"), 0.0);
+        assert_eq!(of("files") > 0.0, of("file_bytes") > 0.0);
+        assert!(of("waiting_bytes") > 0.0 || lag < most);
+    }
+    assert!(!series.contains_key("swiftwater_table_files{stream=\"u\"}"));
+}
+
 /// Takes one request of a known length, and answers it.
 async fn take(listener: &TcpListener, status: &str) -> (String, Value) {
     let (mut stream, _): (TcpStream, _) = soon(listener.accept()).await.unwrap();

@@ -77,6 +77,38 @@ async fn commits_go_by_time_and_by_bytes() {
     check_offsets(&table, 100_000).await;
 }
 
+#[test]
+fn tables_get_on_with_a_single_thread_for_what_blocks() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(StoreOptions { compact_files: 2, ..patient(directory.path()) }).await;
+        let mut tables = Vec::new();
+        for name in ["one", "two", "three"] {
+            tables.push(store.open_table(home(name)).await.unwrap());
+        }
+        for part in 0..4 {
+            for table in &tables {
+                table.append(rows(part * 100, part * 100 + 100)).await.unwrap();
+            }
+            // Writing files and merging them go on beside one another.
+            let all = futures_util::future::join_all(tables.iter().map(Table::flush));
+            let done = tokio::time::timeout(Duration::from_secs(60), all).await;
+            assert!(done.is_ok_and(|all| all.iter().all(Result::is_ok)), "commits wait for one another");
+        }
+        for table in &tables {
+            let kept = tokio::time::timeout(Duration::from_secs(60), table.upkeep()).await;
+            kept.expect("upkeep waits for itself").unwrap();
+            assert_eq!(table.status().rows, 400);
+        }
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_do_not_fit_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,0 +1,78 @@
+//! DuckDB as a process of Python, to compare with. It is there where the tests' packages are.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Reads statements as lines of JSON, and answers each with a line of JSON.
+const SCRIPT: &str = include_str!("duckdb.py");
+
+/// A DuckDB that runs, with all cores.
+pub(super) struct DuckDb {
+    child: Child,
+    statements: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    pub(super) version: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    seconds: f64,
+    rows: Vec<Value>,
+}
+
+impl DuckDb {
+    /// Starts it, by the Python that `SWIFTWATER_PYTHON` names, or the one that `make test` has made for its tests.
+    pub(super) fn start() -> anyhow::Result<DuckDb> {
+        let python = match std::env::var_os("SWIFTWATER_PYTHON") {
+            Some(python) => PathBuf::from(python),
+            None => {
+                let program = std::env::current_exe().context("cannot tell where this program is")?;
+                let target = program.ancestors().nth(2).context("this program is in no target directory")?;
+                target.join("python/bin/python")
+            }
+        };
+        ensure!(python.exists(), "there is no {}; `make test` makes it", python.display());
+        let mut child = Command::new(&python)
+            .args(["-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", python.display()))?;
+        let statements = child.stdin.take().context("DuckDB's input was taken")?;
+        let answers = BufReader::new(child.stdout.take().context("DuckDB's output was taken")?);
+        let mut duckdb = DuckDb { child, statements, answers, version: String::new() };
+        duckdb.version = duckdb.line().context("Python has no package `duckdb`")?.trim().to_owned();
+        Ok(duckdb)
+    }
+
+    /// Runs a statement: seconds, and its rows as objects.
+    pub(super) fn ask(&mut self, text: &str) -> anyhow::Result<(f64, Vec<Value>)> {
+        writeln!(self.statements, "{}", Value::from(text))?;
+        self.statements.flush()?;
+        let line = self.line().with_context(|| format!("DuckDB does not answer `{text}`"))?;
+        let Answer { seconds, rows } = serde_json::from_str(&line).context("DuckDB's answer is no JSON")?;
+        Ok((seconds, rows))
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "it has ended");
+        Ok(line)
+    }
+}
+
+impl Drop for DuckDb {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,88 @@
+//! What is stored, how fast, and how fast it is asked again: the release binary over a data directory, from outside.
+//!
+//! | measured | by |
+//! | --- | --- |
+//! | the log alone, beside a bare loop of the same work, and how long an acknowledgement takes | [`log`], [`bare`], [`acks`] |
+//! | events all the way into Delta tables, and what they take there | [`sustained`] |
+//! | the published queries over them, beside DuckDB on the same files | [`asked`], [`duckdb`] |
+//! | a COUNT while events come | [`fresh`] |
+//! | a store that stood still; a server that was killed | [`catching_up`], [`recovery`] |
+//!
+//! Sender and server share the machine. Events are those of `swiftwater generate` and of the published load tests, made
+//! before anything is measured and sent over and over; what they come to is counted here, by other code than the server's.
+//! What has become of them is read in the tables' own Delta logs ([`delta`]), which the server does not know of.
+
+mod bodies;
+mod delta;
+mod sending;
+mod stored;
+
+mod articles;
+mod smart_home;
+
+mod acks;
+mod bare;
+mod log;
+
+mod sustained;
+
+mod asked;
+mod duckdb;
+mod fresh;
+
+mod catching_up;
+mod recovery;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::{
+    args::Args,
+    data::check_space,
+    server::binary,
+    table::{Row, Table, Verdict},
+};
+use duckdb::DuckDb;
+
+/// What an event of this kind takes at most while it is stored: in the log, in files and in those that were merged.
+const SMART_HOME_BYTES: u64 = 100;
+/// What all other measurements take at most.
+const OTHER_BYTES: u64 = 10 << 30;
+
+/// Measures all of it and adds the rows.
+pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
+    let directory = match directory(args) {
+        Ok(directory) => directory,
+        // What other parts have found is not lost for it.
+        Err(why) => {
+            table.push(Row {
+                what: "what is stored".to_owned(),
+                figure: "not measured".to_owned(),
+                conditions: format!("{why:#}"),
+                needed: String::new(),
+                verdict: Verdict::Missed,
+            });
+            return Ok(());
+        }
+    };
+    log::run(args, &directory, table)?;
+    acks::run(args, &directory, table)?;
+    let mut duckdb = DuckDb::start();
+    if let Err(why) = &duckdb {
+        eprintln!("without DuckDB: {why:#}");
+    }
+    smart_home::run(args, &directory, duckdb.as_mut().ok(), table)?;
+    articles::run(args, &directory, duckdb.as_mut().ok(), table)?;
+    recovery::run(args, &directory, table)
+}
+
+/// Where servers store, with room enough, if there is a server.
+fn directory(args: &Args) -> anyhow::Result<PathBuf> {
+    binary()?;
+    let directory = args.data();
+    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let other = if args.quick { OTHER_BYTES / 8 } else { OTHER_BYTES };
+    check_space(&directory, args.history_events() * SMART_HOME_BYTES + other)?;
+    Ok(directory)
+}

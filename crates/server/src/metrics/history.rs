@@ -1,0 +1,76 @@
+//! The log, and the tables of stored streams, in numbers.
+//!
+//! A stream whose own numbers are shown has those of its table too; the tables of the others are told as one.
+
+use swiftwater_engine::{HistoryMetrics, StreamStatus, TableMetrics};
+
+use super::{Kind, Number, OTHER_STREAMS, Sample, Table};
+
+/// `shown`: the streams that have numbers of their own.
+pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[StreamStatus]) {
+    log_families(table, history);
+    let is_shown = |table: &TableMetrics| shown.iter().any(|stream| stream.name == table.name);
+    let (own, rest): (Vec<_>, Vec<_>) = history.tables.iter().cloned().partition(is_shown);
+    let others = rest.into_iter().reduce(|mut sum, table| {
+        sum.lag_events += table.lag_events;
+        sum.commits += table.commits;
+        sum.files += table.files;
+        sum.file_bytes += table.file_bytes;
+        sum.waiting_bytes += table.waiting_bytes;
+        sum.is_failing |= table.is_failing;
+        sum
+    });
+    table_families(table, &own, others.as_ref());
+}
+
+fn log_families(table: &mut Table, history: &HistoryMetrics) {
+    table.counter("swiftwater_log_bytes_total", "Bytes that the log has ever synced.", history.log_bytes);
+    let syncs = "Groups of events that the log has written and synced.";
+    table.counter("swiftwater_log_syncs_total", syncs, history.log_syncs);
+    let seconds = history.log_sync_nanos as f64 / 1e9;
+    table.counter("swiftwater_log_sync_seconds_total", "Time that the log's syncs took.", seconds);
+    let queued = "Bytes that were appended to the log and are not synced.";
+    table.gauge("swiftwater_log_queued_bytes", queued, history.log_queued_bytes);
+    let files = "Bytes of the log's files, those kept for reuse included.";
+    table.gauge("swiftwater_log_file_bytes", files, history.log_file_bytes);
+}
+
+fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {
+    type Of = fn(&TableMetrics) -> Number;
+    let families: [(Kind, &str, &str, Of); 6] = [
+        (
+            Kind::Gauge,
+            "swiftwater_table_lag_events",
+            "Events that a stream's table has not committed.",
+            |table| table.lag_events.into(),
+        ),
+        (Kind::Counter, "swiftwater_table_commits_total", "Commits to a stream's table.", |table| {
+            table.commits.into()
+        }),
+        (Kind::Gauge, "swiftwater_table_files", "Files of a table's newest version.", |table| {
+            table.files.into()
+        }),
+        (Kind::Gauge, "swiftwater_table_file_bytes", "Bytes of these files.", |table| {
+            table.file_bytes.into()
+        }),
+        (
+            Kind::Gauge,
+            "swiftwater_table_waiting_bytes",
+            "Bytes of rows that wait for their commit.",
+            |table| table.waiting_bytes.into(),
+        ),
+        (
+            Kind::Gauge,
+            "swiftwater_table_failing",
+            "1 while a commit is tried again, as the store fails.",
+            |table| u64::from(table.is_failing).into(),
+        ),
+    ];
+    for (kind, name, help, number) in families {
+        let label = |name: &str| vec![("stream", name.to_owned())];
+        let own =
+            own.iter().map(|table| Sample { labels: label(table.name.as_str()), number: number(table) });
+        let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
+        table.family(kind, name, help, own.chain(others).collect());
+    }
+}

@@ -1,0 +1,25 @@
+//! Work that computes much and waits for files in between, on threads of its own.
+//!
+//! Not on the threads that the runtime has for what blocks: files are written there, by one call each, and there may be as
+//! few of these threads as the machine has cores. Work that held all of them would wait for ever for one more.
+
+use tokio::{runtime::Handle, sync::oneshot};
+
+use crate::error::{Result, StoreError};
+
+/// Does it, off the threads that serve others. `doing` says what, if it ends by a panic. It goes on to its end if nobody
+/// waits for it any more. The caller bounds how much of it there is at a time.
+pub(crate) async fn apart<T: Send + 'static>(
+    doing: &'static str,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let runtime = Handle::current();
+    let (done, result) = oneshot::channel();
+    let thread = move || {
+        // Whoever asked may be gone.
+        let _ = done.send(runtime.block_on(work));
+    };
+    let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);
+    begun.map_err(|_| StoreError::Task(doing))?;
+    result.await.map_err(|_| StoreError::Task(doing))?
+}
