@@ -20,7 +20,7 @@ use object_store::{
     UploadPart, memory::InMemory, path::Path,
 };
 
-use crate::{Power, power::Current};
+use super::power::{Current, Power};
 
 /// When calls fail.
 #[derive(Debug, Clone, Copy, Default)]

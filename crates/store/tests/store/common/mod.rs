@@ -8,6 +8,8 @@
 mod clock;
 #[path = "../../../../testkit/src/failing_store.rs"]
 mod failing_store;
+#[path = "../../../../testkit/src/power.rs"]
+mod power;
 
 use std::sync::Arc;
 
