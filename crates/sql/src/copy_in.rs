@@ -97,7 +97,7 @@ impl Sql {
         let Source::Table { name, columns } = &copy.source else {
             return Err(SqlError::internal("a query takes no rows"));
         };
-        let names = Names::new(self.tables().names());
+        let names = Names::new(self.tables().names(), self.tables().names_all());
         let (ident, found) = names.target(name)?;
         let found = found.ok_or_else(|| names.missing(ident, &ident.value))?;
         let schema = self.tables().insertable(&found).await?.ok_or_else(|| {
