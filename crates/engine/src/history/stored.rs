@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{EventsHead, Head, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId};
-use swiftwater_store::Table;
+use swiftwater_store::{Status as TableStatus, Table};
 use tokio::sync::{Notify, SetOnce};
 
 use super::{
@@ -171,7 +171,8 @@ impl Stored {
     /// The offset that the table is to reach for all events to be in it; none where it has them all. Who asks waits for it.
     pub(crate) fn awaited(&self) -> Option<u64> {
         let next = Some(self.next()).filter(|next| *next > self.settled);
-        if next.is_some_and(|next| self.table.appended().0 < next) {
+        let appended = self.table().map(|table| table.appended().0);
+        if next > appended {
             self.awaited.notify_one();
         }
         next
@@ -284,15 +285,18 @@ impl Stored {
     /// How its table fares.
     pub(crate) fn metrics(&self) -> TableMetrics {
         // Before the stream's next offset is looked at, which is never behind.
-        let status = self.table.status();
+        let status = self.table().map(Table::status);
+        let committed = status.as_ref().map_or(self.settled, |status| status.progress.committed.0);
+        let number = |of: fn(&TableStatus) -> u64| status.as_ref().map_or(0, of);
         TableMetrics {
             name: self.name.clone(),
-            lag_events: self.next().saturating_sub(status.progress.committed.0),
-            commits: status.commits,
-            files: status.files as u64,
-            file_bytes: status.file_bytes,
-            waiting_bytes: status.tail_bytes as u64,
-            is_failing: status.failing.is_some(),
+            lag_events: self.next().saturating_sub(committed),
+            commits: number(|status| status.commits),
+            files: number(|status| status.files as u64),
+            file_bytes: number(|status| status.file_bytes),
+            waiting_bytes: number(|status| status.tail_bytes as u64),
+            // It is not opened while its store is away.
+            is_failing: status.as_ref().is_none_or(|status| status.failing.is_some()),
         }
     }
 
