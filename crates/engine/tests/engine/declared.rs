@@ -97,10 +97,8 @@ async fn live_answer_over_declared_columns_is_that_of_sql() {
         ("seen, COUNT(*) AS n", "GROUP BY seen"),
         ("COUNT(DISTINCT origin) AS o, COUNT(origin) AS c, COUNT(*) AS n", ""),
     ];
-    let apart = [
-        (("carrier, tags[0] AS t", ""), ("carrier, tags[1] AS t", "")),
-        (("carrier, fees.x AS x", "WHERE fees.x > 0"), ("carrier, fees['x'] AS x", "WHERE fees['x'] > 0")),
-    ];
+    // Places count from 0 in one language and from 1 in the other.
+    let apart = [(("carrier, tags[0] AS t", ""), ("carrier, tags[1] AS t", ""))];
     let questions: Vec<_> = both.map(|question| (question, question)).into_iter().chain(apart).collect();
     let live: Vec<Subscription> = questions
         .iter()
@@ -111,6 +109,8 @@ async fn live_answer_over_declared_columns_is_that_of_sql() {
         .collect();
     let inner = "SELECT origin, carrier FROM (SELECT * FROM STREAM(flights, MAX, TIME) WHERE stops > 0)";
     let inner = submit(&engine, inner, QueryForm::Bql).unwrap();
+    let fees = "SELECT fees.x AS x FROM STREAM(flights, MAX, TIME) WHERE fees.x > 0";
+    let fees = submit(&engine, fees, QueryForm::Bql).unwrap();
     append(&engine, "flights", EVENTS, None).await;
     engine.drained().await;
     for (query, (_, (select, rest))) in live.into_iter().zip(&questions) {
@@ -120,6 +120,7 @@ async fn live_answer_over_declared_columns_is_that_of_sql() {
         let kept = kept.lines().map(|line| serde_json::from_str(line).unwrap());
         assert_eq!(sorted(found), sorted(kept), "{text}");
     }
+    assert_eq!(sorted(records(&engine, fees).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
     let found = records(&engine, inner).await;
     assert_eq!(sorted(found), [r#"{"origin":"JFK","carrier":"AA"}"#, r#"{"origin":"LAX","carrier":"BB"}"#]);
     stop(engine, Duration::ZERO).await;
