@@ -162,11 +162,13 @@ mod tests {
 
     #[test]
     fn answers_are_held_against_the_articles() {
-        let text = b"{\"contributor_username\":\"ann\",\"text\":\"the \\\"length\\\":7\",\"length\":10}\n\
-                     {\"contributor_username\":\"bob\",\"text\":\"\",\"length\":20}\n";
+        let ann = b"{\"contributor_username\":\"ann\",\"text\":\"the \\\"length\\\":7\",\"length\":10}\n"
+            .as_slice();
+        let bob = b"{\"contributor_username\":\"bob\",\"text\":\"\",\"length\":20}\n".as_slice();
+        let both = [ann, bob].concat();
         let mut tally = Tally::default();
-        tally.take(text, 2).unwrap();
-        tally.take(&text[..text.len() / 2 + 12], 1).unwrap();
+        tally.take(&both, 2).unwrap();
+        tally.take(ann, 1).unwrap();
         assert_eq!(tally.mean_fault(&[json!({"avg_article_length": 14.0})]), None);
         let row = json!({"names": 2, "pages": 5, "least": 2, "most": 3});
         assert_eq!(tally.contributors_fault(std::slice::from_ref(&row)), None);

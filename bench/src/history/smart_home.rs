@@ -1,7 +1,11 @@
 //! Readings of devices in houses, as published: stored, asked by the published queries, counted while they come, and after
 //! their store stood still.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -255,12 +259,14 @@ fn groups_fault(
     is_right: impl Fn(&Value, &Spread) -> bool,
 ) -> Option<String> {
     let all = || -> anyhow::Result<()> {
-        ensure!(rows.len() == groups.len(), "{} groups, not {}", rows.len(), groups.len());
+        let mut told = BTreeSet::new();
         for row in rows {
             let name = row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned);
             let group = groups.get(&name).with_context(|| format!("a group `{name}`"))?;
             ensure!(is_right(row, group), "{row}, not of {group:?}");
+            ensure!(told.insert(name), "{row} is there twice");
         }
+        ensure!(told.len() == groups.len(), "{} groups, not {}", told.len(), groups.len());
         Ok(())
     };
     all().err().map(|error| error.to_string())
