@@ -14,6 +14,7 @@ pub mod forms;
 mod grouping;
 mod json_functions;
 mod made;
+mod map_keys;
 mod names;
 mod options;
 mod progress;

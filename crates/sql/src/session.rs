@@ -86,8 +86,9 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
-            .with_type_planner(Arc::new(Types))
-            .build();
+            .with_type_planner(Arc::new(Types));
+        crate::map_keys::register(&mut template);
+        let mut template = template.build();
         for aggregate in swiftwater_sketch::datafusion::aggregates(SketchSizes::default()) {
             template.register_udaf(Arc::new(aggregate))?;
         }
