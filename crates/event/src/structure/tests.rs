@@ -196,12 +196,14 @@ proptest! {
 
 #[test]
 fn every_byte_may_follow_every_other_where_the_grammar_allows_it() {
-    for place in (0..70).step_by(7) {
+    let seconds =
+        [b'"', b'\\', b'0', b'1', b'-', b'.', b'e', b',', b':', b'}', b']', b'{', b' ', b'n', 0xc3, 7];
+    // Miri is a hundred times slower.
+    let (places, firsts) = if cfg!(miri) { (56, 29) } else { (7, 1) };
+    for place in (0..70).step_by(places) {
         let pad = "x".repeat(place);
-        for first in 0..=255u8 {
-            for second in
-                [b'"', b'\\', b'0', b'1', b'-', b'.', b'e', b',', b':', b'}', b']', b'{', b' ', b'n', 0xc3, 7]
-            {
+        for first in (0..=255u8).step_by(firsts) {
+            for second in seconds {
                 let text = [b"{\"", pad.as_bytes(), b"\":1", &[first, second], b"2,\"b\":[3]}"].concat();
                 check(&text, BOUNDS);
             }
