@@ -89,6 +89,18 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
+/// As [`parse`], with the names and types of the columns that the query's records have, as far as they are told: none where
+/// they hold fields of the events (`*`).
+pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatement, QueryErrors> {
+    check_length(text, options)?;
+    parser::parse(text, options.dialect, options.parameters)
+        .and_then(|ast| planner::plan_typed(text, &ast, options))
+        .map_err(|faults| locate(text, faults, options.dialect))
+}
+
+/// A statement, and the names and types of its columns, where these are known.
+pub type TypedStatement = (plan::Statement, Option<Vec<(Box<str>, swiftwater_event::Type)>>);
+
 /// The stream that a query is over, so that what is declared of it can be looked up before the query is planned: `Some(None)`
 /// is the default stream; `None` where the text is no query, which [`parse`] then tells.
 pub fn stream_of(text: &str, options: &ParseOptions<'_>) -> Option<Option<StreamName>> {
@@ -143,7 +155,7 @@ pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// Reads one statement that declares or asks for streams and jobs ([`ddl`]); `None`: it is none of these, whatever else
+/// Reads one statement that declares or asks for streams, views and jobs ([`ddl`]); `None`: it is none of these, whatever else
 /// it may be. Of the options, only the longest text counts.
 ///
 /// ```

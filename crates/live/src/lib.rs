@@ -9,6 +9,7 @@ pub mod expr;
 pub mod columns;
 mod commons;
 mod explain;
+mod keyed;
 mod matching;
 mod meaning;
 mod operate;
@@ -17,11 +18,12 @@ mod step;
 
 pub use commons::Commons;
 pub use explain::explain;
+pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, by_part};
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,
-    RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
+    NoState, RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};

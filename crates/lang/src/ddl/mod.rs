@@ -1,4 +1,4 @@
-//! Statements that declare streams and jobs, as plain data.
+//! Statements that declare streams, views and jobs, as plain data.
 //!
 //! ```text
 //! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
@@ -10,10 +10,11 @@
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
 //!          | SET (option = value, …) | RESET (option, …)
 //! DROP STREAM [IF EXISTS] name
+//! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS query        DROP [MATERIALIZED] VIEW [IF EXISTS] name
 //! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
-//! SHOW STREAMS | TABLES | JOBS       SHOW CREATE STREAM name       DESCRIBE [STREAM|TABLE|JOB] name
+//! SHOW STREAMS | VIEWS | TABLES | JOBS       SHOW CREATE STREAM|VIEW name       DESCRIBE [STREAM|VIEW|TABLE|JOB] name
 //! ```
 //!
 //! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
@@ -80,6 +81,15 @@ pub enum Ddl {
         /// That there is none is no error.
         if_exists: bool,
     },
+    /// `CREATE MATERIALIZED VIEW`.
+    CreateView(CreateView),
+    /// `DROP VIEW`.
+    DropView {
+        /// Which.
+        name: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
     /// `CREATE JOB`.
     CreateJob(CreateJob),
     /// `ALTER JOB`.
@@ -117,12 +127,16 @@ pub enum Ddl {
 pub enum Show {
     /// All streams.
     Streams,
+    /// All views.
+    Views,
     /// All that SQL can read.
     Tables,
     /// All jobs.
     Jobs,
     /// The statement that makes a stream as it is now.
     CreateStream(StreamName),
+    /// The statement that makes a view.
+    CreateView(Box<str>),
 }
 
 /// Kinds of what has a name.
@@ -130,6 +144,8 @@ pub enum Show {
 pub enum Thing {
     /// A stream.
     Stream,
+    /// A view.
+    View,
     /// What SQL can read.
     Table,
     /// A job.
@@ -151,6 +167,17 @@ pub struct CreateStream {
     pub watermark: Option<Watermark>,
     /// `WITH (…)`.
     pub options: StreamOptions,
+}
+
+/// `CREATE MATERIALIZED VIEW`: a query without an end, whose groups are kept by key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateView {
+    /// Its name, by the rules of streams' names.
+    pub name: Box<str>,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// The query, as it is written: what it means depends on the stream that it is over.
+    pub query: Box<str>,
 }
 
 /// One declared column.

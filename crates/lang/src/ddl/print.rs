@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use swiftwater_event::{Path, Step, Type};
 
 use super::{
-    AlterStream, Check, ColumnDef, CreateJob, CreateStream, Ddl, DefaultValue, JobChange, JobOptions, Show,
+    AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DefaultValue, JobChange, JobOptions, Show,
     StreamChange, StreamOptions, Thing, options::DurationText, split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
@@ -67,6 +67,11 @@ impl Display for Ddl {
                 write!(f, "DROP STREAM {}", if_exists(optional))?;
                 write_name(f, name.as_str())
             }
+            Ddl::CreateView(create) => create.fmt(f),
+            Ddl::DropView { name, if_exists: optional } => {
+                write!(f, "DROP VIEW {}", if_exists(optional))?;
+                write_name(f, name)
+            }
             Ddl::CreateJob(create) => create.fmt(f),
             Ddl::AlterJob { name, change } => {
                 f.write_str("ALTER JOB ")?;
@@ -94,6 +99,11 @@ impl Display for Ddl {
                 write_name(f, name)
             }
             Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
+            Ddl::Show(Show::Views) => f.write_str("SHOW VIEWS"),
+            Ddl::Show(Show::CreateView(name)) => {
+                f.write_str("SHOW CREATE VIEW ")?;
+                write_name(f, name)
+            }
             Ddl::Show(Show::Tables) => f.write_str("SHOW TABLES"),
             Ddl::Show(Show::Jobs) => f.write_str("SHOW JOBS"),
             Ddl::Show(Show::CreateStream(name)) => {
@@ -104,6 +114,7 @@ impl Display for Ddl {
                 f.write_str(match kind {
                     None => "DESCRIBE ",
                     Some(Thing::Stream) => "DESCRIBE STREAM ",
+                    Some(Thing::View) => "DESCRIBE VIEW ",
                     Some(Thing::Table) => "DESCRIBE TABLE ",
                     Some(Thing::Job) => "DESCRIBE JOB ",
                 })?;
@@ -118,7 +129,7 @@ impl Display for Ddl {
 }
 
 fn is_kind(word: &str) -> bool {
-    ["STREAM", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
+    ["STREAM", "VIEW", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 impl Display for CreateStream {
@@ -278,6 +289,14 @@ impl Display for StreamChange {
                 write!(f, "RESET ({})", names.join(", "))
             }
         }
+    }
+}
+
+impl Display for CreateView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE MATERIALIZED VIEW {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
+        write_name(f, &self.name)?;
+        write!(f, " AS\n{}", self.query)
     }
 }
 

@@ -95,6 +95,31 @@ fn other_statements_are_read() {
 }
 
 #[test]
+fn views_keep_their_query_as_it_is() {
+    check(
+        "create materialized view if not exists \"a.b\" as select k, count(*) as n -- {\n from stream(s) group by k ;",
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS \"a.b\" AS\nselect k, count(*) as n -- {\n from stream(s) group by k",
+    );
+    check("DROP MATERIALIZED VIEW IF EXISTS v", "DROP VIEW IF EXISTS v");
+    check("drop view v;", "DROP VIEW v");
+    check("show views", "SHOW VIEWS");
+    check("SHOW CREATE VIEW v", "SHOW CREATE VIEW v");
+    check("DESCRIBE VIEW v", "DESCRIBE VIEW v");
+    check("DESCRIBE view", "DESCRIBE \"view\"");
+    check("CREATE VIEW v AS SELECT 1", "none of ours");
+    check("CREATE MATERIALIZED VIEW v AS", "1:30 a view is of a query");
+    check("CREATE MATERIALIZED VIEW v AS SELECT 1; SELECT 2", "1:41 only one query can stand here");
+    check(
+        "CREATE MATERIALIZED VIEW v SELECT 1",
+        "1:28 expected AS, found `SELECT` (Behind AS stands the query that the view keeps.)",
+    );
+    check(
+        "ALTER MATERIALIZED VIEW v SET (a = 1)",
+        "1:20 a view cannot be altered (Drop it, and create it with another query.)",
+    );
+}
+
+#[test]
 fn jobs_keep_their_sql_as_it_is() {
     check(
         "CREATE JOB j SCHEDULE '0 * * * *' AS insert into t select `a`, x::int, '{;' -- what ; is { this\n from s ;",
@@ -262,7 +287,7 @@ fn faults_have_a_place_and_a_hint() {
         "CREATE OR REPLACE STREAM s",
         "1:8 what holds data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER what there is.)",
     );
-    check("CREATE MATERIALIZED VIEW v AS SELECT 1", "1:1 CREATE MATERIALIZED VIEW is not supported yet");
+    check("CREATE SINK s", "1:1 CREATE SINK is not supported yet");
     check(
         "ALTER STREAM s DROP COLUMN a",
         "1:16 columns of a stream are neither dropped nor renamed (Leave it out of what you select; what was stored stays readable.)",

@@ -36,7 +36,7 @@ use self::{
     table::Table,
 };
 use crate::{
-    Dialect, ParseOptions,
+    Dialect, ParseOptions, TypedStatement,
     ast::{self, Duration, Item, Node, Source, View},
     names::{column_name, node_name},
     plan::{
@@ -53,6 +53,32 @@ pub(crate) fn plan(
     ast: &ast::Statement,
     options: &ParseOptions<'_>,
 ) -> Result<Statement, Vec<Fault>> {
+    plan_with_fields(text, ast, options).map(|(statement, _)| statement)
+}
+
+/// Plans a statement, and tells the types of its columns.
+pub(crate) fn plan_typed(
+    text: &str,
+    ast: &ast::Statement,
+    options: &ParseOptions<'_>,
+) -> Result<TypedStatement, Vec<Fault>> {
+    let (statement, fields) = plan_with_fields(text, ast, options)?;
+    let outermost = statement.query.outer.as_deref().unwrap_or(&statement.query);
+    let columns = match &outermost.body {
+        Body::Raw(raw) if raw.star.is_some() => None,
+        Body::Raw(raw) => Some(&raw.columns),
+        Body::Group(group) => Some(&group.columns),
+    };
+    let typed = |column: &OutputColumn| (column.name.clone(), fields.checked(&column.name));
+    let columns = columns.map(|columns| columns.iter().map(typed).collect());
+    Ok((statement, columns))
+}
+
+fn plan_with_fields<'a>(
+    text: &str,
+    ast: &'a ast::Statement,
+    options: &ParseOptions<'a>,
+) -> Result<(Statement, Fields<'a>), Vec<Fault>> {
     let outermost = &ast.query;
     let texts = Texts {
         text: text.into(),
@@ -62,11 +88,11 @@ pub(crate) fn plan(
         },
     };
     let check = |query| structure::check(query, options.dialect, options.now);
-    let query = match &outermost.source {
+    let (query, fields) = match &outermost.source {
         Source::Stream(_) => {
             sound(check(outermost))?;
             check_as_bullet(outermost, None, options)?;
-            plan_query(&texts, outermost, options, Fields::of_stream(options))?.0
+            plan_query(&texts, outermost, options, Fields::of_stream(options))?
         }
         Source::Query(inner) => {
             let mut faults = check(inner);
@@ -74,12 +100,12 @@ pub(crate) fn plan(
             sound(faults)?;
             check_as_bullet(inner, Some(outermost), options)?;
             let (mut query, fields) = plan_query(&texts, inner, options, Fields::of_stream(options))?;
-            let (outer, _) = plan_query(&texts, outermost, options, fields)?;
+            let (outer, fields) = plan_query(&texts, outermost, options, fields)?;
             query.outer = Some(Box::new(outer));
-            query
+            (query, fields)
         }
     };
-    Ok(Statement { explain: ast.explain, query })
+    Ok((Statement { explain: ast.explain, query }, fields))
 }
 
 /// Plans an expression that stands alone, over fields of events; also answers its type, where that is known.

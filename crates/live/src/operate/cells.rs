@@ -1,6 +1,8 @@
 //! The state of one aggregate for many groups, in columns: update, merge, evaluate. Mergeable in any order: no result
 //! depends on how the events were split over batches and shards.
 
+pub(crate) mod image;
+
 use std::cmp::Ordering;
 
 use bumpalo::Bump;

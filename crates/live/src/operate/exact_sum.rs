@@ -55,6 +55,17 @@ impl ExactSum {
         }
     }
 
+    /// What it is made of: parts, those of the huge addends, the sum of the special ones.
+    pub(crate) fn parts(&self) -> (&[f64], &[f64], Option<f64>) {
+        (&self.parts, self.huge.as_ref().map_or(&[], |huge| huge), self.special)
+    }
+
+    /// A sum of what [`ExactSum::parts`] told.
+    pub(crate) fn of_parts(parts: &[f64], huge: &[f64], special: Option<f64>) -> ExactSum {
+        let huge = (!huge.is_empty()).then(|| Box::new(Expansion::from_slice(huge)));
+        ExactSum { parts: Expansion::from_slice(parts), huge, special }
+    }
+
     /// The sum, rounded to nearest; infinite where it overflows.
     pub(crate) fn round(&self) -> f64 {
         if let Some(special) = self.special {

@@ -7,6 +7,8 @@
 //! Bullet keeps a sample of the groups where there are more than [`SAMPLED`]: those whose keys have the least hashes, so
 //! that every shard keeps the same ones and what is counted of them is exact.
 
+mod keyed;
+
 use std::hash::BuildHasher;
 
 use bumpalo::Bump;
@@ -206,7 +208,8 @@ impl Groups {
         self.drop_most();
     }
 
-    fn merge_some(&mut self, other: &Groups, chosen: &[u32]) {
+    /// Answers which group of ours each chosen one is.
+    fn merge_some(&mut self, other: &Groups, chosen: &[u32]) -> Vec<u32> {
         let mut group_of = vec![PASSED_OVER; other.len()];
         for &group in chosen {
             group_of[group as usize] = self.group(other.key(group as usize), other.widths(group as usize));
@@ -220,6 +223,7 @@ impl Groups {
             let heap = ours.merge(theirs, &group_of);
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
+        group_of
     }
 
     /// Leaves the cells of these aggregates, in this order, each once.
@@ -341,15 +345,20 @@ impl Groups {
     }
 
     fn keep(&mut self, groups: &[u32], dropped_from: Option<u64>) {
-        let cells = self.cells.iter().map(Cells::emptied).collect();
-        let table_cells = self.table_cells.as_ref().map(TableCells::emptied);
-        let mut kept = Groups::with_cells(cells, table_cells, self.key_values, self.dialect);
+        let mut kept = self.emptied();
         kept.dropped_from = dropped_from;
         kept.merge_some(self, groups);
         *self = kept;
     }
 
-    fn key(&self, group: usize) -> &[u8] {
+    /// Without groups.
+    fn emptied(&self) -> Groups {
+        let cells = self.cells.iter().map(Cells::emptied).collect();
+        let table_cells = self.table_cells.as_ref().map(TableCells::emptied);
+        Groups::with_cells(cells, table_cells, self.key_values, self.dialect)
+    }
+
+    pub(crate) fn key(&self, group: usize) -> &[u8] {
         let start = if group == 0 { 0 } else { self.key_ends[group - 1] };
         &self.key_bytes[start..self.key_ends[group]]
     }

@@ -25,7 +25,10 @@ mod window;
 mod collector;
 
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
+pub use cells::image::NoState;
+pub(crate) use cells::image::{push_varint, take_varint};
 pub(crate) use explode::{Matches, explode};
+pub(crate) use group_result::{Bounds, GroupResult, write_groups};
 pub use groups::Groups;
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;

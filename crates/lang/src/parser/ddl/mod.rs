@@ -1,5 +1,5 @@
 //! Statements that declare: which one it is, and those without columns. Streams are in [`stream`], their columns in
-//! [`column`], jobs in [`job`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
+//! [`column`], views in [`view`], jobs in [`job`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
 //!
 //! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
 
@@ -8,6 +8,7 @@ mod column;
 mod job;
 mod option;
 mod stream;
+mod view;
 
 use swiftwater_event::StreamName;
 
@@ -22,10 +23,10 @@ use crate::{
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 2] = ["STREAM", "JOB"];
+const THINGS: [&str; 3] = ["STREAM", "MATERIALIZED VIEW", "JOB"];
 
 /// The same of statements that are not there yet.
-const NOT_YET: [&str; 3] = ["MATERIALIZED", "SINK", "ENDPOINT"];
+const NOT_YET: [&str; 2] = ["SINK", "ENDPOINT"];
 
 /// What SQL proper has there, so that none of it is taken for a word misspelt.
 const OF_SQL: [&str; 16] = [
@@ -51,7 +52,7 @@ const OF_SQL: [&str; 16] = [
 pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
     let Tokens { tokens, mut faults, .. } = tokenize(text, Dialect::Native, &[]);
     let mut parser = Parser::new(text, Dialect::Native, tokens);
-    let creates_job = parser.at_word(0, "CREATE") && parser.at_word(1, "JOB");
+    let has_query = parser.at_word(0, "CREATE") && parser.at_any_word_at(1, &["JOB", "MATERIALIZED"]);
     let parsed = if parser.at_any_word(&["CREATE", "ALTER", "DROP"]) {
         match parser.thing()? {
             None => return Ok(None),
@@ -72,15 +73,15 @@ pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
     } else {
         return Ok(None);
     };
-    // What a job runs is not ours to read: nothing in it is misspelt.
-    if creates_job {
+    // What a job runs, or a view asks, is not ours to read: nothing in it is misspelt.
+    if has_query {
         let read_up_to = parser.last_span().end;
         faults.retain(|fault| fault.span.is_some_and(|span| span.start < read_up_to));
     }
     if !faults.is_empty() {
         return Err(faults);
     }
-    let parsed = parsed.and_then(|ddl| if creates_job { Ok(ddl) } else { parser.end().map(|()| ddl) });
+    let parsed = parsed.and_then(|ddl| if has_query { Ok(ddl) } else { parser.end().map(|()| ddl) });
     match parsed {
         Ok(ddl) if parser.faults.is_empty() => Ok(Some(ddl)),
         Ok(_) => Err(parser.faults),
@@ -95,7 +96,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
 #[derive(Clone, Copy, PartialEq)]
 struct Declared {
     verb: &'static str,
-    is_stream: bool,
+    thing: Thing,
 }
 
 impl Parser<'_> {
@@ -110,7 +111,11 @@ impl Parser<'_> {
 
     /// Whether the token here is one of these words.
     fn at_any_word(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.at_word(0, word))
+        self.at_any_word_at(0, words)
+    }
+
+    fn at_any_word_at(&self, ahead: usize, words: &[&str]) -> bool {
+        words.iter().any(|word| self.at_word(ahead, word))
     }
 
     fn take_word(&mut self, word: &str) -> bool {
@@ -214,7 +219,7 @@ impl Parser<'_> {
             ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");
         if self.at_word(1, "OR")
             && self.at_word(2, "REPLACE")
-            && THINGS.iter().any(|thing| self.at_word(3, thing))
+            && self.at_any_word_at(3, &["STREAM", "MATERIALIZED", "JOB"])
         {
             let span = self.tokens[self.at + 1].span.to(self.tokens[self.at + 2].span);
             return Err(vec![
@@ -226,35 +231,51 @@ impl Parser<'_> {
         let span = self.tokens[self.at + 1].span;
         let word = self.word(span);
         let is = |words: &[&str]| words.iter().any(|thing| thing.eq_ignore_ascii_case(word));
-        if is(&NOT_YET) && (!is(&["MATERIALIZED"]) || self.at_word(2, "VIEW")) {
-            let what =
-                if is(&["MATERIALIZED"]) { "MATERIALIZED VIEW".to_owned() } else { word.to_uppercase() };
-            return Err(vec![Fault::not_yet(self.tokens[self.at].span.to(span), &format!("{verb} {what}"))]);
+        if is(&NOT_YET) {
+            let what = format!("{verb} {}", word.to_uppercase());
+            return Err(vec![Fault::not_yet(self.tokens[self.at].span.to(span), &what)]);
         }
-        if !is(&THINGS) {
+        // A view that is not kept is SQL's; one is dropped in either spelling.
+        let is_view = is(&["MATERIALIZED"]) && self.at_word(2, "VIEW") || verb == "DROP" && is(&["VIEW"]);
+        let thing = match () {
+            () if is_view => Some(Thing::View),
+            () if is(&["STREAM"]) => Some(Thing::Stream),
+            () if is(&["JOB"]) => Some(Thing::Job),
+            () => None,
+        };
+        let Some(thing) = thing else {
             // A word that SQL has not either, but is nearly one of ours, is one of ours misspelt.
             let near = did_you_mean(word, THINGS).filter(|_| !is(&OF_SQL));
             let Some(near) = near else { return Ok(None) };
             let message = format!("there is no {verb} {}", short(&word.to_uppercase()));
             return Err(vec![Fault::at(span, message).hint(format!("Did you mean {verb} {near}?"))]);
+        };
+        if is(&["MATERIALIZED"]) {
+            self.advance();
         }
-        let is_stream = is(&["STREAM"]);
         self.advance();
         self.advance();
-        Ok(Some(Declared { verb, is_stream }))
+        Ok(Some(Declared { verb, thing }))
     }
 
     fn declaration(&mut self, declared: Declared) -> Parsed<Ddl> {
-        match (declared.verb, declared.is_stream) {
-            ("CREATE", true) => self.create_stream().map(Ddl::CreateStream),
-            ("ALTER", true) => self.alter_stream().map(Ddl::AlterStream),
-            (_, true) => {
+        match (declared.verb, declared.thing) {
+            ("CREATE", Thing::View) => self.create_view().map(Ddl::CreateView),
+            ("ALTER", Thing::View) => Err(Fault::at(self.last_span(), "a view cannot be altered")
+                .hint("Drop it, and create it with another query.")),
+            (_, Thing::View) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropView { name: self.view_name()?, if_exists })
+            }
+            ("CREATE", Thing::Stream) => self.create_stream().map(Ddl::CreateStream),
+            ("ALTER", Thing::Stream) => self.alter_stream().map(Ddl::AlterStream),
+            (_, Thing::Stream) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })
             }
-            ("CREATE", false) => self.create_job().map(Ddl::CreateJob),
-            ("ALTER", false) => self.alter_job(),
-            (_, false) => {
+            ("CREATE", _) => self.create_job().map(Ddl::CreateJob),
+            ("ALTER", _) => self.alter_job(),
+            _ => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropJob { name: self.job_name()?, if_exists })
             }
@@ -263,7 +284,16 @@ impl Parser<'_> {
 
     /// `None`: it is SQL's.
     fn show(&mut self) -> Option<Parsed<Ddl>> {
-        let all = [("STREAMS", Show::Streams), ("TABLES", Show::Tables), ("JOBS", Show::Jobs)];
+        let all = [
+            ("STREAMS", Show::Streams),
+            ("VIEWS", Show::Views),
+            ("TABLES", Show::Tables),
+            ("JOBS", Show::Jobs),
+        ];
+        if self.at_word(1, "CREATE") && self.at_word(2, "VIEW") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.view_name().map(|name| Ddl::Show(Show::CreateView(name))));
+        }
         if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
             (0..3).for_each(|_| self.advance());
             return Some(
@@ -289,7 +319,12 @@ impl Parser<'_> {
 
     /// `None`: it is SQL's.
     fn describe(&mut self) -> Option<Parsed<Ddl>> {
-        let kinds = [("STREAM", Thing::Stream), ("TABLE", Thing::Table), ("JOB", Thing::Job)];
+        let kinds = [
+            ("STREAM", Thing::Stream),
+            ("VIEW", Thing::View),
+            ("TABLE", Thing::Table),
+            ("JOB", Thing::Job),
+        ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());

@@ -1,0 +1,264 @@
+//! Queries without an end whose groups are kept by key: views.
+//!
+//! A batch is folded into groups of its own ([`KeyedQuery::fold`]), which are merged into what is held of their keys. That
+//! lies in parts ([`KeyedPart`]), told apart by hash, so that a reader waits only for the part that it reads. A part
+//! holds what changed lately and what fits; the rest is with whoever keeps the states, which leave a part as bytes
+//! ([`Changes`]) and come back as such. Does no I/O: who keeps them fetches what a part says that it lacks.
+
+mod part;
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use swiftwater_event::{EventBatch, Millis, Value};
+use swiftwater_lang::{
+    Dialect,
+    plan::{Body, Window},
+};
+use swiftwater_sketch::hash_of_bytes;
+
+pub use self::part::{Changes, KeyedPart};
+use crate::{
+    StandingQuery,
+    expr::{decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
+    matching::Index,
+    operate::{Bounds, GroupResult, Groups, NoState, ResultSet, take_varint, write_groups},
+    standing::CompiledBody,
+    step::{Place, Shard, StepInput},
+};
+
+/// The one query of the index.
+const NUMBER: u64 = 0;
+
+/// A query that can be a view.
+#[derive(Debug)]
+pub struct KeyedQuery {
+    query: Arc<StandingQuery>,
+    index: Index,
+}
+
+/// What keeps a query from being a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It has no groups.
+    #[error("a view keeps a row by key: the query needs GROUP BY, or aggregates over all events")]
+    NoGroups,
+    /// Its groups have several rows.
+    #[error("a view keeps one row by key, and QUANTILE, FREQ, CUMFREQ and TOP give several")]
+    SeveralRows,
+    /// It has windows.
+    #[error("a view has no windows")]
+    Window,
+    /// It ends.
+    #[error("a view has no end: the stream cannot have a duration, nor the query a LIMIT")]
+    End,
+    /// Its rows are in order.
+    #[error("a view's rows are in the order of their keys: order them where they are read")]
+    Order,
+    /// It is of two queries.
+    #[error("a view is of one query over a stream: put the outer query where it is read")]
+    Outer,
+    /// By Bullet's rules.
+    #[error("a view follows the native rules")]
+    Bullet,
+}
+
+/// What a batch brings to a view.
+#[derive(Debug, Default)]
+pub struct Fold {
+    /// The groups of the batch; none where no event is the view's.
+    pub groups: Option<Groups>,
+    /// Events that it is of.
+    pub matched: u64,
+    /// Those of them with a value that does not fit its wanted type.
+    pub mistyped: u64,
+    /// Operations that could not be done.
+    pub expression_errors: u64,
+}
+
+/// A key of a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// As groups have it.
+    grouped: Vec<u8>,
+    /// In the order of its values, for a store that keeps keys sorted.
+    pub ordered: Vec<u8>,
+}
+
+/// A row of a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// One JSON object.
+    pub json: Vec<u8>,
+    /// The position after the last event that changed it, or may have.
+    pub changed: u64,
+}
+
+impl KeyedQuery {
+    /// Makes a view of a query, if it can be one.
+    pub fn new(query: StandingQuery) -> Result<KeyedQuery, Unfit> {
+        let plan = &query.plan;
+        let Body::Group(group) = &plan.body else { return Err(Unfit::NoGroups) };
+        let faults = [
+            (plan.dialect != Dialect::Native, Unfit::Bullet),
+            (plan.outer.is_some(), Unfit::Outer),
+            (group.table.is_some(), Unfit::SeveralRows),
+            (plan.window != Window::None, Unfit::Window),
+            (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
+            (!plan.order_by.is_empty(), Unfit::Order),
+        ];
+        match faults.into_iter().find(|(is, _)| *is) {
+            Some((_, fault)) => Err(fault),
+            None => {
+                let query = Arc::new(query);
+                Ok(KeyedQuery { index: Index::default().with(NUMBER, &query), query })
+            }
+        }
+    }
+
+    /// The query.
+    pub fn query(&self) -> &StandingQuery {
+        &self.query
+    }
+
+    /// How many values a key has.
+    pub fn key_values(&self) -> usize {
+        match &self.query.body {
+            CompiledBody::Group(group) => group.keys.len(),
+            CompiledBody::Raw { .. } => 0,
+        }
+    }
+
+    /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch.
+    pub fn fold(&self, shard: &mut Shard, batch: &EventBatch) -> Fold {
+        let meta = batch.meta();
+        let input = StepInput {
+            batch,
+            arrivals: &[],
+            place: Place::Number(meta.first.0),
+            now_micros: meta.arrival.saturating_mul(1000),
+            record_bytes_max: usize::MAX,
+            nanos: &|| 0,
+        };
+        let mut steps = Vec::new();
+        shard.step(&self.index, &input, &mut steps);
+        let mut fold = Fold::default();
+        for step in steps {
+            fold.matched += step.matches;
+            fold.mistyped += step.mistyped;
+            fold.expression_errors += step.expression_errors;
+        }
+        for partial in shard.remove(NUMBER) {
+            match &mut fold.groups {
+                None => fold.groups = Some(partial.groups),
+                Some(groups) => groups.merge(&partial.groups),
+            }
+        }
+        fold
+    }
+
+    /// Without groups.
+    pub fn no_groups(&self) -> Option<Groups> {
+        match &self.query.body {
+            CompiledBody::Group(group) => Some(Groups::new(group, self.query.dialect())),
+            CompiledBody::Raw { .. } => None,
+        }
+    }
+
+    /// The rows of groups as JSON, a line each, in the order of their keys; those that HAVING leaves out are not there.
+    pub fn rows(&self, groups: &Groups, now: Millis) -> ResultSet {
+        let mut result = ResultSet::default();
+        let of = GroupResult { limit: None, bounds: Bounds::None, now };
+        write_groups(&self.query, groups, &of, &mut result);
+        result
+    }
+
+    /// The row of one key, from its state as [`Changes`] has it; none where HAVING leaves it out.
+    pub fn row_of_state(&self, key: &Key, state: &[u8], now: Millis) -> Result<Option<Row>, NoState> {
+        let (changed, state) = split_state(state)?;
+        let mut groups = self.no_groups().ok_or(NoState)?;
+        groups.insert_state(&key.grouped, state)?;
+        Ok(self.row(&groups, changed, now))
+    }
+
+    /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key.
+    pub fn add_state(&self, groups: &mut Groups, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
+        let (_, state) = split_state(state)?;
+        groups.insert_state(&grouped(ordered)?, state).map(|_| ())
+    }
+
+    fn row(&self, groups: &Groups, changed: u64, now: Millis) -> Option<Row> {
+        let mut json = self.rows(groups, now).text;
+        // The end of the line.
+        json.pop()?;
+        Some(Row { json, changed })
+    }
+}
+
+/// A state as it is kept: the position of the last change, and the cells.
+fn split_state(mut state: &[u8]) -> Result<(u64, &[u8]), NoState> {
+    let changed = take_varint(&mut state)?;
+    Ok((changed, state))
+}
+
+impl Key {
+    /// The key of these values.
+    pub fn of(values: &[Value<'_>]) -> Key {
+        let (mut grouped, mut ordered) = (Vec::new(), Vec::new());
+        for value in values {
+            encode_group_value(value, Dialect::Native, &mut grouped);
+            encode_ordered_value(value, &mut ordered);
+        }
+        Key { grouped, ordered }
+    }
+
+    fn of_group(grouped: &[u8]) -> Key {
+        let mut ordered = Vec::with_capacity(grouped.len() + 8);
+        push_ordered(grouped, &mut ordered);
+        Key { grouped: grouped.into(), ordered }
+    }
+
+    /// In which of so many parts it lies. The same in every run.
+    pub fn part(&self, parts: usize) -> usize {
+        part_of(&self.grouped, parts)
+    }
+}
+
+/// The groups of each of so many parts.
+pub fn by_part(groups: &Groups, parts: usize) -> Vec<Vec<u32>> {
+    let mut by_part = vec![Vec::new(); parts.max(1)];
+    for group in 0..groups.len() {
+        by_part[part_of(groups.key(group), parts)].push(group as u32);
+    }
+    by_part
+}
+
+fn part_of(grouped: &[u8], parts: usize) -> usize {
+    (hash_of_bytes(grouped) % parts.max(1) as u64) as usize
+}
+
+/// Appends a key that groups have, in the order of its values.
+fn push_ordered(grouped: &[u8], out: &mut Vec<u8>) {
+    let arena = Bump::new();
+    let mut rest = grouped;
+    while !rest.is_empty() {
+        let (value, after) = decode_group_value(rest, &arena);
+        encode_ordered_value(&value, out);
+        rest = after;
+    }
+}
+
+/// A key as groups have it, from one in order.
+fn grouped(ordered: &[u8]) -> Result<Vec<u8>, NoState> {
+    let arena = Bump::new();
+    let (mut rest, mut key) = (ordered, Vec::with_capacity(ordered.len()));
+    while !rest.is_empty() {
+        let (value, after) = decode_ordered_value(rest, &arena).ok_or(NoState)?;
+        encode_group_value(&value, Dialect::Native, &mut key);
+        rest = after;
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests;

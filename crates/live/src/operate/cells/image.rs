@@ -1,0 +1,172 @@
+//! The state of one group's aggregate as bytes, and back: what a view keeps of a key.
+//!
+//! ```text
+//! count    := varint
+//! sum      := varint count, i128, byte (1: some were not whole), varint n, varint 2 m + s, (n + m + s) f64
+//!             the parts of the exact sum, those of the huge addends, and (s = 1) the sum of the special ones
+//! least    := value                       greatest := value
+//! value    := 0 null | 1 false | 2 true | 3 i32 | 4 i64 | 5 f32 | 6 f64 | 7 text | 8 i64 time
+//! text     := varint n, n bytes           sketch := varint n, n bytes, the sketch's own form
+//! ```
+//!
+//! Numbers are little endian. Values keep their type, so what is read back evaluates and merges as what was written.
+
+use swiftwater_event::Value;
+use swiftwater_sketch::{Distinct, Quantiles};
+
+use super::{Cells, OwnedValue, SumCell};
+use crate::operate::exact_sum::ExactSum;
+
+/// Bytes that are no state of these aggregates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are no state of these aggregates")]
+pub struct NoState;
+
+impl Cells {
+    /// Appends a group's state.
+    pub(crate) fn encode(&self, group: usize, out: &mut Vec<u8>) {
+        match self {
+            Cells::Count(cells) => push_varint(cells[group], out),
+            Cells::Sum(cells) | Cells::Average(cells) => cells[group].encode(out),
+            Cells::Least(cells) | Cells::Greatest(cells) => encode_value(&cells[group], out),
+            Cells::Distinct { cells, .. } => push_bytes(&cells[group].serialize(), out),
+            Cells::Quantile { cells, .. } => push_bytes(&cells[group].serialize(), out),
+        }
+    }
+
+    /// Appends a cell with the state that `bytes` begin with.
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
+        match self {
+            Cells::Count(cells) => cells.push(take_varint(bytes)?),
+            Cells::Sum(cells) | Cells::Average(cells) => cells.push(SumCell::decode(bytes)?),
+            Cells::Least(cells) | Cells::Greatest(cells) => cells.push(decode_value(bytes)?),
+            Cells::Distinct { cells, .. } => {
+                cells.push(Distinct::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
+            }
+            Cells::Quantile { cells, .. } => {
+                cells.push(Quantiles::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a group's cell has on the heap.
+    pub(crate) fn heap_bytes(&self, group: usize) -> usize {
+        match self {
+            Cells::Least(cells) | Cells::Greatest(cells) => cells[group].heap_bytes(),
+            Cells::Distinct { cells, .. } => cells[group].bytes(),
+            Cells::Quantile { cells, .. } => cells[group].bytes(),
+            Cells::Count(_) | Cells::Sum(_) | Cells::Average(_) => 0,
+        }
+    }
+}
+
+impl SumCell {
+    fn encode(&self, out: &mut Vec<u8>) {
+        push_varint(self.count, out);
+        out.extend(self.integers.to_le_bytes());
+        out.push(u8::from(self.fractional));
+        let (parts, huge, special) = self.doubles.parts();
+        push_varint(parts.len() as u64, out);
+        push_varint(2 * huge.len() as u64 + u64::from(special.is_some()), out);
+        for double in parts.iter().chain(huge).chain(&special) {
+            out.extend(double.to_le_bytes());
+        }
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<SumCell, NoState> {
+        let count = take_varint(bytes)?;
+        let integers = i128::from_le_bytes(take(bytes)?);
+        let fractional = take::<1>(bytes)? == [1];
+        let (parts, huge) = (take_varint(bytes)?, take_varint(bytes)?);
+        let doubles = |count: u64, bytes: &mut &[u8]| -> Result<Vec<f64>, NoState> {
+            (0..count).map(|_| take(bytes).map(f64::from_le_bytes)).collect()
+        };
+        let (parts, has_special) = (doubles(parts, bytes)?, huge % 2 == 1);
+        let huge = doubles(huge / 2, bytes)?;
+        let special = if has_special { Some(f64::from_le_bytes(take(bytes)?)) } else { None };
+        Ok(SumCell { count, integers, fractional, doubles: ExactSum::of_parts(&parts, &huge, special) })
+    }
+}
+
+fn encode_value(value: &OwnedValue, out: &mut Vec<u8>) {
+    match value {
+        OwnedValue::Plain(value) => match *value {
+            Value::Boolean(truth) => out.push(1 + u8::from(truth)),
+            Value::Integer(x) => push_tagged(3, &x.to_le_bytes(), out),
+            Value::Long(x) => push_tagged(4, &x.to_le_bytes(), out),
+            Value::Float(x) => push_tagged(5, &x.to_le_bytes(), out),
+            Value::Double(x) => push_tagged(6, &x.to_le_bytes(), out),
+            Value::Timestamp(x) => push_tagged(8, &x.to_le_bytes(), out),
+            _ => out.push(0),
+        },
+        OwnedValue::String(text) => {
+            out.push(7);
+            push_bytes(text.as_bytes(), out);
+        }
+        // Neither has an order, so neither is ever the least.
+        OwnedValue::List(_) | OwnedValue::Map(_) => out.push(0),
+    }
+}
+
+fn decode_value(bytes: &mut &[u8]) -> Result<OwnedValue, NoState> {
+    let [tag] = take(bytes)?;
+    Ok(OwnedValue::Plain(match tag {
+        0 => Value::Null,
+        1 => Value::Boolean(false),
+        2 => Value::Boolean(true),
+        3 => Value::Integer(i32::from_le_bytes(take(bytes)?)),
+        4 => Value::Long(i64::from_le_bytes(take(bytes)?)),
+        5 => Value::Float(f32::from_le_bytes(take(bytes)?)),
+        6 => Value::Double(f64::from_le_bytes(take(bytes)?)),
+        7 => {
+            let text = std::str::from_utf8(take_bytes(bytes)?).map_err(|_| NoState)?;
+            return Ok(OwnedValue::String(text.into()));
+        }
+        8 => Value::Timestamp(i64::from_le_bytes(take(bytes)?)),
+        _ => return Err(NoState),
+    }))
+}
+
+fn push_tagged(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
+}
+
+pub(crate) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, NoState> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let [byte] = take(bytes)?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(number);
+        }
+    }
+    Err(NoState)
+}
+
+fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    push_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+fn take_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], NoState> {
+    let length = usize::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
+    let (taken, rest) = bytes.split_at_checked(length).ok_or(NoState)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], NoState> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(NoState)?;
+    *bytes = rest;
+    Ok(*taken)
+}

@@ -1,0 +1,341 @@
+//! What views keep on disk: by view, keys in order with a state each, and the position that they stand at.
+//!
+//! One store holds all views of a node. A commit puts changed keys and the new position there together, durable or not at
+//! all; states are bytes that this room does not look into. Built on fjall, a log-structured merge tree (after O'Neil et
+//! al., "The Log-Structured Merge-Tree", 1996), which keeps a journal and sorted files and compacts them on threads of
+//! its own. Calls wait for the disk: they are for threads that may.
+//!
+//! A store that failed to write takes nothing more until it is opened anew, which the next call does: what was not durable
+//! is gone then, and is committed again by who has it.
+
+use std::{
+    collections::HashMap,
+    ops::Bound,
+    path::{Path, PathBuf},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+
+/// The longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 60_000;
+
+/// Where the positions of all views are.
+const POSITIONS: &str = "positions";
+
+/// What the store may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewStoreOptions {
+    /// Bytes of files that are held in memory, for reading.
+    pub cache_bytes: u64,
+}
+
+/// Why views cannot be kept, or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewStoreError {
+    /// The files cannot be used.
+    #[error("the views in {} cannot be used: {what}", path.display())]
+    Store {
+        /// Where they are.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A key is too long.
+    #[error("a key of {0} bytes, the limit is {KEY_BYTES_MAX}")]
+    KeyTooLong(usize),
+}
+
+/// The views of a node.
+pub struct ViewStore {
+    path: PathBuf,
+    options: ViewStoreOptions,
+    /// None while it is opened anew.
+    opened: RwLock<Option<Opened>>,
+}
+
+struct Opened {
+    db: Database,
+    positions: Keyspace,
+    views: HashMap<u32, Keyspace>,
+}
+
+/// A view's keys as they were at one commit.
+pub struct ViewSnapshot {
+    snapshot: Snapshot,
+    rows: Option<Keyspace>,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for ViewStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ViewStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn name_of(view: u32) -> String {
+    format!("view-{view}")
+}
+
+impl ViewStore {
+    /// Opens the views of a directory, which is made where there is none.
+    pub fn open(path: &Path, options: ViewStoreOptions) -> Result<ViewStore, ViewStoreError> {
+        let store = ViewStore { path: path.into(), options, opened: RwLock::new(None) };
+        let opened = store.open_files()?;
+        *store.opened.write().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        Ok(store)
+    }
+
+    fn open_files(&self) -> Result<Opened, ViewStoreError> {
+        let open = || -> fjall::Result<Opened> {
+            let builder = Database::builder(&self.path).cache_size(self.options.cache_bytes);
+            let db = builder.worker_threads(1).manual_journal_persist(true).open()?;
+            let positions = db.keyspace(POSITIONS, KeyspaceCreateOptions::default)?;
+            let mut views = HashMap::new();
+            for name in db.list_keyspace_names() {
+                let id = name.strip_prefix("view-").and_then(|id| id.parse().ok());
+                if let Some(id) = id {
+                    views.insert(id, db.keyspace(&name, KeyspaceCreateOptions::default)?);
+                }
+            }
+            Ok(Opened { db, positions, views })
+        };
+        open().map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &fjall::Error) -> ViewStoreError {
+        ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }
+    }
+
+    /// Does something with the files; one that finds them closed opens them.
+    fn with<T>(&self, work: impl Fn(&Opened) -> fjall::Result<T>) -> Result<T, ViewStoreError> {
+        loop {
+            let opened: RwLockReadGuard<'_, _> = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(opened) = &*opened {
+                return work(opened).map_err(|error| self.error(&error));
+            }
+            drop(opened);
+            let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+            if opened.is_none() {
+                *opened = Some(self.open_files()?);
+            }
+        }
+    }
+
+    /// The views that there are.
+    pub fn views(&self) -> Result<Vec<u32>, ViewStoreError> {
+        self.with(|opened| Ok(opened.views.keys().copied().collect()))
+    }
+
+    /// The position of a view; none where nothing was committed.
+    pub fn position(&self, view: u32) -> Result<Option<u64>, ViewStoreError> {
+        let bytes = self.with(|opened| opened.positions.get(view.to_be_bytes()))?;
+        Ok(bytes.and_then(|bytes| bytes[..].try_into().ok()).map(u64::from_be_bytes))
+    }
+
+    /// Makes changed keys and the position that a view then stands at durable, together. A view begins with its first
+    /// commit. Where this fails, none of it counts.
+    pub fn commit<'c>(
+        &self,
+        view: u32,
+        changes: impl Iterator<Item = (&'c [u8], &'c [u8])> + Clone,
+        position: u64,
+    ) -> Result<(), ViewStoreError> {
+        if let Some((key, _)) = changes.clone().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
+            return Err(ViewStoreError::KeyTooLong(key.len()));
+        }
+        self.begin(view)?;
+        let committed = self.with(|opened| {
+            let mut batch = opened.db.batch().durability(Some(PersistMode::SyncData));
+            let rows = opened.views.get(&view).ok_or(fjall::Error::KeyspaceDeleted)?;
+            for (key, state) in changes.clone() {
+                batch.insert(rows, stored_key(key), state);
+            }
+            batch.insert(&opened.positions, view.to_be_bytes(), position.to_be_bytes());
+            batch.commit()
+        });
+        if committed.is_err() {
+            tracing::warn!(view, "views could not be written; their files are opened anew");
+            *self.opened.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        committed
+    }
+
+    fn begin(&self, view: u32) -> Result<(), ViewStoreError> {
+        while !self.with(|opened| Ok(opened.views.contains_key(&view)))? {
+            let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(opened) = &mut *opened {
+                let rows = opened.db.keyspace(&name_of(view), KeyspaceCreateOptions::default);
+                opened.views.insert(view, rows.map_err(|error| self.error(&error))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of a key.
+    pub fn get(&self, view: u32, key: &[u8]) -> Result<Option<Vec<u8>>, ViewStoreError> {
+        self.with(|opened| match opened.views.get(&view) {
+            Some(rows) => Ok(rows.get(stored_key(key))?.map(|state| state.to_vec())),
+            None => Ok(None),
+        })
+    }
+
+    /// All keys of a view as they are.
+    pub fn snapshot(&self, view: u32) -> Result<ViewSnapshot, ViewStoreError> {
+        self.with(|opened| {
+            let (snapshot, rows) = (opened.db.snapshot(), opened.views.get(&view).cloned());
+            Ok(ViewSnapshot { snapshot, rows, path: self.path.clone() })
+        })
+    }
+
+    /// Deletes a view with all its keys; that there is none is no error.
+    pub fn delete(&self, view: u32) -> Result<(), ViewStoreError> {
+        self.with(|_| Ok(()))?;
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(opened) = &mut *opened else { return Ok(()) };
+        let deleted = (|| {
+            // The position first: without it, what is left of a view is nobody's.
+            let mut batch = opened.db.batch().durability(Some(PersistMode::SyncData));
+            batch.remove(&opened.positions, view.to_be_bytes());
+            batch.commit()?;
+            match opened.views.remove(&view) {
+                Some(rows) => opened.db.delete_keyspace(rows),
+                None => Ok(()),
+            }
+        })();
+        deleted.map_err(|error| self.error(&error))
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> Result<u64, ViewStoreError> {
+        self.with(|opened| opened.db.disk_space())
+    }
+}
+
+/// Every key has a byte before it, so that none is empty, which is no key for the files: a view without keys has one row.
+fn stored_key(key: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(key.len() + 1);
+    stored.push(b'k');
+    stored.extend_from_slice(key);
+    stored
+}
+
+impl ViewSnapshot {
+    /// Keys from one bound to another with their states, in order.
+    pub fn range<'s>(
+        &'s self,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), ViewStoreError>> + use<'s> {
+        let to = match to.map(stored_key) {
+            Bound::Unbounded => Bound::Excluded(vec![b'k' + 1]),
+            to => to,
+        };
+        let bounds = (from.map(stored_key), to);
+        let rows = self.rows.as_ref().map(|rows| self.snapshot.range(rows, bounds));
+        rows.into_iter().flatten().map(|pair| match pair.into_inner() {
+            Ok((key, state)) => Ok((key[1..].to_vec(), state.to_vec())),
+            Err(error) => {
+                Err(ViewStoreError::Store { path: self.path.clone(), what: error.to_string() })
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OPTIONS: ViewStoreOptions = ViewStoreOptions { cache_bytes: 1 << 20 };
+
+    fn all(store: &ViewStore, view: u32, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>, Vec<u8>)> {
+        store.snapshot(view).unwrap().range(bounds).collect::<Result<_, _>>().unwrap()
+    }
+
+    fn commit(store: &ViewStore, view: u32, changes: &[(&[u8], &[u8])], position: u64) {
+        store.commit(view, changes.iter().copied(), position).unwrap();
+    }
+
+    const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+
+    #[test]
+    fn keys_and_position_are_there_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        assert_eq!(store.position(7).unwrap(), None);
+        commit(&store, 7, &[(b"b", b"1"), (b"", b"whole"), (b"a\0", b"2")], 10);
+        commit(&store, 7, &[(b"b", b"3")], 11);
+        commit(&store, 8, &[], 5);
+        let old = store.snapshot(7).unwrap();
+        commit(&store, 7, &[(b"b", b"4")], 12);
+        let seen: Vec<_> = old.range(EVERYTHING).map(|pair| pair.unwrap().1).collect();
+        assert_eq!(seen, [&b"whole"[..], b"2", b"3"]);
+        drop((old, store));
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        assert_eq!((store.position(7).unwrap(), store.position(8).unwrap()), (Some(12), Some(5)));
+        assert_eq!(store.get(7, b"b").unwrap().as_deref(), Some(&b"4"[..]));
+        assert_eq!(store.get(7, b"c").unwrap(), None);
+        let mut views = store.views().unwrap();
+        views.sort_unstable();
+        assert_eq!(views, [7, 8]);
+    }
+
+    #[test]
+    fn a_deleted_view_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        commit(&store, 1, &[(b"a", b"1")], 1);
+        commit(&store, 2, &[(b"a", b"2")], 2);
+        store.delete(1).unwrap();
+        store.delete(1).unwrap();
+        assert_eq!((store.position(1).unwrap(), store.get(1, b"a").unwrap()), (None, None));
+        assert!(all(&store, 1, EVERYTHING).is_empty());
+        assert_eq!(store.get(2, b"a").unwrap().as_deref(), Some(&b"2"[..]));
+        drop(store);
+        assert_eq!(ViewStore::open(dir.path(), OPTIONS).unwrap().views().unwrap(), [2]);
+    }
+
+    #[test]
+    fn a_key_that_is_too_long_is_refused_and_the_rest_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let long = vec![b'x'; KEY_BYTES_MAX + 1];
+        let refused = store.commit(1, [(&long[..], &b"1"[..])].into_iter(), 1);
+        assert_eq!(refused.unwrap_err().to_string(), "a key of 60001 bytes, the limit is 60000");
+        assert_eq!(store.position(1).unwrap(), None);
+        commit(&store, 1, &[(&long[1..], b"1")], 1);
+        assert_eq!(store.get(1, &long[1..]).unwrap().as_deref(), Some(&b"1"[..]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+        #[test]
+        fn ranges_are_those_of_a_sorted_map(
+            commits in proptest::collection::vec(proptest::collection::vec((proptest::collection::vec(0u8..4, 0..3), any::<u8>()), 0..12), 1..5),
+            from in proptest::collection::vec(0u8..4, 0..3),
+            to in proptest::collection::vec(0u8..4, 0..3),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+            let mut map = BTreeMap::new();
+            for (position, changes) in commits.iter().enumerate() {
+                let changes: BTreeMap<&[u8], [u8; 1]> = changes.iter().map(|(key, state)| (&key[..], [*state])).collect();
+                store.commit(3, changes.iter().map(|(key, state)| (*key, &state[..])), position as u64).unwrap();
+                map.extend(changes.iter().map(|(key, state)| (key.to_vec(), state.to_vec())));
+            }
+            let expected = |bounds: (Bound<&[u8]>, Bound<&[u8]>)| -> Vec<(Vec<u8>, Vec<u8>)> {
+                map.range::<[u8], _>(bounds).map(|(key, state)| (key.clone(), state.clone())).collect()
+            };
+            prop_assert_eq!(all(&store, 3, EVERYTHING), expected(EVERYTHING));
+            if from < to {
+                let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+                prop_assert_eq!(all(&store, 3, bounds), expected(bounds));
+            }
+            let after = (Bound::Excluded(&from[..]), Bound::Unbounded);
+            prop_assert_eq!(all(&store, 3, after), expected(after));
+        }
+    }
+}
