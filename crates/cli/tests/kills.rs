@@ -1,5 +1,6 @@
-//! The real server, killed by SIGKILL at random instants while several clients send, and while a job copies what is new
-//! into a table and into a stream: what was acknowledged is there once, and so is each copy.
+//! The real server, killed by SIGKILL at random instants while several clients send, while a job copies what is new into a
+//! table and into a stream, and while views are kept: what was acknowledged is there once, so is each copy, and each view
+//! is what its query comes to over all of it.
 //!
 //! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
 //! 50 ms and the catalog written down every 20 ms, so kills fall into both. `KILLS` says how often (10), `KILLS_SEED` which
@@ -44,6 +45,8 @@ fn start(dir: &Path) -> TestServer {
         "20",
         "--data.log-free-bytes-min",
         "0",
+        "--views.commit-interval-ms",
+        "30",
     ])
 }
 
@@ -106,6 +109,27 @@ const JOB: &str = "CREATE TABLE kept (client BIGINT, number BIGINT); \
     CREATE JOB copy SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
     INSERT INTO kept SELECT client, number FROM t; INSERT INTO copies SELECT client, number FROM t $$";
 
+const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
+    SELECT client, COUNT(*) AS n, SUM(number) AS s, MAX(number) AS top FROM STREAM(t) GROUP BY client; \
+    CREATE MATERIALIZED VIEW by_event AS \
+    SELECT client, number, COUNT(*) AS n FROM STREAM(t) GROUP BY client, number";
+
+/// Views are their queries over the stream's table.
+fn check_views(server: &TestServer, seed: u64) {
+    for (view, query) in [
+        (
+            "SELECT client, n, s, top FROM by_client ORDER BY client",
+            "SELECT client, count(*) AS n, sum(number) AS s, max(number) AS top FROM t GROUP BY client ORDER BY client",
+        ),
+        (
+            "SELECT count(*) AS keys, sum(n) AS n, max(n) AS most FROM by_event",
+            "SELECT count(*) AS keys, count(*) AS n, 1 AS most FROM t",
+        ),
+    ] {
+        assert_eq!(sql(server, view), sql(server, query), "{view}, KILLS_SEED={seed}");
+    }
+}
+
 /// Runs the job again and again until it is told to stop; answers how often that was answered.
 fn runner(address: Address, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
     std::thread::spawn(move || {
@@ -157,6 +181,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let mut server = start(dir.path());
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
+    sql(&server, VIEWS);
     let address: Address = Arc::default();
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, tries) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -203,6 +228,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
             "client {number}, KILLS_SEED={seed}"
         );
     }
+    check_views(&server, seed);
     let offsets =
         sql(&server, "SELECT count(*) AS n, count(DISTINCT _offset) AS d, max(_offset) AS top FROM t");
     let events: u64 = acknowledged.iter().sum();
@@ -212,7 +238,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     assert!(runs > answered, "a run that was answered is remembered");
     println!(
         "killed {kills} times under {CLIENTS} clients, who tried {} requests; {events} events acknowledged, found once, and \
-         copied once in {runs} runs of a job, KILLS_SEED={seed}",
+         copied once in {runs} runs of a job, and counted once in 2 views, KILLS_SEED={seed}",
         tries.load(Ordering::Relaxed)
     );
 }

@@ -211,6 +211,10 @@ impl Engine {
         self.shared.history.get().ok_or(EngineError::NoHistory)?.end_backup(id)
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The settings that hold.
     pub fn config(&self) -> &EngineConfig {
         &self.shared.config

@@ -1,7 +1,7 @@
 //! What can go wrong when the engine is asked for something.
 
 use swiftwater_lang::{QueryErrors, ddl::AlterError};
-use swiftwater_live::columns::ColumnsError;
+use swiftwater_live::{Unfit, columns::ColumnsError};
 
 use crate::ScheduleError;
 
@@ -38,6 +38,44 @@ pub enum EngineError {
     /// No such job.
     #[error("no job `{0}`")]
     NoJob(String),
+    /// No such view.
+    #[error("no view `{0}`")]
+    NoView(String),
+    /// A view's query names no stream.
+    #[error("the view's query names no stream")]
+    ViewOfNoStream,
+    /// A view would be of a stream whose events are not kept.
+    #[error("stream `{0}` is not stored, and a view is of what is")]
+    ViewOfUnstored(String),
+    /// A stream that a view is of.
+    #[error("view `{view}` is of stream `{stream}`")]
+    StreamHasView {
+        /// The stream.
+        stream: String,
+        /// One of its views.
+        view: String,
+    },
+    /// A query cannot be a view.
+    #[error(transparent)]
+    Unfit(Unfit),
+    /// A view cannot be read, or kept, at present.
+    #[error("view `{view}` cannot be read at present: {why}")]
+    ViewUnavailable {
+        /// Which.
+        view: String,
+        /// Why.
+        why: String,
+    },
+    /// A key has not as many values as the view's.
+    #[error("a key of view `{view}` has {wanted} values, not {found}")]
+    KeyValues {
+        /// The view.
+        view: String,
+        /// Values of its keys.
+        wanted: usize,
+        /// What was given.
+        found: usize,
+    },
     /// A job's schedule cannot be used.
     #[error(transparent)]
     Schedule(ScheduleError),
@@ -150,9 +188,14 @@ impl EngineError {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            EngineError::Query(_) | EngineError::NoDefaultStream => ErrorKind::Invalid,
+            EngineError::Query(_)
+            | EngineError::NoDefaultStream
+            | EngineError::ViewOfNoStream
+            | EngineError::Unfit(_)
+            | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
+            | EngineError::NoView(_)
             | EngineError::NoJob(_)
             | EngineError::NoBackup(_)
             | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
@@ -160,6 +203,8 @@ impl EngineError {
             | EngineError::JobRunning(_)
             | EngineError::Exists { .. }
             | EngineError::StaysStored(_)
+            | EngineError::ViewOfUnstored(_)
+            | EngineError::StreamHasView { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
@@ -174,6 +219,7 @@ impl EngineError {
             EngineError::ShuttingDown
             | EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
+            | EngineError::ViewUnavailable { .. }
             | EngineError::Table(_) => ErrorKind::Unavailable,
         }
     }
@@ -190,6 +236,12 @@ impl EngineError {
                 "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
             )),
             EngineError::Schedule(error) => Some(error.hint().to_owned()),
+            EngineError::NoView(_) => Some("SHOW VIEWS tells which there are.".to_owned()),
+            EngineError::ViewOfNoStream => Some("Write FROM STREAM(name).".to_owned()),
+            EngineError::ViewOfUnstored(stream) => {
+                Some(format!("ALTER STREAM {stream} SET (store = true) keeps its events from then on."))
+            }
+            EngineError::StreamHasView { view, .. } => Some(format!("DROP VIEW {view} first.")),
             EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())

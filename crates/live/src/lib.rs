@@ -18,6 +18,7 @@ mod step;
 
 pub use commons::Commons;
 pub use explain::explain;
+pub use expr::parse_rfc3339_micros;
 pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, by_part};
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};

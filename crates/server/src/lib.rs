@@ -22,6 +22,7 @@ mod queries;
 mod results;
 mod sql;
 mod status;
+mod views;
 mod syslog;
 
 mod openapi;

@@ -13,11 +13,11 @@ use axum::{
 
 use crate::{
     backups, bullet, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared, sql,
-    status,
+    status, views,
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 19] = [
+const ROUTES: [&str; 23] = [
     "/",
     "/healthz",
     "/readyz",
@@ -37,6 +37,10 @@ const ROUTES: [&str; 19] = [
     "/v1/queries/{id}/results",
     "/v1/sql",
     "/v1/sql/{id}",
+    "/v1/views",
+    "/v1/views/{view}",
+    "/v1/views/{view}/keys",
+    "/v1/views/{view}/keys/{*key}",
 ];
 /// All routes there are.
 pub(crate) fn routes() -> impl Iterator<Item = &'static str> {
@@ -66,6 +70,10 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/backups", post(backups::begin))
         .route("/v1/backups/{id}", get(backups::show).delete(backups::end))
         .route("/v1/backups/{id}/files/{name}", get(backups::file))
+        .route("/v1/views", get(views::list))
+        .route("/v1/views/{view}", get(views::rows))
+        .route("/v1/views/{view}/keys", post(views::many))
+        .route("/v1/views/{view}/keys/{*key}", get(views::row))
         .route("/v1/openapi.json", get(openapi::contract))
         .merge(inputs::routes())
         .merge(bullet::routes())

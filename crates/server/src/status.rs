@@ -90,6 +90,7 @@ Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, M
 
 /v1/streams    the streams there are
 /v1/queries    the queries that stand
+/v1/views      views, by key
 /v1/prepared   queries that are kept to be asked by name
 /v1/openapi.json   all calls, as OpenAPI
 /api/bullet/   the same engine for clients of Bullet
@@ -108,7 +109,7 @@ pub(crate) async fn index(headers: HeaderMap) -> Response {
         return ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response();
     }
     let mut page = text.replace('&', "&amp;").replace('<', "&lt;");
-    for path in ["/v1/streams", "/v1/queries", "/metrics", "/healthz", "/readyz"] {
+    for path in ["/v1/streams", "/v1/queries", "/v1/views", "/metrics", "/healthz", "/readyz"] {
         page = page.replace(&format!("\n{path}  "), &format!("\n<a href=\"{path}\">{path}</a>  "));
     }
     let page = format!("<!doctype html><meta charset=utf-8><title>Swiftwater</title><pre>{page}</pre>\n");

@@ -1,4 +1,4 @@
-//! What is named and durable: streams and jobs. (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams, views and jobs. (Plain tables are known to the store by themselves.)
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! snapshot = {"format": 1, "written_by": version, "position": where in the log, "next_stream": id, "streams": […], …}
-//! change   = {"format": 1, "at": ms, "change": {"ddl": statement} | {"found": columns} | {"job": step of a run}}
+//! change   = {"format": 1, "at": ms, "change": {"ddl": statement} | {"view": …} | {"found": columns} | {"job": step of a run}}
 //! ```
 //!
 //! Fields may be added, and are then not there in what is older; whatever else changes raises the format. A format that is
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
-    ddl::{AlterStream, CreateJob, CreateStream, Ddl},
-    parse_ddl,
+    ddl::{AlterStream, CreateJob, CreateStream, CreateView, Ddl},
+    parse_ddl, stream_of,
 };
 
 use swiftwater_live::columns::InferredColumn;
@@ -40,8 +40,25 @@ pub(crate) struct Catalog {
     streams: BTreeMap<StreamName, StreamEntry>,
     /// Stored streams that were dropped and whose tables may still be there, in whole or in part.
     dropped: BTreeSet<StreamName>,
+    next_view: u32,
+    views: BTreeMap<Box<str>, ViewEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
+}
+
+/// A view that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ViewEntry {
+    /// Its number among those that are kept; never given to another.
+    pub(crate) id: u32,
+    /// When it was created.
+    pub(crate) created: Millis,
+    /// Its declaration.
+    pub(crate) create: CreateView,
+    /// The stream that it is of, by number.
+    pub(crate) stream: u32,
+    /// It is of the stream's events from this offset on.
+    pub(crate) from: u64,
 }
 
 /// A stream that was created.
@@ -71,8 +88,10 @@ pub(crate) struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream or a job.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream or a job, DROP of a view.
     Ddl(String),
+    /// A view was created, of the events of its stream from an offset on.
+    View { text: String, from: u64 },
     /// All columns that were found so far in a stream's events: names and types.
     Found { stream: u32, columns: Vec<(Box<str>, String)> },
     /// Something happened to a run of a job.
@@ -91,9 +110,23 @@ pub(crate) struct Snapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<Box<str>>,
     #[serde(default)]
+    next_view: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    views: Vec<ViewSnapshot>,
+    #[serde(default)]
     next_job: u32,
     #[serde(default)]
     jobs: Vec<JobSnapshot>,
+}
+
+/// A view within a snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ViewSnapshot {
+    id: u32,
+    created: Millis,
+    text: String,
+    stream: u32,
+    from: u64,
 }
 
 /// A stream within a snapshot.
@@ -194,6 +227,29 @@ impl Catalog {
         self.dropped.remove(name);
     }
 
+    /// All views, by name.
+    pub(crate) fn views(&self) -> impl ExactSizeIterator<Item = &ViewEntry> {
+        self.views.values()
+    }
+
+    /// The number that the next view gets.
+    pub(crate) fn next_view(&self) -> u32 {
+        self.next_view
+    }
+
+    /// A view of a name; an error if there is none.
+    pub(crate) fn view(&self, name: &str) -> Result<&ViewEntry, EngineError> {
+        self.views.get(name).ok_or_else(|| EngineError::NoView(name.to_owned()))
+    }
+
+    /// The stream that a view would be of; an error where there is none, or its events are not kept.
+    pub(crate) fn stream_of_view(&self, create: &CreateView) -> Result<&StreamEntry, EngineError> {
+        let named = stream_of(&create.query, &ParseOptions::new(Dialect::Native, 0)).flatten();
+        let name = named.ok_or(EngineError::ViewOfNoStream)?;
+        let entry = self.streams.get(&name).ok_or_else(|| EngineError::NoStream(name.to_string()))?;
+        if entry.create.is_stored() { Ok(entry) } else { Err(EngineError::ViewOfUnstored(name.to_string())) }
+    }
+
     /// All jobs, by name.
     pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
         self.jobs.values()
@@ -216,6 +272,13 @@ impl Catalog {
         Ok(changed.apply_ddl(ddl, 0)?.then(|| Change::Ddl(ddl.to_string())))
     }
 
+    /// As [`Catalog::check`], of a view, and which stream it is of.
+    pub(crate) fn check_view(&self, create: &CreateView) -> Result<Option<StreamName>, EngineError> {
+        let stream = self.stream_of_view(create)?.create.name.clone();
+        let mut changed = self.clone();
+        Ok(changed.create_view(create, 0, 0)?.then_some(stream))
+    }
+
     /// Applies a change that was logged.
     pub(crate) fn apply(&mut self, record: &ChangeRecord) -> Result<(), HistoryError> {
         match &record.change {
@@ -223,6 +286,14 @@ impl Catalog {
                 let ddl = read(text)?;
                 let applied = self.apply_ddl(&ddl, record.at);
                 applied.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
+            Change::View { text, from } => {
+                let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.create_view(&create, *from, record.at);
+                created.map_err(|error| HistoryError::Statement {
                     text: text.clone(),
                     why: error.to_string(),
                 })?;
@@ -248,6 +319,12 @@ impl Catalog {
             Ddl::CreateStream(create) => self.create_stream(create, at),
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
+            // It is of a stream from an offset on, which a statement does not say.
+            Ddl::CreateView(_) => Ok(false),
+            Ddl::DropView { name, if_exists } => match self.views.remove(name) {
+                None if !if_exists => Err(EngineError::NoView(name.to_string())),
+                removed => Ok(removed.is_some()),
+            },
             Ddl::CreateJob(create) => self.create_job(create, at),
             Ddl::AlterJob { name, change } => {
                 let job = self.jobs.get_mut(name).ok_or_else(|| EngineError::NoJob(name.to_string()))?;
@@ -264,6 +341,9 @@ impl Catalog {
     fn create_stream(&mut self, create: &CreateStream, at: Millis) -> Result<bool, EngineError> {
         if self.streams.contains_key(&create.name) {
             return exists("stream", create.name.as_str(), create.if_not_exists);
+        }
+        if self.views.contains_key(create.name.as_str()) {
+            return exists("view", create.name.as_str(), false);
         }
         let create = CreateStream { if_not_exists: false, ..create.clone() };
         if create.is_stored() {
@@ -290,7 +370,30 @@ impl Catalog {
         Ok(has_changed)
     }
 
+    fn create_view(&mut self, create: &CreateView, from: u64, at: Millis) -> Result<bool, EngineError> {
+        if self.views.contains_key(&create.name) {
+            return exists("view", &create.name, create.if_not_exists);
+        }
+        if self.streams.keys().any(|stream| stream.as_str() == &*create.name) {
+            return exists("stream", &create.name, false);
+        }
+        let stream = self.stream_of_view(create)?.id;
+        let create = CreateView { if_not_exists: false, ..create.clone() };
+        let entry = ViewEntry { id: self.next_view, created: at, create, stream, from };
+        self.next_view += 1;
+        self.views.insert(entry.create.name.clone(), entry);
+        Ok(true)
+    }
+
     fn drop_stream(&mut self, name: &StreamName, if_exists: bool) -> Result<bool, EngineError> {
+        if let Some(id) = self.streams.get(name).map(|entry| entry.id)
+            && let Some(view) = self.views.values().find(|view| view.stream == id)
+        {
+            return Err(EngineError::StreamHasView {
+                stream: name.to_string(),
+                view: view.create.name.to_string(),
+            });
+        }
         let Some(entry) = self.streams.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
         };
@@ -339,6 +442,8 @@ impl Catalog {
             next_stream: self.next_stream,
             streams: streams.collect(),
             dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
+            next_view: self.next_view,
+            views: self.views.values().map(ViewEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
         }
@@ -346,7 +451,8 @@ impl Catalog {
 
     pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Result<Catalog, HistoryError> {
         let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
-        let mut catalog = Catalog { next_stream, next_job, ..Catalog::default() };
+        let next_view = snapshot.next_view;
+        let mut catalog = Catalog { next_stream, next_view, next_job, ..Catalog::default() };
         for StreamSnapshot { id, created, text, found: columns, .. } in &snapshot.streams {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };
@@ -354,6 +460,11 @@ impl Catalog {
         }
         for name in &snapshot.dropped {
             catalog.dropped.extend(StreamName::new(name).ok());
+        }
+        for ViewSnapshot { id, created, text, stream, from } in &snapshot.views {
+            let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
+            let entry = ViewEntry { id: *id, created: *created, create, stream: *stream, from: *from };
+            catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -363,6 +474,13 @@ impl Catalog {
             catalog.jobs.insert(job.create.name.clone(), job);
         }
         Ok(catalog)
+    }
+}
+
+impl ViewEntry {
+    fn snapshot(&self) -> ViewSnapshot {
+        let text = Ddl::CreateView(self.create.clone()).to_string();
+        ViewSnapshot { id: self.id, created: self.created, text, stream: self.stream, from: self.from }
     }
 }
 
@@ -398,6 +516,14 @@ mod tests {
     }
 
     fn carry_out(catalog: &mut Catalog, text: &str) -> Result<bool, EngineError> {
+        if let Ddl::CreateView(create) = ddl(text) {
+            if catalog.check_view(&create)?.is_none() {
+                return Ok(false);
+            }
+            let record = ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3 });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+            return Ok(true);
+        }
         let Some(change) = catalog.check(&ddl(text))? else { return Ok(false) };
         let record = ChangeRecord::new(7, change);
         catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
@@ -466,6 +592,9 @@ mod tests {
             "ALTER STREAM a ADD COLUMN \"größe\" DOUBLE DEFAULT 1.5",
             "CREATE STREAM gone (x LONG)",
             "DROP STREAM gone",
+            "CREATE MATERIALIZED VIEW gone AS SELECT COUNT(*) FROM STREAM(a)",
+            "DROP VIEW gone",
+            "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
             "CREATE JOB dropped SCHEDULE '@daily' AS SELECT 1",
             "DROP JOB dropped",
             "CREATE JOB j SCHEDULE '0 * * * *' WITH (incremental = true) AS INSERT INTO t SELECT ';' FROM a",
@@ -499,7 +628,14 @@ mod tests {
         let mut read_back = Catalog::from_snapshot(&again).unwrap();
         assert_eq!(read_back, catalog);
         // What comes after does the same to both.
-        for text in ["ALTER JOB j ENABLE", "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2", "DROP STREAM a"] {
+        for text in [
+            "ALTER JOB j ENABLE",
+            "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2",
+            "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) FROM STREAM(a)",
+            "DROP VIEW w",
+            "DROP VIEW v",
+            "DROP STREAM a",
+        ] {
             carry_out(&mut catalog, text).unwrap();
             carry_out(&mut read_back, text).unwrap();
             assert_eq!(read_back, catalog, "{text}");
@@ -585,6 +721,31 @@ mod tests {
         assert_eq!(catalog.job("j").unwrap().next_due(), None);
         assert!(carry_out(&mut catalog, "DROP JOB j").unwrap());
         assert!(!carry_out(&mut catalog, "DROP JOB IF EXISTS j").unwrap());
+    }
+
+    #[test]
+    fn views_are_of_a_stored_stream_and_hold_it() {
+        let mut catalog = Catalog::default();
+        let view = "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) FROM STREAM(a)";
+        let mut told = |text: &str| match carry_out(&mut catalog, text) {
+            Ok(changed) => changed.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(told(view), "no stream `a`");
+        assert_eq!(told("CREATE STREAM a"), "true");
+        assert_eq!(told(view), "stream `a` is not stored, and a view is of what is");
+        assert_eq!(told("ALTER STREAM a SET (store = true)"), "true");
+        assert_eq!(told("CREATE MATERIALIZED VIEW a AS SELECT COUNT(*) FROM STREAM(a)"), "there is a stream `a` already");
+        assert_eq!(told(view), "true");
+        assert_eq!(told(view), "there is a view `v` already");
+        assert_eq!(told(&view.replace("VIEW v", "VIEW IF NOT EXISTS v")), "false");
+        assert_eq!(told("CREATE STREAM v"), "there is a view `v` already");
+        assert_eq!(told("DROP STREAM a"), "view `v` is of stream `a`");
+        assert_eq!(told("DROP VIEW v"), "true");
+        assert_eq!(told("DROP VIEW v"), "no view `v`");
+        assert_eq!(told("DROP VIEW IF EXISTS v"), "false");
+        assert_eq!(told(view), "true");
+        assert_eq!(catalog.view("v").map(|view| (view.id, view.from)), Ok((1, 3)), "a number is not given again");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) enum Columns {
 }
 
 /// Columns of accepted events.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct AcceptedColumns {
     pub(crate) names: Arc<[Box<str>]>,
     /// One per name.

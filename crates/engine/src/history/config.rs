@@ -59,6 +59,14 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// The most views that there can be.
+    pub views_max: usize,
+    /// Bytes of keys and their states that all views together hold in memory, about; others are read from disk.
+    pub views_memory_bytes_max: usize,
+    /// Bytes of the views' files that are held in memory, for reading.
+    pub views_cache_bytes: usize,
+    /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
+    pub views_commit_interval_ms: u64,
     /// The most jobs that there can be.
     pub jobs_max: usize,
     /// Jobs that run at once; others wait.
@@ -102,6 +110,10 @@ impl HistoryConfig {
             sql_spill_bytes_max: sql.spill_bytes_max,
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
+            views_max: 1_000,
+            views_memory_bytes_max: 1 << 30,
+            views_cache_bytes: 128 << 20,
+            views_commit_interval_ms: 1_000,
             jobs_max: 1_000,
             jobs_running_max: 4,
             jobs_retry_pause_ms_min: 1_000,

@@ -6,6 +6,7 @@
 //! DIR/catalog/       the catalog's snapshot (snapshots.rs)
 //! DIR/log/           segments of the log (room `log`)
 //! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store lies elsewhere
+//! DIR/views/         what views keep by key (room `views`)
 //! DIR/exports/       what COPY … TO writes
 //! DIR/spill/         what SQL puts aside; emptied at each start
 //! ```
@@ -116,6 +117,10 @@ impl DataDir {
 
     pub(crate) fn tables(&self) -> PathBuf {
         self.path.join("tables")
+    }
+
+    pub(crate) fn views(&self) -> PathBuf {
+        self.path.join("views")
     }
 
     pub(crate) fn spill(&self) -> PathBuf {

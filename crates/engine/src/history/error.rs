@@ -2,11 +2,14 @@
 
 use std::{io, path::PathBuf};
 
-use crate::ErrorKind;
+use crate::{EngineError, ErrorKind};
 
 /// Why a data directory cannot be opened, or something in it cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
+    /// A view cannot be opened.
+    #[error("a view cannot be opened")]
+    View(#[source] EngineError),
     /// The directory cannot be had.
     #[error("cannot open the data directory `{}`", path.display())]
     Directory {

@@ -11,8 +11,8 @@ use super::columns::AcceptedColumns;
 use swiftwater_event::EventBatch;
 use swiftwater_log::LogPosition;
 
-/// Events on their way to the table.
-#[derive(Debug)]
+/// Events on their way to the table, or to a view.
+#[derive(Debug, Clone)]
 pub(crate) struct Fed {
     /// With their offsets and arrival.
     pub(crate) batch: EventBatch,
@@ -29,7 +29,7 @@ impl Fed {
 }
 
 /// The line of one stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Feed {
     line: VecDeque<Fed>,
     bytes: usize,
@@ -104,6 +104,17 @@ impl Feed {
     /// Leaves out what was marked, from this place on.
     pub(crate) fn fall_behind(&mut self, from: LogPosition) {
         self.behind = Some(from);
+    }
+
+    /// A place in the log at or before the event at an offset, and after as few others as may be.
+    pub(crate) fn place_of(&self, offset: u64) -> Option<LogPosition> {
+        let marks = self.marks.iter().take_while(|(first, _)| *first <= offset);
+        marks.last().map(|(_, start)| *start)
+    }
+
+    /// The offset of the first event that is marked.
+    pub(crate) fn first_marked(&self) -> Option<u64> {
+        self.marks.front().map(|(first, _)| *first)
     }
 
     /// Lets go of all that waits: it is read from the log again, from this place on, if there is one.

@@ -9,18 +9,18 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
 use swiftwater_live::columns::InferredColumn;
-use swiftwater_log::{EventsHead, Head, LogError, LogPosition};
+use swiftwater_log::{EventsHead, Head, LogError, LogPosition, LogReader, StreamId};
 use swiftwater_store::{StoreError, Table};
 
 use super::{
     columns::{AcceptedColumns, joined, rows},
     feed::Fed,
     state::{History, heavy},
-    stored::Stored,
+    stored::{Reader, Stored},
 };
 
 /// Bytes of events that are made into rows at once.
-const ROWS_BYTES: usize = 4 << 20;
+pub(super) const ROWS_BYTES: usize = 4 << 20;
 
 /// The pause after a first failure; each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -31,9 +31,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const GATHERED_BYTES: usize = 256 << 10;
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
-/// Why a stream's events do not go on to its table.
+/// Why a stream's events do not go on to its table, or a view.
 #[derive(Debug, thiserror::Error)]
-enum FeedError {
+pub(super) enum FeedError {
     #[error("the log cannot be read")]
     Log(#[from] LogError),
     #[error("the table takes no rows")]
@@ -77,7 +77,7 @@ impl History {
             tokio::pin!(fed);
             fed.as_mut().enable();
             let synced = self.log.horizons().synced;
-            let taken = stored.take_fed(synced, ROWS_BYTES);
+            let taken = stored.take_fed(Reader::Table, synced, ROWS_BYTES);
             if !taken.is_empty() {
                 let bytes: usize = taken.iter().map(|fed| fed.batch.bytes().len()).sum();
                 self.hand_on(stored, table, taken).await?;
@@ -85,9 +85,9 @@ impl History {
                     // Few events cost nearly as much as many: the next ones go on together, unless somebody waits for them.
                     let _ = tokio::time::timeout(GATHER_TIME, stored.awaited.notified()).await;
                 }
-            } else if let Some(from) = stored.behind() {
+            } else if let Some(from) = stored.behind(Reader::Table) {
                 self.read_again(stored, table, from).await?;
-            } else if let Some(end) = stored.waits_for() {
+            } else if let Some(end) = stored.waits_for(Reader::Table) {
                 self.log.synced(end).await?;
             } else {
                 fed.await;
@@ -104,26 +104,12 @@ impl History {
     ) -> Result<(), FeedError> {
         let mut reader = self.log.read(from);
         loop {
-            let (fed, is_end) = heavy(usize::MAX, || -> Result<_, FeedError> {
-                let (mut fed, mut bytes) = (Vec::new(), 0);
-                while bytes < ROWS_BYTES {
-                    let Some(record) = reader.next()? else { return Ok((fed, true)) };
-                    if let Head::Events(head) = &record.head
-                        && head.stream == stored.id
-                    {
-                        let batch =
-                            events(head, record.payload).ok_or(FeedError::NoEvents(record.position.0))?;
-                        bytes += batch.bytes().len();
-                        fed.push(Fed { batch, columns: None, end: record.end });
-                    }
-                }
-                Ok((fed, false))
-            })?;
+            let (fed, is_end) = heavy(usize::MAX, || read_some(&mut reader, stored.id))?;
             if !fed.is_empty() {
                 self.hand_on(stored, table, fed).await?;
             }
             if is_end {
-                if let Some(last) = stored.caught_up(reader.position()) {
+                if let Some(last) = stored.caught_up(Reader::Table, reader.position()) {
                     // What was appended since is on its way to the disk.
                     self.log.synced(last).await?;
                 } else {
@@ -180,6 +166,22 @@ impl History {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Some events that a log has of a stream, and whether that is all it has.
+pub(super) fn read_some(reader: &mut LogReader, stream: StreamId) -> Result<(Vec<Fed>, bool), FeedError> {
+    let (mut fed, mut bytes) = (Vec::new(), 0);
+    while bytes < ROWS_BYTES {
+        let Some(record) = reader.next()? else { return Ok((fed, true)) };
+        if let Head::Events(head) = &record.head
+            && head.stream == stream
+        {
+            let batch = events(head, record.payload).ok_or(FeedError::NoEvents(record.position.0))?;
+            bytes += batch.bytes().len();
+            fed.push(Fed { batch, columns: None, end: record.end });
+        }
+    }
+    Ok((fed, false))
 }
 
 /// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one

@@ -26,6 +26,7 @@ mod state;
 
 mod inserted;
 mod jobs;
+mod views;
 mod statements;
 mod tables;
 
@@ -41,6 +42,7 @@ pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
 pub use state::Disks;
+pub use views::{KeyValue, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted};
 
 pub(crate) use directory::DataDir;
 pub(crate) use state::History;

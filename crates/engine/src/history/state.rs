@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -15,6 +16,7 @@ use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
+use swiftwater_views::ViewStore;
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -24,7 +26,7 @@ use tokio::{
 use super::{
     HistoryConfig, HistoryError,
     backup::Backups,
-    catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry},
+    catalog::{Catalog, Change, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
     directory::DataDir,
     jobs::Jobs,
@@ -32,6 +34,7 @@ use super::{
     snapshots::Snapshots,
     spec::table_spec,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
+    views::View,
 };
 use crate::{
     Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
@@ -50,6 +53,10 @@ pub(crate) struct History {
     /// Held while a statement changes the catalog: one at a time.
     pub(super) changing: tokio::sync::Mutex<()>,
     stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
+    /// Views at work, by name.
+    pub(super) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
+    /// What they keep; opened with the first of them.
+    pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
     pub(super) backups: Backups,
     /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
     pub(super) cutting: tokio::sync::RwLock<()>,
@@ -106,6 +113,8 @@ impl History {
             snapshots: Mutex::new(snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
+            views: RwLock::default(),
+            view_store: Mutex::default(),
             backups: Backups::default(),
             cutting: tokio::sync::RwLock::default(),
             tasks: Mutex::default(),
@@ -136,14 +145,28 @@ impl History {
             lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
         let mut is_away = false;
         for entry in entries.into_iter().filter(|entry| entry.create.is_stored()) {
-            let state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
+            let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
+            let of_stream = |view: &&ViewEntry| view.stream == entry.id;
+            let views: Vec<ViewEntry> =
+                self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
+            let mut kept = Vec::new();
+            for view in views {
+                let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
+                state.views.push((view.id, position.unwrap_or(view.from)));
+                kept.push((view, store, position));
+            }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();
             self.open_stream(shared, &entry, table, state).map_err(|error| HistoryError::Statement {
                 text: entry.create.name.to_string(),
                 why: error.to_string(),
             })?;
+            for (view, store, position) in kept {
+                let Some(stored) = self.stored(&entry.create.name) else { continue };
+                self.open_view(shared, &view, &stored, (store, position)).map_err(HistoryError::View)?;
+            }
         }
+        self.delete_dropped_views();
         Ok(())
     }
 
@@ -324,6 +347,7 @@ impl History {
             Ddl::CreateStream(create) => {
                 Columns::of(create, &[]).map_err(EngineError::Columns)?;
             }
+            Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             _ => {}
         }
@@ -368,6 +392,7 @@ impl History {
                     self.owes.notify_one();
                 }
             }
+            Ddl::DropView { name, .. } => self.end_view(name).await,
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);
@@ -606,6 +631,11 @@ impl History {
         let mut progress = table.progress();
         let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;
         let _ = table.flush().await;
+    }
+
+    /// Where views are kept.
+    pub(super) fn views_path(&self) -> Option<PathBuf> {
+        self.dir.as_ref().map(DataDir::views)
     }
 
     /// Limits of SQL, and where it puts things aside.

@@ -1,4 +1,4 @@
-//! Statements that are the engine's: streams and jobs are created, altered, dropped, shown; jobs are run.
+//! Statements that are the engine's: streams, views and jobs are created, altered, dropped, shown; jobs are run.
 
 use std::sync::{Arc, Weak};
 
@@ -30,9 +30,11 @@ impl OtherStatements for Statements {
         matches!(
             words,
             ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB", ..]
+                | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
+                | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "STREAMS" | "JOBS", ..]
-                | ["SHOW", "CREATE", "STREAM", ..]
+                | ["SHOW", "STREAMS" | "VIEWS" | "JOBS", ..]
+                | ["SHOW", "CREATE", "STREAM" | "VIEW", ..]
         )
     }
 
@@ -54,7 +56,14 @@ impl OtherStatements for Statements {
                     let checked = sql.check(&create.sql, SqlDialect::default());
                     checked.map_err(|error| within(error, text, &create.sql))?;
                 }
-                let is_changed = carry_out(history, &shared, ddl).await.map_err(from_engine)?;
+                let of_view = match &ddl {
+                    Ddl::CreateView(create) => Some(create.query.clone()),
+                    _ => None,
+                };
+                let is_changed = carry_out(history, &shared, ddl).await.map_err(|error| match (error, of_view) {
+                    (EngineError::Query(errors), Some(query)) => within(from_query(&errors), text, &query),
+                    (error, _) => from_engine(error),
+                })?;
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
         }
@@ -77,7 +86,7 @@ async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Re
     answer.await.unwrap_or(Err(EngineError::ShuttingDown))
 }
 
-/// An error in what a job runs, with its place in the statement that creates the job.
+/// An error in what a job runs, or a view asks, with its place in the statement that creates the job.
 fn within(error: SqlError, text: &str, sql: &str) -> SqlError {
     let (Some(place), Some(start)) = (error.place(), text.rfind(sql)) else { return error };
     let before = &text[..start];
@@ -121,6 +130,8 @@ impl History {
     fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
         match show {
             Show::Streams => Ok(self.show_streams()),
+            Show::Views => Ok(self.show_views()),
+            Show::CreateView(name) => self.show_create_view(name),
             Show::Jobs => Ok(self.show_jobs()),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
@@ -168,6 +179,9 @@ impl History {
     fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
         if kind == Some(Thing::Job) {
             return self.describe_job(name);
+        }
+        if kind == Some(Thing::View) || kind.is_none() && self.view(name).is_ok() {
+            return self.describe_view(name);
         }
         let entry = self.with_catalog(|catalog| {
             catalog.streams().find(|(stream, _)| stream.as_str() == name).map(|(_, entry)| entry.clone())

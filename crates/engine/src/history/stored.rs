@@ -20,6 +20,24 @@ use super::{
 };
 use crate::{AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
 
+/// Who reads a stored stream's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Its table.
+    Table,
+    /// A view, by number.
+    View(u32),
+}
+
+/// A view of the stream: what waits on the way to it.
+#[derive(Debug)]
+struct ViewFeed {
+    view: u32,
+    feed: Feed,
+    /// Of what is before this offset, the view needs nothing any more.
+    committed: u64,
+}
+
 /// A stored stream.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -55,6 +73,7 @@ struct State {
     /// The end of the stream's last events in the log.
     last: LogPosition,
     feed: Feed,
+    views: Vec<ViewFeed>,
     producers: Producers,
 }
 
@@ -65,6 +84,8 @@ pub(crate) struct Recovered {
     pub(crate) last: LogPosition,
     pub(crate) feed: Feed,
     pub(crate) producers: Producers,
+    /// Its views, by number, each with the offset that it goes on from.
+    pub(crate) views: Vec<(u32, u64)>,
 }
 
 /// Events ready to be stored.
@@ -91,8 +112,10 @@ impl Stored {
         table: Option<Table>,
         recovered: Recovered,
     ) -> Stored {
-        let Recovered { next, last, mut feed, producers } = recovered;
+        let Recovered { next, last, mut feed, producers, views } = recovered;
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
+        let views = views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
+        let views = views.collect();
         let needed = feed.needs_from(committed, next);
         if let Some(from) = needed {
             feed.fall_behind(from);
@@ -104,7 +127,7 @@ impl Stored {
             table: SetOnce::new_with(table),
             unopened: Mutex::default(),
             began: next,
-            state: Mutex::new(State { next, last, feed, producers }),
+            state: Mutex::new(State { next, last, feed, views, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
             awaited: Notify::new(),
@@ -223,10 +246,15 @@ impl Stored {
             state.producers.note(producer, receipt);
         }
         let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
+        let batch = batch.with_meta(meta);
+        for ViewFeed { feed, .. } in &mut state.views {
+            feed.mark(first, start, end);
+            feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
+        }
         state.feed.mark(first, start, end);
-        state.feed.push(Fed { batch: batch.with_meta(meta), columns, end }, start);
+        state.feed.push(Fed { batch, columns, end }, start);
         drop(state);
-        self.fed.notify_one();
+        self.fed.notify_waiters();
         Ok(Outcome::Appended(end))
     }
 
@@ -235,32 +263,73 @@ impl Stored {
         lock(&self.state).look(numbered)
     }
 
-    /// Takes what is synced out of the feed.
-    pub(crate) fn take_fed(&self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
-        lock(&self.state).feed.take(synced, bytes_max)
+    /// Takes what is synced out of a reader's feed.
+    pub(crate) fn take_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+        let mut state = lock(&self.state);
+        state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
     }
 
     /// Where the log is to be read, because the feed left events out.
-    pub(crate) fn behind(&self) -> Option<LogPosition> {
-        lock(&self.state).feed.behind()
+    pub(crate) fn behind(&self, reader: Reader) -> Option<LogPosition> {
+        lock(&self.state).feed_of(reader)?.behind()
     }
 
     /// The log was read up to here; answers where the stream's last events end, if that was not all.
-    pub(crate) fn caught_up(&self, read: LogPosition) -> Option<LogPosition> {
-        lock(&self.state).feed.caught_up(read)
+    pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
+        lock(&self.state).feed_of(reader)?.caught_up(read)
     }
 
     /// Where the first events in the feed end in the log.
-    pub(crate) fn waits_for(&self) -> Option<LogPosition> {
-        lock(&self.state).feed.waits_for()
+    pub(crate) fn waits_for(&self, reader: Reader) -> Option<LogPosition> {
+        lock(&self.state).feed_of(reader)?.waits_for()
     }
 
-    /// The place in the log before which the stream needs nothing; none where it needs nothing at all.
+    /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
     pub(crate) fn needs_from(&self) -> Option<LogPosition> {
         let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
-        state.feed.needs_from(committed, next)
+        let of_views = state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
+        state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
+    }
+
+    /// Lets a view have the events from the next one on; answers the offset of that.
+    pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        state.views.push(ViewFeed { view, feed: Feed::new(feed_bytes_max), committed: next });
+        next
+    }
+
+    /// Lets what a view lacks from an offset on be read from the log again.
+    pub(crate) fn read_view_again(&self, view: u32, position: u64) {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let of = state.views.iter_mut().find(|of| of.view == view);
+        if let Some(ViewFeed { feed, .. }) = of {
+            let from = if position < next { feed.place_of(position) } else { None };
+            feed.begin_again(from);
+        }
+    }
+
+    /// A view needs nothing more.
+    pub(crate) fn remove_view(&self, view: u32) {
+        lock(&self.state).views.retain(|of| of.view != view);
+    }
+
+    /// Of what is before this offset, a view needs nothing any more.
+    pub(crate) fn view_committed(&self, view: u32, committed: u64) {
+        let mut state = lock(&self.state);
+        state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
+    }
+
+    /// The offset of the first event that the log still has for a view, where that is not the one that it needs.
+    pub(crate) fn view_lacks_up_to(&self, view: u32) -> Option<u64> {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let of = state.views.iter_mut().find(|of| of.view == view)?;
+        let first = of.feed.first_marked().unwrap_or(next);
+        (of.committed < next && first > of.committed).then_some(first)
     }
 
     /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
@@ -315,7 +384,26 @@ impl Stored {
     }
 }
 
+impl ViewFeed {
+    /// With a feed in which all that the log has of the stream is marked.
+    fn new(view: u32, mut feed: Feed, committed: u64, next: u64) -> ViewFeed {
+        if let Some(from) = feed.needs_from(committed, next) {
+            feed.fall_behind(from);
+        }
+        ViewFeed { view, feed, committed }
+    }
+}
+
 impl State {
+    fn feed_of(&mut self, reader: Reader) -> Option<&mut Feed> {
+        match reader {
+            Reader::Table => Some(&mut self.feed),
+            Reader::View(view) => {
+                self.views.iter_mut().find(|of| of.view == view).map(|of| &mut of.feed)
+            }
+        }
+    }
+
     fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
         let Numbered { producer, sequence, part } = numbered;
         match self.producers.look(producer, *sequence, *part) {
@@ -340,6 +428,7 @@ impl Recovered {
             last: LogPosition(0),
             feed: Feed::new(feed_bytes_max),
             producers: Producers::new(producers_max),
+            views: Vec::new(),
         }
     }
 

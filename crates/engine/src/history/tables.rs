@@ -1,4 +1,5 @@
-//! The tables of SQL: stored streams, each as it is with every event that was acknowledged before, and plain tables.
+//! The tables of SQL: stored streams and views, each as it is with every event that was acknowledged before, and plain
+//! tables.
 
 use std::{
     collections::BTreeSet,
@@ -81,6 +82,11 @@ impl HistoryTables {
     }
 }
 
+fn no_earlier_view(name: &str) -> SqlError {
+    let message = format!("`{name}` is a view, and only its present rows are kept");
+    SqlError::new(SqlErrorKind::Invalid, message)
+}
+
 /// The table of a stream, if it is open.
 fn opened(stored: &Stored) -> Result<&Table, SqlError> {
     stored.table().ok_or_else(|| {
@@ -121,8 +127,10 @@ impl Tables for HistoryTables {
         let Some(shared) = self.shared.upgrade() else { return Vec::new() };
         let streams = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
         let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
+        let views = shared.history.get().map(|history| history.all_views()).unwrap_or_default();
+        let views = views.iter().map(|view| (view.name().to_owned(), TableKind::View));
         let plain = lock(&self.plain).clone().unwrap_or_default();
-        streams.chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()
+        streams.chain(views).chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()
     }
 
     fn names_all(&self) -> bool {
@@ -130,6 +138,17 @@ impl Tables for HistoryTables {
     }
 
     async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        if let Some(history) = self.shared()?.history.get()
+            && history.view(name).is_ok()
+        {
+            return match at {
+                Some(_) => Err(no_earlier_view(name)),
+                None => {
+                    let rows = history.table_of_view(name).await.map_err(from_engine)?;
+                    rows_at_hand(rows).map(Some)
+                }
+            };
+        }
         let table = match self.stored(name)? {
             Some(stored) => {
                 let table = opened(&stored)?;
@@ -151,6 +170,10 @@ impl Tables for HistoryTables {
     }
 
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        if self.shared()?.history.get().is_some_and(|history| history.view(name).is_ok()) {
+            let message = format!("`{name}` is a view: what it holds comes from its stream");
+            return Err(SqlError::new(SqlErrorKind::Invalid, message));
+        }
         if let Some(stored) = self.stored(name)? {
             let system = [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, "_day", "_hour"];
             let schema = opened(&stored)?.schema();
@@ -176,6 +199,9 @@ impl Tables for HistoryTables {
         if self.stored(name)?.is_some() {
             return Err(exists("stream"));
         }
+        if history.view(name).is_ok() {
+            return Err(exists("view"));
+        }
         if self.is_plain(name)? {
             return if if_not_exists { Ok(false) } else { Err(exists("table")) };
         }
@@ -193,6 +219,9 @@ impl Tables for HistoryTables {
         if !self.is_plain(name)? {
             let error = SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`"));
             return Err(match self.stored(name)? {
+                _ if history.view(name).is_ok() => {
+                    error.with_hint(format!("It is a materialized view: DROP VIEW {name}."))
+                }
                 Some(_) => error.with_hint(format!("It is a stream: DROP STREAM {name}.")),
                 None => error,
             });

@@ -15,3 +15,4 @@ mod jobs_crashes;
 mod json_form;
 mod live;
 mod shared;
+mod views;

@@ -224,13 +224,19 @@ impl Key {
     }
 }
 
-/// The groups of each of so many parts.
-pub fn by_part(groups: &Groups, parts: usize) -> Vec<Vec<u32>> {
-    let mut by_part = vec![Vec::new(); parts.max(1)];
+/// The groups of each of so many parts, and how many are left out because their keys are longer than so many bytes. In
+/// the order of its values a key has at most three times as many.
+pub fn by_part(groups: &Groups, parts: usize, key_bytes_max: usize) -> (Vec<Vec<u32>>, u64) {
+    let (mut by_part, mut long) = (vec![Vec::new(); parts.max(1)], 0);
     for group in 0..groups.len() {
-        by_part[part_of(groups.key(group), parts)].push(group as u32);
+        let key = groups.key(group);
+        if key.len() > key_bytes_max {
+            long += 1;
+        } else {
+            by_part[part_of(key, parts)].push(group as u32);
+        }
     }
-    by_part
+    (by_part, long)
 }
 
 fn part_of(grouped: &[u8], parts: usize) -> usize {

@@ -40,7 +40,7 @@ pub struct Changes {
 
 impl Changes {
     /// Keys with their states.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         let start = |at: usize| if at == 0 { 0 } else { self.ends[at - 1].1 };
         let ends = self.ends.iter().enumerate();
         ends.map(move |(at, &(key, state))| (&self.bytes[start(at)..key], &self.bytes[key..state]))

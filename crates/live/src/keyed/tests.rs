@@ -100,7 +100,7 @@ impl Model {
         let fold = self.view.fold(&mut self.shard, &batch(events, first as u64));
         self.position = first + events.len();
         let Some(groups) = fold.groups else { return };
-        for (part, chosen) in self.parts.iter_mut().zip(by_part(&groups, PARTS)) {
+        for (part, chosen) in self.parts.iter_mut().zip(by_part(&groups, PARTS, 1000).0) {
             for key in part.lacks(&groups, &chosen) {
                 if let Some(state) = self.store.get(&key.ordered) {
                     part.load(&key, state).expect("a state");

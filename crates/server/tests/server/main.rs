@@ -20,3 +20,4 @@ mod queries;
 mod recorded;
 mod sql;
 mod syslog;
+mod views;

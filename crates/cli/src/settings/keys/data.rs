@@ -194,6 +194,30 @@ pub(super) fn keys() -> Vec<Key> {
             "Statements that run at once; others wait for their turn."
         ),
         number!(
+            "views.views_max",
+            Kind::Count(0, 100_000),
+            history.views_max,
+            "The most views that there can be."
+        ),
+        number!(
+            "views.memory_bytes_max",
+            Kind::Bytes(MIB, 16 * TIB),
+            history.views_memory_bytes_max,
+            "Bytes of keys and their states that all views together hold in memory, about; others are read from disk."
+        ),
+        number!(
+            "views.cache_bytes",
+            Kind::Bytes(MIB, 16 * TIB),
+            history.views_cache_bytes,
+            "Bytes of the views' files that are held in memory, for reading."
+        ),
+        number!(
+            "views.commit_interval_ms",
+            Kind::Millis(1, HOUR),
+            history.views_commit_interval_ms,
+            "How often what changed in a view is put on disk; after a crash, events since then are read again."
+        ),
+        number!(
             "jobs.jobs_max",
             Kind::Count(0, 100_000),
             history.jobs_max,

@@ -1,0 +1,320 @@
+//! Views at work: a task for each takes its stream's synced events in and commits what they changed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use swiftwater_lang::ddl::CreateView;
+use swiftwater_live::Shard;
+use swiftwater_log::LogReader;
+use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
+use tokio::task::JoinHandle;
+
+use super::{
+    compile_view,
+    view::{TakeError, View},
+};
+use crate::{
+    EngineError,
+    history::{
+        catalog::{Change, ViewEntry},
+        feed::Fed,
+        feeding::{FeedError, ROWS_BYTES, read_some},
+        state::{History, causes, heavy},
+        stored::{Reader, Stored},
+    },
+    shared::Shared,
+};
+
+/// The pause after a first failure; each further one doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between tries.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Why a view does not go on.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("its events cannot be read")]
+    Feed(#[from] FeedError),
+    #[error("its events cannot be taken in")]
+    Take(#[from] TakeError),
+}
+
+impl KeepError {
+    /// Whether to try again would end in the same.
+    fn is_for_good(&self) -> bool {
+        matches!(self, KeepError::Take(TakeError::State | TakeError::Panic(_)))
+    }
+}
+
+/// A commit that is being written.
+type Keeping = JoinHandle<(Result<(), ViewStoreError>, u64)>;
+
+impl History {
+    /// The files of the views, opened when they are first needed.
+    fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
+        let unavailable = |why: String| EngineError::ViewUnavailable { view: name.to_owned(), why };
+        let mut store = crate::stream::lock(&self.view_store);
+        if let Some(store) = &*store {
+            return Ok(Arc::clone(store));
+        }
+        let path = self.views_path().ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
+        let options = ViewStoreOptions { cache_bytes: self.config.views_cache_bytes as u64 };
+        let opened = heavy(usize::MAX, || ViewStore::open(&path, options));
+        let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
+        *store = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Creates a view; answers whether that changed anything. The caller changes the catalog, one at a time.
+    pub(in crate::history) async fn create_view(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateView,
+    ) -> Result<bool, EngineError> {
+        let checked = self.with_catalog(|catalog| catalog.check_view(create))?;
+        let Some(stream) = checked else { return Ok(false) };
+        let views = self.with_catalog(|catalog| catalog.views().len());
+        if views >= self.config.views_max {
+            return Err(EngineError::Limit {
+                what: "number of views",
+                setting: "views.views_max",
+                wanted: views as u64 + 1,
+                limit: self.config.views_max as u64,
+            });
+        }
+        if let Some(tables) = shared.tables.get()
+            && tables.is_plain(&create.name).unwrap_or(false)
+        {
+            return Err(EngineError::Exists { kind: "table", name: create.name.to_string() });
+        }
+        let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
+        let compiled = compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
+        let store = self.view_store(&create.name)?;
+        // From here on the log keeps what the view needs.
+        let id = self.with_catalog(|catalog| catalog.next_view());
+        let from = stored.add_view(id, self.config.feed_bytes_max);
+        let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
+        if let Err(error) = self.record(Change::View { text, from }).await {
+            stored.remove_view(id);
+            return Err(error);
+        }
+        let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
+        self.begin_view(View::new(entry, stored, compiled, store, from, true));
+        Ok(true)
+    }
+
+    /// Lets a view that is in the catalog go on where it was.
+    pub(in crate::history) fn open_view(
+        self: &Arc<Self>,
+        shared: &Shared,
+        entry: &ViewEntry,
+        stored: &Arc<Stored>,
+        (store, position): (Arc<ViewStore>, Option<u64>),
+    ) -> Result<(), EngineError> {
+        let declared = stored.declared();
+        let compiled = compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
+        let from = position.unwrap_or(entry.from);
+        let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, from, position.is_none());
+        if let Some(view) = &view
+            && let Some(first) = stored.view_lacks_up_to(entry.id)
+        {
+            let why = format!(
+                "events {from} to {} of stream `{}` are no longer in the log, so it cannot go on: drop it and create it again",
+                first - 1,
+                stored.name
+            );
+            tracing::error!(view = view.name(), why, "a view does not go on");
+            view.note_failure(why, true);
+        }
+        self.begin_view(view);
+        Ok(())
+    }
+
+    /// The store of the views, and the position of one; an error where it cannot be read.
+    pub(in crate::history) fn view_position(
+        &self,
+        entry: &ViewEntry,
+    ) -> Result<(Arc<ViewStore>, Option<u64>), EngineError> {
+        let store = self.view_store(&entry.create.name)?;
+        let position = store.position(entry.id).map_err(|error| EngineError::ViewUnavailable {
+            view: entry.create.name.to_string(),
+            why: error.to_string(),
+        })?;
+        Ok((store, position))
+    }
+
+    fn begin_view(self: &Arc<Self>, view: Option<View>) {
+        let Some(view) = view.map(Arc::new) else { return };
+        let mut views = self.views.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        views.insert(view.entry.create.name.clone(), Arc::clone(&view));
+        drop(views);
+        let history = Arc::clone(self);
+        self.spawn(async move { history.keep_view(&view).await });
+    }
+
+    /// Ends a view that is no longer in the catalog, and deletes what is kept of it.
+    pub(in crate::history) async fn end_view(&self, name: &str) {
+        let removed = self.views.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(name);
+        let Some(view) = removed else { return };
+        view.is_dropped.send_replace(true);
+        view.stored.remove_view(view.id());
+        let deleted = tokio::task::spawn_blocking(move || view.store.delete(view.id())).await;
+        if let Ok(Err(error)) = deleted {
+            tracing::warn!(view = name, %error, "what is kept of a view that was dropped is deleted at the next start");
+        }
+    }
+
+    /// Deletes what is kept of views that are not in the catalog.
+    pub(in crate::history) fn delete_dropped_views(&self) {
+        let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
+        let known: Vec<u32> = self.with_catalog(|catalog| catalog.views().map(|view| view.id).collect());
+        for view in store.views().unwrap_or_default().into_iter().filter(|view| !known.contains(view)) {
+            if let Err(error) = store.delete(view) {
+                tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");
+            }
+        }
+    }
+
+    /// A view at work.
+    pub(crate) fn view(&self, name: &str) -> Result<Arc<View>, EngineError> {
+        let views = self.views.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        views.get(name).cloned().ok_or_else(|| EngineError::NoView(name.to_owned()))
+    }
+
+    /// All views at work, by name.
+    pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
+        self.views.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
+    async fn keep_view(&self, view: &Arc<View>) {
+        let mut closing = self.closing();
+        let mut dropped = view.is_dropped.subscribe();
+        let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
+        let (mut shard, mut again) = (Shard::default(), None);
+        let mut keeping: Option<Keeping> = None;
+        let (mut due, mut pause) = (Instant::now() + interval, PAUSE_MIN);
+        while view.broken().is_none() {
+            let is_changed = view.at().position > view.committed();
+            let event = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => break,
+                _ = dropped.wait_for(|dropped| *dropped) => return,
+                kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
+                    keeping = None;
+                    due = Instant::now() + interval;
+                    pause = if self.note_kept(view, kept) { PAUSE_MIN } else {
+                        due = Instant::now() + pause;
+                        (pause * 2).min(PAUSE_MAX)
+                    };
+                    None
+                }
+                () = tokio::time::sleep_until(due.into()), if keeping.is_none() && is_changed => {
+                    keeping = Some(begin_keeping(view));
+                    None
+                }
+                events = self.next_events(view, &mut again) => Some(events),
+            };
+            let Some(events) = event else { continue };
+            let taken = match events {
+                Ok(events) => self.take(view, &mut shard, &events).map_err(KeepError::from),
+                Err(error) => Err(error.into()),
+            };
+            let Err(error) = taken else { continue };
+            if view.note_failure(causes(&error), error.is_for_good()) {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(view = view.name(), error, "a view does not go on; unless that is for good, it is tried again");
+            }
+            // From the log, after a while: what was taken out of the feed did not get there.
+            view.stored.read_view_again(view.id(), view.at().position);
+            again = None;
+            tokio::time::sleep(PAUSE_MIN).await;
+        }
+        if view.broken().is_some() {
+            view.stored.remove_view(view.id());
+        }
+        if let Some(keeping) = keeping {
+            let kept = keeping.await;
+            self.note_kept(view, kept);
+        }
+        if view.broken().is_none() && view.at().position > view.committed() {
+            let kept = begin_keeping(view).await;
+            self.note_kept(view, kept);
+        }
+    }
+
+    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), TakeError> {
+        for fed in events {
+            heavy(fed.batch.bytes().len(), || view.take(shard, &fed.batch))?;
+        }
+        Ok(())
+    }
+
+    /// Answers whether it is kept.
+    fn note_kept(
+        &self,
+        view: &View,
+        kept: Result<(Result<(), ViewStoreError>, u64), tokio::task::JoinError>,
+    ) -> bool {
+        let why = match kept {
+            Ok((Ok(()), position)) => {
+                view.kept(position);
+                view.note_success();
+                let views = self.all_views().len().max(1);
+                heavy(usize::MAX, || view.evict(self.config.views_memory_bytes_max / views));
+                return true;
+            }
+            Ok((Err(error), _)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        view.put_back();
+        if view.note_failure(why.clone(), false) {
+            tracing::error!(view = view.name(), why, "a view cannot be kept on disk; it is tried again");
+        }
+        false
+    }
+
+    /// The next events of a view, in order; waits until there are any. Nothing is lost where it is left off.
+    async fn next_events(&self, view: &View, again: &mut Option<LogReader>) -> Result<Vec<Fed>, FeedError> {
+        let (stored, reader) = (&view.stored, Reader::View(view.id()));
+        loop {
+            let fed = stored.fed.notified();
+            tokio::pin!(fed);
+            fed.as_mut().enable();
+            if let Some(log) = again {
+                let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
+                let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
+                if is_end && left.is_none() {
+                    *again = None;
+                }
+                if !events.is_empty() {
+                    return Ok(events);
+                }
+                if let Some(last) = left {
+                    self.log.synced(last).await?;
+                }
+                continue;
+            }
+            let taken = stored.take_fed(reader, self.log.horizons().synced, ROWS_BYTES);
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+            if let Some(from) = stored.behind(reader) {
+                *again = Some(self.log.read(from));
+            } else if let Some(end) = stored.waits_for(reader) {
+                self.log.synced(end).await?;
+            } else {
+                fed.await;
+            }
+        }
+    }
+}
+
+/// Begins to write what changed since the last commit.
+fn begin_keeping(view: &Arc<View>) -> Keeping {
+    let (changes, position) = heavy(usize::MAX, || view.cut());
+    let view = Arc::clone(view);
+    tokio::task::spawn_blocking(move || (view.store.commit(view.id(), changes.iter(), position), position))
+}

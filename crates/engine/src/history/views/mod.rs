@@ -1,0 +1,16 @@
+//! Views: queries without an end whose groups are kept by key.
+//!
+//! A view reads its stream's events when they are synced, in their order, and folds them into what it holds of their keys
+//! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`keeping`]); after a
+//! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
+//! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
+//! and from disk what it does not ([`reading`]).
+
+mod keeping;
+mod reading;
+mod show;
+mod view;
+
+pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
+pub use show::ViewStatus;
+pub(crate) use view::{View, compile_view};

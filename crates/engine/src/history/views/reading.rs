@@ -1,0 +1,417 @@
+//! Reading views: by key, in ranges of keys, as a table.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::Arc,
+    time::Duration,
+};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema};
+use bumpalo::Bump;
+use bytes::Bytes;
+use swiftwater_event::{CheckLimits, Millis, StreamName, Value, check_block};
+use swiftwater_lang::ddl::{ColumnDef, CreateStream, StreamOptions};
+use swiftwater_live::{Groups, Key, Row, columns::{ColumnsScratch, StreamColumns, arrow_type}, parse_rfc3339_micros};
+use swiftwater_views::ViewStoreError;
+
+use super::view::{At, View};
+use crate::{Engine, EngineError, Principal, history::state::{History, heavy}};
+
+/// How long a reader waits for a view to get as far as it asked.
+const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Keys whose rows are made at once.
+const CHUNK_KEYS: usize = 1024;
+
+/// One value of a key as a reader writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyValue {
+    /// As text: what it may be is tried in turn: a number, a truth value, null, a time (RFC 3339), text. In double quotes
+    /// it is text.
+    Written(String),
+    /// Null.
+    Null,
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Whole(i64),
+    /// Another number.
+    Double(f64),
+    /// Text, or a time.
+    Text(String),
+}
+
+/// How far a view was when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewReading {
+    /// The offset of the first event of its stream that it may not count.
+    pub position: u64,
+    /// Milliseconds since the last event that it counts arrived, where others were taken since; else 0.
+    pub age_ms: u64,
+    /// When the view was created.
+    pub created: Millis,
+}
+
+/// Some rows of a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewPage {
+    /// JSON objects, a line each, in the order of their keys.
+    pub rows: Vec<u8>,
+    /// How many.
+    pub count: u64,
+    /// The last key, where there may be more behind it.
+    pub next: Option<Vec<u8>>,
+    /// How far the view was.
+    pub reading: ViewReading,
+}
+
+impl KeyValue {
+    /// What it may be, the likeliest first.
+    fn values<'a>(&'a self, arena: &'a Bump) -> Vec<Value<'a>> {
+        let time = |text: &str| parse_rfc3339_micros(text).map(Value::Timestamp);
+        match self {
+            KeyValue::Null => vec![Value::Null],
+            KeyValue::Boolean(truth) => vec![Value::Boolean(*truth)],
+            KeyValue::Whole(whole) => vec![Value::Long(*whole)],
+            KeyValue::Double(double) => vec![Value::Double(*double)],
+            KeyValue::Text(text) => [Some(Value::String(text)), time(text)].into_iter().flatten().collect(),
+            KeyValue::Written(text) => {
+                let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                if let Some(text) = quoted {
+                    return vec![Value::String(arena.alloc_str(text))];
+                }
+                let number = match (text.parse::<i64>(), text.parse::<f64>()) {
+                    (Ok(whole), _) => Some(Value::Long(whole)),
+                    // Words like `inf` are no numbers that anybody means.
+                    (_, Ok(double)) if text.ends_with(|c: char| c.is_ascii_digit()) => Some(Value::Double(double)),
+                    _ => None,
+                };
+                let word = match text.as_str() {
+                    "true" => Some(Value::Boolean(true)),
+                    "false" => Some(Value::Boolean(false)),
+                    "null" => Some(Value::Null),
+                    _ => None,
+                };
+                [number, word, time(text), Some(Value::String(text))].into_iter().flatten().collect()
+            }
+        }
+    }
+}
+
+/// The keys that written values may be, the likeliest first.
+fn keys_of(values: &[KeyValue]) -> Vec<Key> {
+    let arena = Bump::new();
+    let mut all: Vec<Vec<Value<'_>>> = vec![Vec::new()];
+    for value in values {
+        let more = value.values(&arena);
+        all = all.iter().flat_map(|before| more.iter().map(move |value| [&before[..], &[*value]].concat())).collect();
+        all.truncate(KEYS_TRIED_MAX);
+    }
+    all.iter().map(|values| Key::of(values)).collect()
+}
+
+/// So many meanings of one written key are tried.
+const KEYS_TRIED_MAX: usize = 64;
+
+impl View {
+    fn unavailable(&self, why: impl ToString) -> EngineError {
+        EngineError::ViewUnavailable { view: self.name().to_owned(), why: why.to_string() }
+    }
+
+    fn reading(&self, at: At, now: Millis) -> ViewReading {
+        let is_behind = self.stored.next() > at.position;
+        let age_ms = if is_behind && at.arrival > 0 { now.saturating_sub(at.arrival).max(0) as u64 } else { 0 };
+        ViewReading { position: at.position, age_ms, created: self.entry.created }
+    }
+
+    /// The row of a key.
+    fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
+        if let Some(row) = self.part(key).row(&self.query, key, now) {
+            return Ok(row);
+        }
+        // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
+        let state = self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))?;
+        match state {
+            Some(state) => {
+                let row = self.query.row_of_state(key, &state, now);
+                row.map_err(|error| self.unavailable(error))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Rows of keys between bounds, in order, at most so many; `each` gets them some at a time.
+    fn scan(
+        &self,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        limit: u64,
+        now: Millis,
+        mut each: impl FnMut(Vec<u8>) -> Result<(), EngineError>,
+    ) -> Result<(At, u64, Option<Vec<u8>>), EngineError> {
+        let is_in = |key: &[u8]| {
+            let after_from = match from {
+                Bound::Included(from) => key >= from,
+                Bound::Excluded(from) => key > from,
+                Bound::Unbounded => true,
+            };
+            after_from
+                && match to {
+                    Bound::Included(to) => key <= to,
+                    Bound::Excluded(to) => key < to,
+                    Bound::Unbounded => true,
+                }
+        };
+        // What is on disk, and what is not yet, at one position.
+        let (snapshot, fresh, at) = {
+            let parts = self.all_parts();
+            let at = self.at();
+            let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
+            let fresh: BTreeMap<Vec<u8>, Vec<u8>> = parts.iter().flat_map(|part| part.unkept(is_in)).collect();
+            (snapshot, fresh, at)
+        };
+        let mut stored = snapshot.range((from, to)).peekable();
+        let mut fresh = fresh.into_iter().peekable();
+        let (mut count, mut last) = (0, None);
+        let mut is_end = false;
+        while count < limit && !is_end {
+            let mut groups = self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"))?;
+            // With HAVING there may be fewer rows than keys: then there is another round.
+            let keys = CHUNK_KEYS.min(usize::try_from(limit - count).unwrap_or(CHUNK_KEYS));
+            while groups.len() < keys {
+                let Some((key, state)) =
+                    next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
+                else {
+                    is_end = true;
+                    break;
+                };
+                self.add(&mut groups, &key, &state)?;
+                last = Some(key);
+            }
+            if !groups.is_empty() {
+                let result = self.query.rows(&groups, now);
+                count += result.count;
+                each(result.text)?;
+            }
+        }
+        Ok((at, count, last.filter(|_| !is_end)))
+    }
+
+    fn add(&self, groups: &mut Groups, key: &[u8], state: &[u8]) -> Result<(), EngineError> {
+        self.query.add_state(groups, key, state).map_err(|error| self.unavailable(error))
+    }
+
+    /// The types of its columns, in Arrow.
+    fn schema(&self) -> Arc<Schema> {
+        let field = |(name, ty): &(Box<str>, _)| Field::new(&**name, arrow_type(ty), true);
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// All its rows at one position.
+    fn table(&self, now: Millis) -> Result<RecordBatch, EngineError> {
+        let columns = self.columns.iter().map(|(name, ty)| ColumnDef::new(name.clone(), ty.clone()));
+        let declared = CreateStream {
+            name: self.stream.clone(),
+            if_not_exists: false,
+            columns: columns.collect(),
+            checks: Vec::new(),
+            watermark: None,
+            options: StreamOptions::default(),
+        };
+        let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
+        let (mut scratch, mut text) = (ColumnsScratch::default(), Vec::new());
+        self.scan((Bound::Unbounded, Bound::Unbounded), u64::MAX, now, |rows| {
+            text.extend_from_slice(&rows);
+            Ok(())
+        })?;
+        let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
+        let batch = check_block(Bytes::from(text), &limits, 1).batch;
+        let rows = batch.len();
+        let read = columns.read(&batch, now, &mut scratch);
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema(), read.columns, &options)
+            .map_err(|error| self.unavailable(error))
+    }
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// The next of two rows of keys in order; where both have a key, that of `fresh`.
+fn next_of(
+    stored: &mut std::iter::Peekable<impl Iterator<Item = Result<Pair, ViewStoreError>>>,
+    fresh: &mut std::iter::Peekable<impl Iterator<Item = Pair>>,
+) -> Result<Option<Pair>, ViewStoreError> {
+    let is_fresh = match (stored.peek(), fresh.peek()) {
+        (Some(Ok((old, _))), Some((new, _))) => {
+            if old == new {
+                stored.next();
+                true
+            } else {
+                new < old
+            }
+        }
+        (Some(Err(_)), _) => false,
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    if is_fresh { Ok(fresh.next()) } else { stored.next().transpose() }
+}
+
+/// The least bytes that are greater than all that begin with these; none where there are none.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut after = prefix[..=kept].to_vec();
+    after[kept] += 1;
+    Some(after)
+}
+
+/// Which rows of a view are wanted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ViewRange {
+    /// From this key on, or from these first values of one.
+    pub from: Option<Vec<KeyValue>>,
+    /// Up to this key, without it.
+    pub to: Option<Vec<KeyValue>>,
+    /// Keys that begin with these values.
+    pub prefix: Option<Vec<KeyValue>>,
+    /// Behind the key that an earlier page ended with.
+    pub after: Option<Vec<u8>>,
+    /// The most rows.
+    pub limit: u64,
+}
+
+impl History {
+    /// The rows of a view that counts all that was acknowledged before.
+    pub(in crate::history) async fn table_of_view(&self, name: &str) -> Result<RecordBatch, EngineError> {
+        let view = self.view(name)?;
+        self.wait_for_view(&view, Wanted::Acknowledged).await?;
+        match view.broken() {
+            None => heavy(usize::MAX, || view.table(self.clock.now())),
+            Some(why) => Err(view.unavailable(why)),
+        }
+    }
+
+    /// Waits until a view counts what it is asked to.
+    async fn wait_for_view(&self, view: &View, wanted: Wanted) -> Result<(), EngineError> {
+        let position = match wanted {
+            Wanted::AsItIs => return Ok(()),
+            Wanted::Acknowledged => view.stored.next(),
+            Wanted::Position(position) => position,
+        };
+        let mut progress = view.progress();
+        let reached = progress.wait_for(|at| at.position >= position);
+        match tokio::time::timeout(CONSISTENT_TIME_MAX, reached).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => {
+                let why = view.failing().unwrap_or_else(|| {
+                    format!("it is at {} and not yet at {position}", view.at().position)
+                });
+                Err(view.unavailable(why))
+            }
+        }
+    }
+}
+
+/// What a view is to count before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// What it does.
+    #[default]
+    AsItIs,
+    /// All that was acknowledged before.
+    Acknowledged,
+    /// The events of its stream before this offset.
+    Position(u64),
+}
+
+impl Engine {
+    fn history_of_views(&self) -> Result<&Arc<History>, EngineError> {
+        self.shared().history.get().ok_or(EngineError::NoHistory)
+    }
+
+    async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
+        let history = self.history_of_views()?;
+        let view = history.view(name)?;
+        history.wait_for_view(&view, wanted).await?;
+        match view.broken() {
+            None => Ok(view),
+            Some(why) => Err(view.unavailable(why)),
+        }
+    }
+
+    /// The row of a key of a view, and how far the view is at least; no row where no event has that key, or HAVING leaves it
+    /// out. Costs a look into memory, or into the view's files.
+    pub async fn view_row(
+        &self,
+        _principal: &Principal,
+        name: &str,
+        key: &[KeyValue],
+        wanted: Wanted,
+    ) -> Result<(Option<Row>, ViewReading), EngineError> {
+        let view = self.view_as(name, wanted).await?;
+        let (wanted, found) = (view.query.key_values(), key.len());
+        if wanted != found {
+            return Err(EngineError::KeyValues { view: name.to_owned(), wanted, found });
+        }
+        let now = self.clock().now();
+        let reading = view.reading(view.at(), now);
+        for key in keys_of(key) {
+            if let Some(row) = view.row(&key, now)? {
+                return Ok((Some(row), reading));
+            }
+        }
+        Ok((None, reading))
+    }
+
+    /// Rows of a view in the order of their keys, all as at one position.
+    pub async fn view_rows(
+        &self,
+        _principal: &Principal,
+        name: &str,
+        range: &ViewRange,
+        wanted: Wanted,
+    ) -> Result<ViewPage, EngineError> {
+        let view = self.view_as(name, wanted).await?;
+        let most = view.query.key_values();
+        let bytes = |values: &Option<Vec<KeyValue>>| -> Result<Option<Vec<u8>>, EngineError> {
+            let Some(values) = values else { return Ok(None) };
+            if values.len() > most {
+                return Err(EngineError::KeyValues { view: name.to_owned(), wanted: most, found: values.len() });
+            }
+            Ok(keys_of(values).into_iter().next().map(|key| key.ordered))
+        };
+        let (from, to, prefix) = (bytes(&range.from)?, bytes(&range.to)?, bytes(&range.prefix)?);
+        let prefix_end = prefix.as_deref().and_then(after_prefix);
+        let lowest = [from, prefix].into_iter().flatten().max();
+        let highest = [to, prefix_end].into_iter().flatten().min();
+        let from = match (&range.after, &lowest) {
+            (Some(after), lowest) if lowest.as_ref().is_none_or(|lowest| after >= lowest) => Bound::Excluded(&after[..]),
+            (_, Some(lowest)) => Bound::Included(&lowest[..]),
+            _ => Bound::Unbounded,
+        };
+        let to = highest.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let now = self.clock().now();
+        let is_empty = match (from, to) {
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
+            _ => false,
+        };
+        if is_empty || range.limit == 0 {
+            return Ok(ViewPage { rows: Vec::new(), count: 0, next: None, reading: view.reading(view.at(), now) });
+        }
+        let mut rows = Vec::new();
+        let scanned = heavy(usize::MAX, || {
+            view.scan((from, to), range.limit, now, |some| {
+                rows.extend_from_slice(&some);
+                Ok(())
+            })
+        });
+        let (at, count, next) = scanned?;
+        Ok(ViewPage { rows, count, next, reading: view.reading(at, now) })
+    }
+
+    /// The stream that a view is of.
+    pub fn stream_of_view(&self, _principal: &Principal, name: &str) -> Result<StreamName, EngineError> {
+        Ok(self.history_of_views()?.view(name)?.stream.clone())
+    }
+}

@@ -1,0 +1,291 @@
+//! One view: what it holds, and how events and commits change that.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use swiftwater_event::{EventBatch, Millis, StreamName, Type};
+use swiftwater_lang::{
+    Dialect, ParseOptions, QueryError, QueryErrors,
+    ddl::{CreateStream, CreateView},
+    parse_typed,
+};
+use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, StandingQuery, by_part};
+use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
+use tokio::sync::watch;
+
+use crate::{EngineError, history::{catalog::ViewEntry, stored::Stored}, stream::lock};
+
+/// Parts that a view's keys lie in, each with a lock of its own.
+const PARTS: usize = 32;
+
+/// The longest key, as groups have it; groups of longer ones are passed over and counted.
+const GROUP_KEY_BYTES_MAX: usize = KEY_BYTES_MAX / 3;
+
+/// A view at work.
+pub(crate) struct View {
+    pub(crate) entry: ViewEntry,
+    pub(crate) stream: StreamName,
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) query: KeyedQuery,
+    /// Its columns, by name and type.
+    pub(crate) columns: Vec<(Box<str>, Type)>,
+    pub(super) store: Arc<ViewStore>,
+    parts: Box<[RwLock<KeyedPart>]>,
+    /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
+    /// position; before any part's lock.
+    whole: RwLock<()>,
+    at: watch::Sender<At>,
+    committed: AtomicU64,
+    pub(super) counts: Counts,
+    /// Why it is not kept, or does not go on; and whether that is for good.
+    failing: Mutex<Option<(String, bool)>>,
+    pub(super) is_dropped: watch::Sender<bool>,
+}
+
+/// How far a view is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    /// The offset of the next event that it looks at.
+    pub(crate) position: u64,
+    /// When the last event arrived that it looked at; 0: there was none since the start.
+    pub(crate) arrival: Millis,
+}
+
+/// What a view counted since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(super) events: AtomicU64,
+    pub(super) matched: AtomicU64,
+    pub(super) mistyped: AtomicU64,
+    pub(super) errors: AtomicU64,
+    /// Groups that were passed over for the length of their keys.
+    pub(super) long_keys: AtomicU64,
+}
+
+/// Why a view cannot take events.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TakeError {
+    #[error(transparent)]
+    Store(#[from] ViewStoreError),
+    #[error("what is kept of a key cannot be read: it is damaged, or of another version")]
+    State,
+    #[error("the events at offset {0} made it fail: this is a fault of the engine")]
+    Panic(u64),
+}
+
+/// Compiles what a view is of; also answers its columns.
+pub(crate) fn compile_view(
+    create: &CreateView,
+    stream: &CreateStream,
+    sizes: SketchSizes,
+    now: Millis,
+) -> Result<(KeyedQuery, Vec<(Box<str>, Type)>), EngineError> {
+    let schema = stream.is_declared().then(|| stream.schema());
+    let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
+    let (statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
+    let query = StandingQuery::compile_sized(statement.query, sizes).map_err(|error| {
+        let message = error.to_string();
+        EngineError::Query(QueryErrors(vec![QueryError {
+            line: None,
+            column: None,
+            message,
+            hint: None,
+            excerpt: String::new(),
+        }]))
+    })?;
+    let query = KeyedQuery::new(query).map_err(EngineError::Unfit)?;
+    Ok((query, columns.unwrap_or_default()))
+}
+
+impl View {
+    /// A view that goes on from `position`; with `is_new` nothing is kept of it.
+    pub(crate) fn new(
+        entry: ViewEntry,
+        stored: Arc<Stored>,
+        (query, columns): (KeyedQuery, Vec<(Box<str>, Type)>),
+        store: Arc<ViewStore>,
+        position: u64,
+        is_new: bool,
+    ) -> Option<View> {
+        let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
+        let parts = (0..PARTS).map(part).collect::<Option<_>>()?;
+        Some(View {
+            stream: stored.name.clone(),
+            entry,
+            stored,
+            query,
+            columns,
+            store,
+            parts,
+            whole: RwLock::default(),
+            at: watch::Sender::new(At { position, arrival: 0 }),
+            committed: AtomicU64::new(position),
+            counts: Counts::default(),
+            failing: Mutex::default(),
+            is_dropped: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.entry.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.entry.create.name
+    }
+
+    /// How far it is.
+    pub(crate) fn at(&self) -> At {
+        *self.at.borrow()
+    }
+
+    /// Tells when that changes.
+    pub(crate) fn progress(&self) -> watch::Receiver<At> {
+        self.at.subscribe()
+    }
+
+    /// Up to which offset all is on disk.
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Why it is not kept or does not go on, if so.
+    pub(crate) fn failing(&self) -> Option<String> {
+        lock(&self.failing).as_ref().map(|(why, _)| why.clone())
+    }
+
+    /// Why it does not go on, and never will.
+    pub(crate) fn broken(&self) -> Option<String> {
+        lock(&self.failing).as_ref().filter(|(_, is_for_good)| *is_for_good).map(|(why, _)| why.clone())
+    }
+
+    /// Answers whether that is news.
+    pub(super) fn note_failure(&self, why: String, is_for_good: bool) -> bool {
+        let mut failing = lock(&self.failing);
+        if failing.as_ref().is_some_and(|(_, is_for_good)| *is_for_good) {
+            return false;
+        }
+        let is_news = failing.as_ref().is_none_or(|(before, _)| *before != why);
+        *failing = Some((why, is_for_good));
+        is_news
+    }
+
+    pub(super) fn note_success(&self) {
+        lock(&self.failing).take_if(|(_, is_for_good)| !*is_for_good);
+    }
+
+    pub(super) fn part(&self, key: &Key) -> RwLockReadGuard<'_, KeyedPart> {
+        self.parts[key.part(PARTS)].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All parts as they are at one position.
+    pub(super) fn all_parts(&self) -> Vec<RwLockReadGuard<'_, KeyedPart>> {
+        let _one_position = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+        // Whoever writes holds one at a time.
+        self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    fn change(&self, part: usize) -> RwLockWriteGuard<'_, KeyedPart> {
+        self.parts[part].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keys in memory, and the bytes that they take.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let parts = self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner));
+        parts.fold((0, 0), |(keys, bytes), part| (keys + part.len() as u64, bytes + part.bytes() as u64))
+    }
+
+    /// Takes in a batch, whole or not at all; those that it has taken before are passed over.
+    pub(super) fn take(
+        &self,
+        shard: &mut swiftwater_live::Shard,
+        batch: &EventBatch,
+    ) -> Result<(), TakeError> {
+        let first = batch.meta().first.0;
+        let next = first + batch.len() as u64;
+        if next <= self.at().position {
+            return Ok(());
+        }
+        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch)));
+        let mut fold: Fold = folded.map_err(|_| {
+            shard.recover();
+            TakeError::Panic(first)
+        })?;
+        let groups = fold.groups.take();
+        let by_part = groups.as_ref().map(|groups| by_part(groups, PARTS, GROUP_KEY_BYTES_MAX));
+        let (by_part, long_keys) = by_part.unwrap_or_default();
+        if let Some(groups) = &groups {
+            // All that may fail comes before the first change.
+            for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
+                let lacked = self.parts[place].read().unwrap_or_else(PoisonError::into_inner).lacks(groups, chosen);
+                let mut found = Vec::new();
+                for key in lacked {
+                    found.extend(self.store.get(self.id(), &key.ordered)?.map(|state| (key, state)));
+                }
+                let mut part = self.change(place);
+                for (key, state) in &found {
+                    part.load(key, state).map_err(|_| TakeError::State)?;
+                }
+            }
+        }
+        let one_position = self.whole.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(groups) = &groups {
+            for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
+                self.change(place).merge(groups, chosen, next);
+            }
+        }
+        drop(one_position);
+        let Fold { matched, mistyped, expression_errors, .. } = fold;
+        for (count, more) in [
+            (&self.counts.events, batch.len() as u64),
+            (&self.counts.matched, matched),
+            (&self.counts.mistyped, mistyped),
+            (&self.counts.errors, expression_errors),
+            (&self.counts.long_keys, long_keys),
+        ] {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+        self.at.send_replace(At { position: next, arrival: batch.meta().arrival });
+        Ok(())
+    }
+
+    /// What changed since the last cut, and the position that it is of. Only whoever takes batches in calls this.
+    pub(super) fn cut(&self) -> (Changes, u64) {
+        let mut changes = Changes::default();
+        for place in 0..self.parts.len() {
+            self.change(place).cut(&mut changes);
+        }
+        (changes, self.at().position)
+    }
+
+    /// The last cut is on disk.
+    pub(super) fn kept(&self, position: u64) {
+        for place in 0..self.parts.len() {
+            self.change(place).kept();
+        }
+        self.committed.store(position, Ordering::Relaxed);
+        self.stored.view_committed(self.id(), position);
+    }
+
+    /// The last cut is not on disk.
+    pub(super) fn put_back(&self) {
+        for place in 0..self.parts.len() {
+            self.change(place).put_back();
+        }
+    }
+
+    /// Lets go of what is on disk, where it holds more than so many bytes.
+    pub(super) fn evict(&self, bytes_max: usize) {
+        let (_, bytes) = self.held();
+        if bytes as usize > bytes_max {
+            for place in 0..self.parts.len() {
+                self.change(place).evict(bytes_max / PARTS / 2);
+            }
+        }
+    }
+}

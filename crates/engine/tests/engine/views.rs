@@ -1,0 +1,244 @@
+//! Views: what they answer is their query over what was acknowledged, whenever they are read and whatever happened.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use swiftwater_engine::{
+    Engine, EngineConfig, EngineError, KeyValue, Principal, ViewPage, ViewRange, Wanted,
+};
+use swiftwater_event::SystemClock;
+use swiftwater_testkit::Rng;
+
+use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
+
+async fn open(dir: &Path, change: impl FnOnce(&mut swiftwater_engine::HistoryConfig)) -> Engine {
+    let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    let mut history = quick(dir);
+    history.views_commit_interval_ms = 20;
+    change(&mut history);
+    open_when_free(config, history, Arc::new(SystemClock::new())).await
+}
+
+fn key(values: &[&str]) -> Vec<KeyValue> {
+    values.iter().map(|value| KeyValue::Written((*value).to_owned())).collect()
+}
+
+/// The row of a key of a view that counts all that was acknowledged; empty where there is none.
+async fn row(engine: &Engine, view: &str, values: &[&str]) -> String {
+    let row = engine.view_row(&Principal::local(), view, &key(values), Wanted::Acknowledged).await;
+    let (row, _) = row.unwrap();
+    row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default()
+}
+
+async fn page(engine: &Engine, view: &str, range: ViewRange) -> ViewPage {
+    engine.view_rows(&Principal::local(), view, &range, Wanted::Acknowledged).await.unwrap()
+}
+
+fn lines(rows: &[u8]) -> Vec<String> {
+    String::from_utf8(rows.to_vec()).unwrap().lines().map(str::to_owned).collect()
+}
+
+const STATS: &str = "CREATE MATERIALIZED VIEW stats AS SELECT swiper, \
+     COUNT(*) FILTER (WHERE direction = 'right') AS likes, COUNT(*) FILTER (WHERE direction = 'left') AS dislikes \
+     FROM STREAM(swipes) GROUP BY swiper";
+
+const SWIPES: &str = "CREATE STREAM swipes (swiper LONG NOT NULL, swipee LONG NOT NULL, direction STRING NOT NULL)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_counts_each_acknowledged_event_at_once_and_after_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, SWIPES).await;
+    append(&engine, "swipes", r#"{"swiper":1,"swipee":9,"direction":"right"}"#, None).await;
+    sql(&engine, STATS).await;
+    assert_eq!(row(&engine, "stats", &["1"]).await, "", "it is of what comes after it");
+    for number in 0..20 {
+        let direction = if number % 4 == 0 { "left" } else { "right" };
+        let event = format!(r#"{{"swiper":{},"swipee":{number},"direction":"{direction}"}}"#, number % 2);
+        append(&engine, "swipes", &event, None).await;
+    }
+    let expected = r#"{"swiper":0,"likes":5,"dislikes":5}"#;
+    assert_eq!(row(&engine, "stats", &["0"]).await, expected);
+    assert_eq!(
+        sql(&engine, "SELECT * FROM stats ORDER BY swiper").await,
+        format!("{expected}\n{}\n", r#"{"swiper":1,"likes":10,"dislikes":0}"#)
+    );
+    assert_eq!(sql(&engine, "SHOW TABLES").await.matches("VIEW").count(), 1);
+    // With time to commit, and without.
+    stop(engine, Duration::from_secs(5)).await;
+    for round in 1..4 {
+        let engine = open(dir.path(), |_| ()).await;
+        append(&engine, "swipes", r#"{"swiper":0,"swipee":5,"direction":"right"}"#, None).await;
+        let expected = format!(r#"{{"swiper":0,"likes":{},"dislikes":5}}"#, 5 + round);
+        assert_eq!(row(&engine, "stats", &["0"]).await, expected);
+        stop(engine, Duration::ZERO).await;
+    }
+    let engine = open(dir.path(), |_| ()).await;
+    assert_eq!(sql(&engine, "SELECT sum(likes) AS n FROM stats").await, "{\"n\":18}\n");
+    let error = try_sql(&engine, "DROP STREAM swipes").await.unwrap_err();
+    assert_eq!(error.to_string(), "view `stats` is of stream `swipes`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t WITH (store = true)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT a, b, COUNT(*) AS n FROM STREAM(t) GROUP BY a, b HAVING COUNT(*) < 3").await;
+    let mut events = Vec::new();
+    for a in ["-1", "10", "9", "2.5", "\"x\"", "\"x y/ü\"", "null", "true"] {
+        for b in 0..3 {
+            events.push(format!(r#"{{"a":{a},"b":{b}}}"#));
+        }
+    }
+    events.extend(vec![r#"{"a":9,"b":1}"#.to_owned(); 2]);
+    append(&engine, "t", &events.join("\n"), None).await;
+    let all = page(&engine, "v", ViewRange { limit: 1000, ..ViewRange::default() }).await;
+    let rows = lines(&all.rows);
+    assert_eq!((rows.len(), all.count, &all.next), (23, 23, &None), "HAVING leaves one out");
+    let firsts: Vec<&str> = rows.iter().step_by(3).map(|row| row.split(',').next().unwrap()).collect();
+    assert_eq!(
+        firsts,
+        ["{\"a\":null", "{\"a\":true", "{\"a\":-1", "{\"a\":2.5", "{\"a\":9", "{\"a\":10", "{\"a\":\"x\"", "{\"a\":\"x y/ü\""]
+    );
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = page(&engine, "v", ViewRange { limit: 5, after, ..ViewRange::default() }).await;
+        assert!(page.count <= 5);
+        paged.extend(lines(&page.rows));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, rows);
+    let range = |from: &[&str], to: &[&str]| ViewRange { from: Some(key(from)), to: Some(key(to)), limit: 99, ..ViewRange::default() };
+    assert_eq!(lines(&page(&engine, "v", range(&["9"], &["10", "2"])).await.rows), rows[12..16]);
+    assert!(page(&engine, "v", range(&["10"], &["9"])).await.rows.is_empty());
+    let prefix = ViewRange { prefix: Some(key(&["x"])), limit: 99, ..ViewRange::default() };
+    assert_eq!(lines(&page(&engine, "v", prefix).await.rows), rows[17..20]);
+    for (values, expected) in [
+        (["x y/ü", "2"], r#"{"a":"x y/ü","b":2,"n":1}"#),
+        (["10.0", "0"], r#"{"a":10,"b":0,"n":1}"#),
+        (["null", "0"], r#"{"a":null,"b":0,"n":1}"#),
+        (["\"10\"", "0"], ""),
+        (["9", "1"], ""),
+    ] {
+        assert_eq!(row(&engine, "v", &values).await, expected, "{values:?}");
+    }
+    let error = engine.view_row(&Principal::local(), "v", &key(&["9"]), Wanted::AsItIs).await.unwrap_err();
+    assert_eq!(error, EngineError::KeyValues { view: "v".to_owned(), wanted: 2, found: 1 });
+}
+
+/// What a view of every aggregate holds, against SQL over the stream's table.
+async fn check_against_sql(engine: &Engine) {
+    let view = sql(engine, "SELECT k, n, s, lo, hi, m, d FROM v ORDER BY k").await;
+    let table = "SELECT k, count(*) AS n, sum(x) AS s, min(x) AS lo, max(t) AS hi, avg(x) AS m, \
+         count(DISTINCT x) AS d FROM s WHERE x != 13 GROUP BY k ORDER BY k";
+    assert_eq!(view, sql(engine, table).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_is_its_query_however_little_it_holds_and_however_often_it_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng::new(7);
+    let mut engine = Some(open(dir.path(), |_| ()).await);
+    sql(engine.as_ref().unwrap(), "CREATE STREAM s (k LONG, x LONG NOT NULL, t STRING NOT NULL)").await;
+    sql(
+        engine.as_ref().unwrap(),
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(x) AS s, MIN(x) AS lo, MAX(t) AS hi, AVG(x) AS m, \
+         COUNT(DISTINCT x) AS d FROM STREAM(s) WHERE x != 13 GROUP BY k",
+    )
+    .await;
+    for round in 0..6 {
+        let running = match engine.take() {
+            Some(engine) => engine,
+            // It holds nearly nothing in memory, and its feed nearly nothing either.
+            None => {
+                open(dir.path(), |history| {
+                    (history.views_memory_bytes_max, history.feed_bytes_max) = (1 << 14, 1 << 12);
+                })
+                .await
+            }
+        };
+        for _ in 0..30 {
+            let events: Vec<String> = (0..1 + rng.below(200))
+                .map(|_| {
+                    let (k, x) = (rng.below(300), rng.below(40));
+                    let k = if k == 0 { "null".to_owned() } else { k.to_string() };
+                    format!(r#"{{"k":{k},"x":{x},"t":"t{}"}}"#, rng.below(9))
+                })
+                .collect();
+            append(&running, "s", &events.join("\n"), None).await;
+        }
+        check_against_sql(&running).await;
+        stop(running, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_view_is_said_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    sql(&engine, "CREATE STREAM live").await;
+    for (query, expected) in [
+        ("SELECT a FROM STREAM(t) WHERE a.b = 1 GROUP BY a", "1:62"),
+        ("SELECT a FROM STREAM(t)", "a view keeps a row by key"),
+        ("SELECT COUNT(*) FROM STREAM(nix)", "no stream `nix`"),
+        ("SELECT COUNT(*) FROM STREAM(live)", "stream `live` is not stored"),
+        ("SELECT COUNT(*) FROM STREAM()", "names no stream"),
+        ("SELECT COUNT(*) FROM STREAM(t) LIMIT 3", "a view has no end"),
+    ] {
+        let error = try_sql(&engine, &format!("CREATE MATERIALIZED VIEW v AS {query}")).await.unwrap_err();
+        let place = error.place().map(|place| format!("{}:{}", place.line, place.column)).unwrap_or_default();
+        let told = format!("{place} {error}");
+        assert!(told.contains(expected), "{query}: {told}");
+    }
+    assert_eq!(sql(&engine, "SHOW VIEWS").await, "");
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(t)").await;
+    assert_eq!(row(&engine, "v", &[]).await, "", "no event, no row");
+    append(&engine, "t", "{\"a\":1}\n{}", None).await;
+    assert_eq!(row(&engine, "v", &[]).await, "{\"n\":2}");
+    assert!(try_sql(&engine, "INSERT INTO v VALUES (1)").await.unwrap_err().to_string().contains("is a view"));
+    assert!(try_sql(&engine, "CREATE TABLE v AS SELECT 1 AS a").await.is_err());
+    assert_eq!(sql(&engine, "SHOW CREATE VIEW v").await.matches("MATERIALIZED").count(), 1);
+    assert_eq!(sql(&engine, "DESCRIBE VIEW v").await, "{\"column\":\"n\",\"type\":\"LONG\",\"nullable\":true}\n");
+    sql(&engine, "DROP MATERIALIZED VIEW v").await;
+    assert!(try_sql(&engine, "SELECT * FROM v").await.is_err());
+    // Another one of that name begins anew.
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(t)").await;
+    append(&engine, "t", "{\"a\":1}", None).await;
+    assert_eq!(row(&engine, "v", &[]).await, "{\"n\":1}");
+    sql(&engine, "DROP VIEW v").await;
+    sql(&engine, "DROP STREAM t").await;
+    stop(engine, Duration::from_secs(5)).await;
+    open(dir.path(), |_| ()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_whose_files_and_events_are_gone_says_so_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(t)").await;
+    append(&engine, "t", "{\"a\":1}", None).await;
+    assert_eq!(row(&engine, "v", &[]).await, "{\"n\":1}");
+    // Committed everywhere, so that the log has it no longer.
+    stop(engine, Duration::from_secs(5)).await;
+    let engine = open(dir.path(), |_| ()).await;
+    stop(engine, Duration::from_secs(5)).await;
+    std::fs::remove_dir_all(dir.path().join("views")).unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    let error = engine.view_row(&Principal::local(), "v", &[], Wanted::AsItIs).await;
+    if let Err(error) = error {
+        assert!(error.to_string().contains("drop it and create it again"), "{error}");
+    } else {
+        // The segment that has it was not full, and so is there still.
+        assert_eq!(row(&engine, "v", &[]).await, "{\"n\":1}");
+    }
+    append(&engine, "t", "{\"a\":1}", None).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":2}\n");
+    sql(&engine, "DROP VIEW v").await;
+}

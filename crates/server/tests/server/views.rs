@@ -1,0 +1,130 @@
+//! `/v1/views`: read by key, by range, many keys at once.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::client::Running;
+
+async fn start(dir: &std::path::Path) -> Running {
+    let server = Running::storing(dir, |_| {}).await;
+    for text in [
+        "CREATE STREAM flights (origin STRING NOT NULL, dest STRING NOT NULL, delay LONG, seat JSON)",
+        "CREATE MATERIALIZED VIEW routes AS SELECT origin, dest, COUNT(*) AS n, SUM(delay) AS delay \
+         FROM STREAM(flights) GROUP BY origin, dest",
+        "CREATE MATERIALIZED VIEW seats AS SELECT seat, COUNT(*) AS n FROM STREAM(flights) GROUP BY seat",
+        "CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS n FROM STREAM(flights)",
+    ] {
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200, "{text}");
+    }
+    server
+}
+
+const EVENTS: &str = r#"{"origin":"JFK","dest":"LAX","delay":5,"seat":12}
+{"origin":"JFK","dest":"LAX","delay":-2,"seat":"12"}
+{"origin":"JFK","dest":"São Paulo/GRU","delay":1,"seat":true}
+{"origin":"EWR","dest":"LAX","seat":null}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_comes_by_its_key_with_what_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    assert_eq!(server.ingest("flights", EVENTS).await.status, 200);
+    let reply = server.get("/v1/views/routes/keys/JFK/LAX?consistent=true").await;
+    assert_eq!((reply.status, reply.field("swiftwater-position")), (StatusCode::OK, "4"));
+    assert_eq!((reply.field("swiftwater-age-ms"), reply.field("cache-control")), ("0", "no-cache"));
+    let tag = reply.field("etag").to_owned();
+    assert_eq!(reply.text().await, "{\"origin\":\"JFK\",\"dest\":\"LAX\",\"n\":2,\"delay\":3}\n");
+    for (field, status) in [(tag.clone(), 304), (format!("W/{tag}, \"x\""), 304), ("\"x\"".to_owned(), 200)] {
+        let reply =
+            server.send("GET", "/v1/views/routes/keys/JFK/LAX", &[("if-none-match", &field)], "").await;
+        assert_eq!(reply.status, status, "{field}");
+    }
+    for (path, expected) in [
+        ("routes/keys/JFK/S%C3%A3o%20Paulo%2FGRU", json!({"origin": "JFK", "dest": "São Paulo/GRU", "n": 1, "delay": 1})),
+        ("routes/keys/EWR/LAX", json!({"origin": "EWR", "dest": "LAX", "n": 1, "delay": null})),
+        ("seats/keys/12", json!({"seat": 12, "n": 1})),
+        ("seats/keys/%2212%22", json!({"seat": "12", "n": 1})),
+        ("seats/keys/true", json!({"seat": true, "n": 1})),
+        ("seats/keys/null", json!({"seat": null, "n": 1})),
+    ] {
+        assert_eq!(server.get(&format!("/v1/views/{path}")).await.json().await, expected, "{path}");
+    }
+    // The next change gives it another tag.
+    assert_eq!(server.ingest("flights", r#"{"origin":"JFK","dest":"LAX"}"#).await.status, 200);
+    let fields = [("if-none-match", &*tag)];
+    let reply = server.send("GET", "/v1/views/routes/keys/JFK/LAX?consistent=5", &fields, "").await;
+    assert_eq!((reply.status, reply.json().await["n"].clone()), (StatusCode::OK, json!(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_come_in_pages_and_many_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    assert_eq!(server.ingest("flights", EVENTS).await.status, 200);
+    let page = server.get("/v1/views/routes?limit=2&consistent=true").await.json().await;
+    let firsts: Vec<&Value> = page["rows"].as_array().unwrap().iter().map(|row| &row["dest"]).collect();
+    assert_eq!((firsts, &page["position"]), (vec![&json!("LAX"), &json!("LAX")], &json!(4)));
+    let after = page["next"].as_str().unwrap();
+    let page = server.get(&format!("/v1/views/routes?limit=2&after={after}")).await.json().await;
+    assert_eq!((page["rows"].as_array().unwrap().len(), &page["next"]), (1, &Value::Null));
+    let accept = [("accept", "application/x-ndjson")];
+    let reply = server.send("GET", "/v1/views/routes?prefix=JFK&limit=1", &accept, "").await;
+    assert_eq!(reply.field("content-type"), "application/x-ndjson");
+    assert!(!reply.field("swiftwater-next").is_empty());
+    assert_eq!(reply.text().await, "{\"origin\":\"JFK\",\"dest\":\"LAX\",\"n\":2,\"delay\":3}\n");
+    let from = server.get("/v1/views/routes?from=%5B%22JFK%22,%22M%22%5D&to=K").await.json().await;
+    assert_eq!(from["rows"][0]["dest"], "São Paulo/GRU");
+    let total = server.get("/v1/views/total").await.json().await;
+    assert_eq!(total["rows"], json!([{"n": 4}]));
+    let keys = r#"[["EWR","LAX"],["nix","LAX"],["JFK","LAX"]]"#;
+    let many = server.send("POST", "/v1/views/routes/keys", &[], keys).await.json().await;
+    assert_eq!(many["rows"][1], Value::Null);
+    assert_eq!((&many["rows"][0]["n"], &many["rows"][2]["n"]), (&json!(1), &json!(2)));
+    let seats = server.send("POST", "/v1/views/seats/keys", &[], "[12, \"12\", null]").await.json().await;
+    let seats: Vec<&Value> = seats["rows"].as_array().unwrap().iter().map(|row| &row["seat"]).collect();
+    assert_eq!(seats, [&json!(12), &json!("12"), &Value::Null]);
+    let views = server.get("/v1/views").await.json().await;
+    let told: Vec<(&Value, &Value, &Value)> = views["views"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|view| (&view["name"], &view["position"], &view["counts"]["matched"]))
+        .collect();
+    let four = json!(4);
+    let expected = [json!("routes"), json!("seats"), json!("total")];
+    assert_eq!(told, expected.iter().map(|name| (name, &four, &four)).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_request_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let (bad, word) = (StatusCode::BAD_REQUEST, "parameter-invalid");
+    for (path, status, word) in [
+        ("nix/keys/1", StatusCode::NOT_FOUND, "not-found"),
+        ("seats/keys/1", StatusCode::NOT_FOUND, "not-found"),
+        ("nix", StatusCode::NOT_FOUND, "not-found"),
+        ("seats/keys/1?consistent=soon", bad, word),
+        ("seats?limit=0", bad, word),
+        ("seats?limit=10001", bad, word),
+        ("seats?after=xyz", bad, word),
+        ("seats?nix=1", bad, word),
+        ("seats/keys/%FF", bad, "bad-request"),
+        ("seats/keys/1/2", bad, "invalid"),
+        ("seats?from=%5B1,2%5D", bad, "invalid"),
+    ] {
+        let reply = server.get(&format!("/v1/views/{path}")).await;
+        if word == "invalid" {
+            assert_eq!(reply.status, status, "{path}");
+        } else {
+            reply.problem(status, word).await;
+        }
+    }
+    for body in ["{}", "[[1,2]]", "[{\"a\":1}]", "[1"] {
+        let reply = server.send("POST", "/v1/views/seats/keys", &[], body).await;
+        assert_eq!(reply.status, bad, "{body}");
+    }
+    let without = Running::start().await;
+    without.get("/v1/views/seats/keys/1").await.problem(StatusCode::CONFLICT, "conflict").await;
+    assert_eq!(without.get("/v1/views").await.json().await, json!({"views": []}));
+}
