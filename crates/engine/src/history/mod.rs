@@ -18,6 +18,8 @@ mod producers;
 mod quarantine;
 mod stored;
 
+mod changing;
+mod checkpoints;
 mod columns;
 mod feeding;
 mod opening;

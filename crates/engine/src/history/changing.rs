@@ -1,0 +1,202 @@
+//! Statements that change the catalog: one at a time, checked before they are written down, written into the log before
+//! they take effect.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::{AlterStream, CreateJob, Ddl};
+use swiftwater_live::columns::InferredColumn;
+use swiftwater_log::{Head, Packed};
+use swiftwater_store::Table;
+
+use super::{
+    catalog::{Change, ChangeRecord},
+    columns::Columns,
+    spec::table_spec,
+    state::{History, causes, table_error},
+    stored::{Declared, Stored, unavailable},
+};
+use crate::{EngineError, Ticket, shared::Shared, stream::lock};
+
+impl History {
+    /// Carries out a statement that changes the catalog; answers whether it changed anything.
+    pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let create = match ddl {
+            Ddl::CreateStream(create) => Some(create.clone()),
+            // What is wrong with it is said below.
+            Ddl::AlterStream(alter) => {
+                lock(&self.catalog).altered(alter).ok().flatten().map(|entry| entry.create)
+            }
+            _ => None,
+        };
+        // First, so that no stream is without it that wants its bad events kept.
+        if let Some(create) = create {
+            self.make_quarantine(shared, &create).await?;
+        }
+        self.change_one(shared, ddl).await
+    }
+
+    pub(super) async fn change_one(
+        self: &Arc<Self>,
+        shared: &Shared,
+        ddl: &Ddl,
+    ) -> Result<bool, EngineError> {
+        match ddl {
+            Ddl::CreateStream(create) => {
+                Columns::of(create, &[]).map_err(EngineError::Columns)?;
+            }
+            Ddl::CreateView(create) => return self.create_view(shared, create).await,
+            Ddl::CreateJob(create) => self.has_room_for(create)?,
+            _ => {}
+        }
+        let dropped = match ddl {
+            Ddl::DropJob { name, .. } => lock(&self.catalog).job(name).ok().map(|job| job.id),
+            _ => None,
+        };
+        let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
+        match ddl {
+            Ddl::CreateStream(create) if create.is_stored() => {
+                self.clear_name(shared, &create.name).await?;
+            }
+            Ddl::AlterStream(alter) => self.prepare_alter(shared, alter).await?,
+            _ => {}
+        }
+        self.record(change).await?;
+        match ddl {
+            Ddl::CreateStream(create) if create.is_stored() => {
+                let opened = self.store.open_table(table_spec(create, &[])).await;
+                let entry = lock(&self.catalog).stream(&create.name).cloned();
+                let opened = opened.map_err(|error| table_error(&error));
+                if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
+                    self.open_stream(shared, &entry, Some(table.clone()), self.config.recovered())?;
+                }
+                if let Err(error) = opened {
+                    let undo = Ddl::DropStream { name: create.name.clone(), if_exists: true };
+                    self.record(Change::Ddl(undo.to_string())).await?;
+                    // The table may be there all the same: whether it was made is what is not known.
+                    self.owes.notify_one();
+                    return Err(error);
+                }
+            }
+            Ddl::AlterStream(alter) => self.alter(shared, &alter.name).await?,
+            Ddl::DropStream { name, .. } => {
+                if let Some(stream) = shared.find_stream(name) {
+                    stream.is_stored.store(false, Ordering::Relaxed);
+                }
+                self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                // The stream is gone for good: what is left of its table goes as soon as that can be done.
+                if let Err(error) = self.clear_dropped(name).await {
+                    tracing::warn!(stream = %name, %error, "the table of a stream that was dropped is deleted later");
+                    self.owes.notify_one();
+                }
+            }
+            Ddl::DropView { name, .. } => self.end_view(name).await,
+            Ddl::AlterJob { name, .. } => {
+                let id = lock(&self.catalog).job(name)?.id;
+                self.jobs.wake(id);
+            }
+            Ddl::DropJob { .. } => dropped.into_iter().for_each(|id| self.jobs.end(id)),
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn has_room_for(&self, create: &CreateJob) -> Result<(), EngineError> {
+        let (jobs, limit) = (lock(&self.catalog).jobs().len(), self.config.jobs_max);
+        if jobs < limit || lock(&self.catalog).job(&create.name).is_ok() {
+            return Ok(());
+        }
+        Err(EngineError::Limit {
+            what: "number of jobs",
+            setting: "jobs.jobs_max",
+            wanted: jobs as u64 + 1,
+            limit: limit as u64,
+        })
+    }
+
+    /// Writes a change into the log and, when it is on disk, into the catalog.
+    pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
+        let record = ChangeRecord::new(self.clock.now(), change);
+        let packed = Packed::new(&record.to_bytes(), self.config.log_compression).map_err(unavailable)?;
+        let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
+        // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
+        let end = {
+            let _no_cut_is_made = self.cutting.read().await;
+            let mut catalog = lock(&self.catalog);
+            let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
+            catalog.apply(&record).map_err(|error| EngineError::NotStored(error.to_string()))?;
+            end
+        };
+        self.synced(Ticket(end.0)).await
+    }
+
+    /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
+    async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
+        let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
+        Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
+        let Some(stored) = self.stored(&alter.name) else {
+            return if entry.create.is_stored() {
+                self.clear_name(shared, &alter.name).await
+            } else {
+                Ok(())
+            };
+        };
+        if !entry.create.is_stored() {
+            return Err(EngineError::StaysStored(alter.name.to_string()));
+        }
+        let table = stored.table().ok_or_else(|| {
+            let why = stored.unopened().unwrap_or_default();
+            EngineError::Table(format!("the table of stream `{}` is not open yet: {why}", alter.name))
+        })?;
+        let prepared = table.prepare(&table_spec(&entry.create, &entry.found)).await;
+        prepared.map_err(|error| table_error(&error))
+    }
+
+    /// Lets a stream be as it was altered.
+    async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
+        let entry = lock(&self.catalog).stream(name).cloned();
+        let Some(entry) = entry else { return Ok(()) };
+        let Some(stored) = self.stored(name) else {
+            if entry.create.is_stored() {
+                self.open_stream(shared, &entry, None, self.config.recovered())?;
+            }
+            return Ok(());
+        };
+        let spec = table_spec(&entry.create, &entry.found);
+        if let Some(table) = stored.table() {
+            table.alter(&spec).await.map_err(|error| table_error(&error))?;
+        }
+        stored.declare(Declared::new(&entry)?);
+        Ok(())
+    }
+
+    /// Writes down that columns were found in a stream's events, and gives them to its table.
+    pub(super) async fn found(
+        &self,
+        stored: &Stored,
+        table: &Table,
+        columns: Vec<InferredColumn>,
+    ) -> Result<(), EngineError> {
+        let columns = columns.into_iter().map(|column| (column.name, column.ty.to_string())).collect();
+        let change = Change::Found { stream: stored.id.0, columns };
+        match self.record(change.clone()).await {
+            // The log gets room when the table has these events, and it gets them when this is written down.
+            Err(EngineError::DiskFull) => self.write_down(change).await?,
+            recorded => recorded?,
+        }
+        let entry = lock(&self.catalog).stream(&stored.name).cloned();
+        let Some(entry) = entry.filter(|entry| entry.id == stored.id.0) else { return Ok(()) };
+        let spec = table_spec(&entry.create, &entry.found);
+        table.alter(&spec).await.map_err(|error| table_error(&error))
+    }
+
+    /// Takes a change into the catalog and writes that down whole, where the log has no room for the change.
+    async fn write_down(&self, change: Change) -> Result<(), EngineError> {
+        let record = ChangeRecord::new(self.clock.now(), change);
+        let applied = lock(&self.catalog).apply(&record);
+        applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
+        let written = self.checkpoint().await;
+        written.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))
+    }
+}

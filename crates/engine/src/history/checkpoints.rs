@@ -1,0 +1,137 @@
+//! What goes on beside statements and events: the catalog is written down, the log is trimmed, and both are brought to an end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_event::Millis;
+use swiftwater_log::{Head, LogPosition, Packed};
+
+use super::{
+    HistoryError,
+    catalog::Snapshot,
+    state::{History, heavy},
+    stored::{Stored, unavailable},
+};
+use crate::{EngineError, stream::lock};
+
+impl History {
+    /// Writes snapshots and trims the log, until the end.
+    pub(super) async fn keep_house(&self) {
+        let mut closing = self.closing();
+        let interval = self.checkpoint_interval();
+        let mut was = None;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                _ = closing.changed() => return,
+            }
+            self.backups.expire();
+            let appended = self.log.horizons().appended;
+            // What a table has committed since may be given up, also where nothing can be appended until it is.
+            if was != Some((appended, Some(self.needed_from()))) {
+                // Time goes on in the log only where something happened in it.
+                if was.is_none_or(|(before, _)| before != appended)
+                    && let Err(error) = self.tick(self.clock.now()).await
+                {
+                    tracing::warn!(%error, "the time could not be written into the log");
+                }
+                let trimmed = self.checkpoint().await.inspect_err(|error| {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "the catalog could not be written down");
+                });
+                was = Some((self.log.horizons().appended, trimmed.ok()));
+            }
+        }
+    }
+
+    fn checkpoint_interval(&self) -> Duration {
+        Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
+    }
+
+    /// The place in the log from which on a table may need events, as far as is synced.
+    fn needed_from(&self) -> LogPosition {
+        // Read first: what is appended from here on is needed whoever asks.
+        let mut needed = self.log.horizons().synced;
+        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
+            needed = needed.min(position);
+        }
+        needed
+    }
+
+    pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
+        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
+    }
+
+    /// The catalog as it is, with how far each stream is. It counts what may not be synced yet.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let stored: HashMap<u32, Arc<Stored>> =
+            self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
+        let catalog = lock(&self.catalog);
+        let position = self.log.horizons().appended;
+        catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
+    }
+
+    /// Writes the catalog down and lets go of what nobody needs of the log; answers up to where.
+    pub(crate) async fn checkpoint(&self) -> Result<LogPosition, HistoryError> {
+        // One at a time: an older snapshot must not take the place of a newer one.
+        let _one_at_a_time = self.writing_down.lock().await;
+        let snapshot = self.snapshot();
+        let counted = LogPosition(snapshot.position);
+        let appended = self.log.horizons().appended;
+        // What the snapshot counts as stored is to be on disk before the snapshot is.
+        loop {
+            // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
+            let written_down = LogPosition(self.written_down.load(Ordering::Relaxed));
+            self.log.trim(self.needed_from().min(written_down));
+            let synced = tokio::time::timeout(self.checkpoint_interval(), self.log.synced(appended)).await;
+            if let Ok(synced) = synced {
+                break synced?;
+            }
+        }
+        heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.written_down.store(counted.0, Ordering::Relaxed);
+        let needed = self.needed_from().min(counted);
+        self.log.trim(needed);
+        Ok(needed)
+    }
+
+    /// Stops taking anything in, commits what waits, writes the catalog down.
+    pub(crate) async fn close(&self, grace: Duration) {
+        let commit = async {
+            for stored in self.all_stored() {
+                self.hurry(&stored).await;
+            }
+        };
+        if tokio::time::timeout(grace, commit).await.is_err() {
+            tracing::info!(
+                "not all tables were committed when the grace period was over; the log has the rest"
+            );
+        }
+        self.closing.send_replace(true);
+        // A log that cannot sync is not waited for: what it has is read again at the next start.
+        if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written down");
+        }
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for mut task in tasks {
+            if tokio::time::timeout(grace, &mut task).await.is_err() {
+                task.abort();
+                let _ = task.await;
+            }
+        }
+        self.store.close().await;
+    }
+
+    /// Lets a table commit all that was appended to its stream.
+    async fn hurry(&self, stored: &Stored) {
+        let Some(next) = stored.awaited() else { return };
+        let Some(table) = stored.table() else { return };
+        let mut progress = table.progress();
+        let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;
+        let _ = table.flush().await;
+    }
+}
