@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -69,7 +68,7 @@ pub(crate) struct History {
     pub(super) closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
     /// Locked for this process as long as it lives.
-    dir: Option<DataDir>,
+    pub(super) dir: Option<DataDir>,
 }
 
 /// The disks that a history is on; in tests they are made up.

@@ -19,6 +19,7 @@ use crate::{
     EngineError,
     history::{
         catalog::{Change, ViewEntry},
+        directory::DataDir,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
         state::{History, causes, heavy},
@@ -59,7 +60,7 @@ impl History {
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
         }
-        let path = self.views_path().ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
+        let path = self.dir.as_ref().map(DataDir::views).ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
         let options = ViewStoreOptions { cache_bytes: self.config.views_cache_bytes as u64 };
         let opened = heavy(usize::MAX, || ViewStore::open(&path, options));
         let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
