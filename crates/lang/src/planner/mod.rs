@@ -18,6 +18,7 @@ mod fields;
 mod group;
 mod lower;
 mod path;
+mod result;
 mod structure;
 mod table;
 mod window;
@@ -64,13 +65,15 @@ pub(crate) fn plan_typed(
 ) -> Result<TypedStatement, Vec<Fault>> {
     let (statement, fields) = plan_with_fields(text, ast, options)?;
     let outermost = statement.query.outer.as_deref().unwrap_or(&statement.query);
+    let checked = |column: &OutputColumn| (column.name.clone(), fields.checked(&column.name));
     let columns = match &outermost.body {
         Body::Raw(raw) if raw.star.is_some() => None,
-        Body::Raw(raw) => Some(&raw.columns),
-        Body::Group(group) => Some(&group.columns),
+        Body::Raw(raw) => Some(raw.columns.iter().map(checked).collect()),
+        Body::Group(group) => {
+            let typed = |column: &OutputColumn| (column.name.clone(), result::type_of(&column.expr, group));
+            Some(group.columns.iter().map(typed).collect())
+        }
     };
-    let typed = |column: &OutputColumn| (column.name.clone(), fields.checked(&column.name));
-    let columns = columns.map(|columns| columns.iter().map(typed).collect());
     Ok((statement, columns))
 }
 

@@ -1,0 +1,79 @@
+//! What the columns of a grouped result hold, as far as it follows from what the events hold.
+
+use swiftwater_event::Type;
+
+use super::check::{Ty, held};
+use crate::plan::{Aggregate, AggregateFunction, Expr, Group};
+
+/// The type of a column's values; ANY where it is not known.
+pub(super) fn type_of(column: &Expr, group: &Group) -> Type {
+    match of_slots(column, group) {
+        Ty::Known(ty) => ty,
+        Ty::Unknown | Ty::Null => Type::Any,
+    }
+}
+
+/// Over the slots of a group.
+fn of_slots(expr: &Expr, group: &Group) -> Ty {
+    let of_slot = |slot: usize| match group.keys.get(slot) {
+        Some(key) => of_event(key),
+        None => group.aggregates.get(slot - group.keys.len()).map_or(Ty::Unknown, of_aggregate),
+    };
+    of(expr, &of_slot)
+}
+
+/// Over an event; a lateral view's columns are not known.
+fn of_event(expr: &Expr) -> Ty {
+    of(expr, &|_| Ty::Unknown)
+}
+
+fn of(expr: &Expr, of_slot: &impl Fn(usize) -> Ty) -> Ty {
+    match expr {
+        Expr::Literal(literal) => Ty::of(literal),
+        Expr::Path { ty, .. } => ty.clone().into(),
+        Expr::Slot(slot) => of_slot(*slot),
+        Expr::Call { function, args } => {
+            let args: Vec<Ty> = args.iter().map(|arg| of(arg, of_slot)).collect();
+            held(function, &args)
+        }
+    }
+}
+
+fn of_aggregate(aggregate: &Aggregate) -> Ty {
+    let argument = || aggregate.arguments.first().map_or(Ty::Unknown, of_event);
+    match aggregate.function {
+        AggregateFunction::Count | AggregateFunction::CountDistinct => Ty::Known(Type::LONG),
+        AggregateFunction::Avg | AggregateFunction::Percentile { .. } => Ty::Known(Type::DOUBLE),
+        AggregateFunction::Min | AggregateFunction::Max => argument(),
+        // Whole numbers add up to one, as far as they fit; others to a DOUBLE.
+        AggregateFunction::Sum => match argument() {
+            Ty::Known(ty) if ty == Type::INTEGER || ty == Type::LONG => Ty::Known(Type::LONG),
+            Ty::Known(ty) if ty == Type::FLOAT || ty == Type::DOUBLE => Ty::Known(Type::DOUBLE),
+            _ => Ty::Unknown,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Dialect, ParseOptions, Schema, parse_typed};
+
+    #[test]
+    fn columns_have_the_types_of_what_they_are_made_of() {
+        let schema = Schema::from_json(r#"{"i": "INTEGER", "f": "FLOAT", "t": "STRING", "m": "MAP[LONG]"}"#).unwrap();
+        let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
+        let text = "SELECT t, m.k AS k, i + 1 AS j, COUNT(*) AS n, SUM(i) AS si, SUM(f) AS sf, MIN(t) AS lo, MAX(i) AS hi, \
+             AVG(i) AS m, COUNT(DISTINCT t) AS d, SUM(i) / COUNT(*) AS q, COUNT(*) > 5 AS many, SUM(other) AS o \
+             FROM STREAM() GROUP BY t, m.k, i + 1";
+        let (_, columns) = parse_typed(text, &options).unwrap();
+        let told: Vec<String> = columns.unwrap().iter().map(|(name, ty)| format!("{name} {ty}")).collect();
+        assert_eq!(
+            told,
+            [
+                "t STRING", "k LONG", "j INTEGER", "n LONG", "si LONG", "sf DOUBLE", "lo STRING", "hi INTEGER", "m DOUBLE",
+                "d LONG", "q LONG", "many BOOLEAN", "o ANY"
+            ]
+        );
+        assert_eq!(parse_typed("SELECT * FROM STREAM()", &options).unwrap().1, None);
+    }
+}
