@@ -110,7 +110,7 @@ const JOB: &str = "CREATE TABLE kept (client BIGINT, number BIGINT); \
     INSERT INTO kept SELECT client, number FROM t; INSERT INTO copies SELECT client, number FROM t $$";
 
 const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
-    SELECT client, COUNT(*) AS n, SUM(number) AS s, MAX(number) AS top FROM STREAM(t) GROUP BY client; \
+    SELECT client, COUNT(*) AS n, SUM(number) AS s, MAX(number) AS most FROM STREAM(t) GROUP BY client; \
     CREATE MATERIALIZED VIEW by_event AS \
     SELECT client, number, COUNT(*) AS n FROM STREAM(t) GROUP BY client, number";
 
@@ -118,8 +118,8 @@ const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
 fn check_views(server: &TestServer, seed: u64) {
     for (view, query) in [
         (
-            "SELECT client, n, s, top FROM by_client ORDER BY client",
-            "SELECT client, count(*) AS n, sum(number) AS s, max(number) AS top FROM t GROUP BY client ORDER BY client",
+            "SELECT client, n, s, most FROM by_client ORDER BY client",
+            "SELECT client, count(*) AS n, sum(number) AS s, max(number) AS most FROM t GROUP BY client ORDER BY client",
         ),
         (
             "SELECT count(*) AS keys, sum(n) AS n, max(n) AS most FROM by_event",

@@ -20,6 +20,9 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 60_000;
 
+/// Bytes of a view's changes that are held in memory, besides the journal, before they go into a sorted file.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+
 /// Where the positions of all views are.
 const POSITIONS: &str = "positions";
 
@@ -73,6 +76,10 @@ impl std::fmt::Debug for ViewStore {
     }
 }
 
+fn of_view() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)
+}
+
 fn name_of(view: u32) -> String {
     format!("view-{view}")
 }
@@ -95,7 +102,7 @@ impl ViewStore {
             for name in db.list_keyspace_names() {
                 let id = name.strip_prefix("view-").and_then(|id| id.parse().ok());
                 if let Some(id) = id {
-                    views.insert(id, db.keyspace(&name, KeyspaceCreateOptions::default)?);
+                    views.insert(id, db.keyspace(&name, of_view)?);
                 }
             }
             Ok(Opened { db, positions, views })
@@ -165,7 +172,7 @@ impl ViewStore {
         while !self.with(|opened| Ok(opened.views.contains_key(&view)))? {
             let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(opened) = &mut *opened {
-                let rows = opened.db.keyspace(&name_of(view), KeyspaceCreateOptions::default);
+                let rows = opened.db.keyspace(&name_of(view), of_view);
                 opened.views.insert(view, rows.map_err(|error| self.error(&error))?);
             }
         }

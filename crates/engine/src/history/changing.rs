@@ -91,7 +91,7 @@ impl History {
                     self.owes.notify_one();
                 }
             }
-            Ddl::DropView { name, .. } => self.end_view(name).await,
+            Ddl::DropView { name, .. } => self.end_view(name),
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);
@@ -135,6 +135,7 @@ impl History {
     async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
         let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
+        self.check_views(shared, alter, &entry)?;
         let Some(stored) = self.stored(&alter.name) else {
             return if entry.create.is_stored() {
                 self.clear_name(shared, &alter.name).await

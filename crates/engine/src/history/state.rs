@@ -159,7 +159,10 @@ impl History {
             })?;
             for (view, store, position) in kept {
                 let Some(stored) = self.stored(&entry.create.name) else { continue };
-                self.open_view(shared, &view, &stored, (store, position)).map_err(HistoryError::View)?;
+                if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
+                    tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
+                    stored.remove_view(view.id);
+                }
             }
         }
         self.delete_dropped_views();

@@ -211,6 +211,9 @@ async fn what_cannot_be_a_view_is_said_with_its_place() {
     sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(t)").await;
     append(&engine, "t", "{\"a\":1}", None).await;
     assert_eq!(row(&engine, "v", &[]).await, "{\"n\":1}");
+    let retyped = try_sql(&engine, "ALTER STREAM t ALTER COLUMN a TYPE DOUBLE").await.unwrap_err();
+    assert_eq!(retyped.to_string(), "view `v` is of stream `t`");
+    sql(&engine, "ALTER STREAM t ADD COLUMN b LONG").await;
     sql(&engine, "DROP VIEW v").await;
     sql(&engine, "DROP STREAM t").await;
     stop(engine, Duration::from_secs(5)).await;

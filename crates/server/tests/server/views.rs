@@ -109,7 +109,7 @@ async fn what_is_wrong_with_a_request_is_said() {
         ("seats?limit=10001", bad, word),
         ("seats?after=xyz", bad, word),
         ("seats?nix=1", bad, word),
-        ("seats/keys/%FF", bad, "bad-request"),
+        ("seats/keys/%FF", bad, "request-invalid"),
         ("seats/keys/1/2", bad, "invalid"),
         ("seats?from=%5B1,2%5D", bad, "invalid"),
     ] {

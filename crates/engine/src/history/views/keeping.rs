@@ -1,11 +1,11 @@
 //! Views at work: a task for each takes its stream's synced events in and commits what they changed.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
-use swiftwater_lang::ddl::CreateView;
+use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
 use swiftwater_live::Shard;
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     EngineError,
     history::{
-        catalog::{Change, ViewEntry},
+        catalog::{Change, StreamEntry, ViewEntry},
         directory::DataDir,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
@@ -133,6 +133,31 @@ impl History {
         Ok(())
     }
 
+    /// Whether a stream's views can go on when it is altered; an error if not.
+    pub(in crate::history) fn check_views(
+        &self,
+        shared: &Shared,
+        alter: &AlterStream,
+        altered: &StreamEntry,
+    ) -> Result<(), EngineError> {
+        let of_stream = |view: &&ViewEntry| view.stream == altered.id;
+        let views: Vec<ViewEntry> =
+            self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
+        for view in views {
+            // What was counted so far was counted by the old types.
+            let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
+            let compiled =
+                compile_view(&view.create, &altered.create, shared.config.sketch_sizes(), self.clock.now());
+            if alter.changes.iter().any(retypes) || compiled.is_err() {
+                return Err(EngineError::StreamHasView {
+                    stream: alter.name.to_string(),
+                    view: view.create.name.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// The store of the views, and the position of one; an error where it cannot be read.
     pub(in crate::history) fn view_position(
         &self,
@@ -148,22 +173,20 @@ impl History {
 
     fn begin_view(self: &Arc<Self>, view: Option<View>) {
         let Some(view) = view.map(Arc::new) else { return };
-        let mut views = self.views.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
         let history = Arc::clone(self);
         self.spawn(async move { history.keep_view(&view).await });
     }
 
-    /// Ends a view that is no longer in the catalog, and deletes what is kept of it.
-    pub(in crate::history) async fn end_view(&self, name: &str) {
-        let removed = self.views.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(name);
-        let Some(view) = removed else { return };
-        view.is_dropped.send_replace(true);
-        view.stored.remove_view(view.id());
-        let deleted = tokio::task::spawn_blocking(move || view.store.delete(view.id())).await;
-        if let Ok(Err(error)) = deleted {
-            tracing::warn!(view = name, %error, "what is kept of a view that was dropped is deleted at the next start");
+    /// Ends a view that is no longer in the catalog.
+    pub(in crate::history) fn end_view(&self, name: &str) {
+        let removed = self.views.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if let Some(view) = removed {
+            view.stored.remove_view(view.id());
+            // Its task deletes what is kept of it, when that is no longer being written.
+            view.is_dropped.send_replace(true);
         }
     }
 
@@ -180,13 +203,19 @@ impl History {
 
     /// A view at work.
     pub(crate) fn view(&self, name: &str) -> Result<Arc<View>, EngineError> {
-        let views = self.views.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        views.get(name).cloned().ok_or_else(|| EngineError::NoView(name.to_owned()))
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get(name) {
+            return Ok(Arc::clone(view));
+        }
+        drop(views);
+        self.with_catalog(|catalog| catalog.view(name).map(|_| ()))?;
+        let why = "it could not be opened; the server's log says why".to_owned();
+        Err(EngineError::ViewUnavailable { view: name.to_owned(), why })
     }
 
     /// All views at work, by name.
     pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
-        self.views.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect()
+        self.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
@@ -202,7 +231,7 @@ impl History {
             let event = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
-                _ = dropped.wait_for(|dropped| *dropped) => return,
+                _ = dropped.wait_for(|dropped| *dropped) => break,
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due = Instant::now() + interval;
@@ -233,14 +262,25 @@ impl History {
             again = None;
             tokio::time::sleep(PAUSE_MIN).await;
         }
-        if view.broken().is_some() {
-            view.stored.remove_view(view.id());
-        }
         if let Some(keeping) = keeping {
             let kept = keeping.await;
             self.note_kept(view, kept);
         }
-        if view.broken().is_none() && view.at().position > view.committed() {
+        if view.broken().is_some() {
+            // The log need not keep anything for it.
+            view.stored.remove_view(view.id());
+            tokio::select! {
+                _ = closing.wait_for(|closing| *closing) => return,
+                _ = dropped.wait_for(|dropped| *dropped) => {}
+            }
+        }
+        if *dropped.borrow() {
+            let dropped = Arc::clone(view);
+            let deleted = tokio::task::spawn_blocking(move || dropped.store.delete(dropped.id())).await;
+            if let Ok(Err(error)) = deleted {
+                tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
+            }
+        } else if view.at().position > view.committed() {
             let kept = begin_keeping(view).await;
             self.note_kept(view, kept);
         }
