@@ -76,7 +76,7 @@ impl Decoder {
             key: &mut self.key,
         };
         walk.events(batch, plan);
-        let mut source = Source::new(batch.bytes());
+        let mut source = Source::new(batch.bytes(), batch.marks());
         let columns = wants.iter().enumerate().map(|(place, want)| {
             let slots = &self.slots[place * rows..(place + 1) * rows];
             let (values, misfits) = source.column(&want.ty, slots);

@@ -26,6 +26,7 @@ mod decode;
 mod number;
 mod text;
 mod time;
+mod views;
 mod walk;
 mod whole;
 

@@ -59,6 +59,8 @@ pub(crate) struct PlanNode {
     pub(crate) number: usize,
     /// Columns to fill with the value at this very place.
     pub(crate) here: Vec<WantId>,
+    /// Whether any of these takes the text of a list or an object as it is, so that its end must be known.
+    pub(crate) whole: bool,
     /// Places below, by key, in order of first want.
     pub(crate) keys: Vec<(Box<str>, PlanNode)>,
     /// `keys` by name, for objects whose order is not the expected one.
@@ -78,7 +80,7 @@ impl DecodePlan {
                 continue;
             }
             let id = WantId(plan.wants.len() as u32);
-            plan.root.insert(want.path.steps(), id);
+            plan.root.insert(want.path.steps(), id, want.ty.holds_any());
             plan.by_want.insert(want.clone(), id);
             plan.wants.push(want);
         }
@@ -111,10 +113,11 @@ impl PlanNode {
         keys.chain(self.indexes.iter_mut().map(|(_, node)| node)).for_each(|node| node.number_from(next));
     }
 
-    fn insert(&mut self, steps: &[Step], id: WantId) {
+    fn insert(&mut self, steps: &[Step], id: WantId, whole: bool) {
         self.all.push(id);
         let Some((step, rest)) = steps.split_first() else {
             self.here.push(id);
+            self.whole |= whole;
             return;
         };
         let below = match step {
@@ -136,6 +139,6 @@ impl PlanNode {
                 &mut self.indexes[place].1
             }
         };
-        below.insert(rest, id);
+        below.insert(rest, id, whole);
     }
 }

@@ -8,10 +8,11 @@ use crate::{
     scan::{is_space, same, skip_space},
     seek::{Colons, Filter, key_start},
     structure::{Marks, block::Isa},
-    text::{string_end, unescape, value_end},
+    text::{string_end, unescape},
 };
 
-/// Where a value lies in a buffer: 8 bytes.
+/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is the
+/// bracket alone: where it ends is found by who reads what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     start: u32,
@@ -29,13 +30,6 @@ impl Slot {
 
     pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Slot {
         Slot { start: start as u32, end: end as u32 | if escaped { ESCAPED } else { 0 } }
-    }
-
-    /// The value that begins at `at`.
-    #[inline(always)]
-    pub(crate) fn read(bytes: &[u8], at: usize) -> Slot {
-        let (end, escaped) = value_end(bytes, at);
-        Slot::new(at, end, escaped)
     }
 
     pub(crate) fn start(self) -> usize {
@@ -251,38 +245,39 @@ impl Walk<'_> {
         };
         if child != NO_CHILD {
             let (_, child) = &plan.root.keys[child as usize];
-            // Of equal keys the last counts: what an earlier one left must go.
+            let at = skip_space(bytes, colon + 1);
             if !child.is_leaf() {
+                // Of equal keys the last counts: what an earlier one left must go.
                 self.set(child, Slot::MISSING);
+                self.visit(child, at);
+            } else if child.whole || !matches!(bytes[at], b'{' | b'[') {
+                self.note(child, at, self.value_end(at));
+            } else {
+                self.note(child, at, at + 1);
             }
-            self.visit(child, skip_space(bytes, colon + 1));
         }
     }
 
     /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
     fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
         let end = if node.is_leaf() { self.value_end(at) } else { self.inside(node, at) };
-        let escaped =
-            self.bytes[at] == b'"' && self.marks.may_escape(at, end) && self.bytes[at..end].contains(&b'\\');
-        let slot = Slot::new(at, end, escaped);
+        self.note(node, at, end);
+        end
+    }
+
+    /// Notes the value that lies there for who wants the very place.
+    #[inline(always)]
+    fn note(&mut self, node: &PlanNode, start: usize, end: usize) {
+        let slot = Slot::new(start, end, self.marks.is_escaped(self.bytes, start, end));
         for id in &node.here {
             self.slots[id.0 as usize * self.rows + self.row] = slot;
         }
-        end
     }
 
     /// The end of the value that begins at `at`.
     #[inline(always)]
     fn value_end(&self, at: usize) -> usize {
-        if matches!(self.bytes[at], b'{' | b'[') {
-            return self.marks.container_end(self.bytes, at + 1);
-        }
-        // Whatever else is there ends before the next comma or bracket.
-        let mut end = self.marks.next(at);
-        while is_space(self.bytes[end - 1]) {
-            end -= 1;
-        }
-        end
+        self.marks.value_end(self.bytes, at).0
     }
 
     fn inside(&mut self, node: &PlanNode, at: usize) -> usize {

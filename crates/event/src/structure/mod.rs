@@ -14,6 +14,8 @@ use block::{Isa, with_block};
 use pass::{Task, read};
 use wide::Wide;
 
+use crate::scan::{is_space, skip_space};
+
 /// The marks of one buffer. Memory: a quarter of it.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
@@ -23,6 +25,8 @@ pub(crate) struct Marks {
     all: Vec<u64>,
     /// A bit a block: there is a backslash.
     escapes: Vec<u64>,
+    /// Whether any of these bits is set.
+    any_escape: bool,
     /// A bit a block: a key of an event's own has a backslash or no colon right behind it.
     odd: Vec<u64>,
 }
@@ -44,6 +48,7 @@ impl Marks {
             colons: vec![0; blocks + 8],
             all: vec![0; blocks + 8],
             escapes: vec![0; blocks / 64 + 1],
+            any_escape: false,
             odd: vec![0; blocks / 64 + 1],
         }
     }
@@ -128,6 +133,7 @@ impl Marks {
 
     fn set_escapes(&mut self, block: usize) {
         self.escapes[block / 64] |= 1 << (block % 64);
+        self.any_escape = true;
     }
 
     /// Adds which of eight blocks have odd keys.
@@ -166,27 +172,35 @@ impl Marks {
         })
     }
 
+    /// The 64 commas and brackets from `at` on, the lowest first.
+    #[inline(always)]
+    fn from(&self, at: usize) -> u64 {
+        let (block, shift) = (at / 64, at % 64);
+        let [this, next] = self.all[block..].first_chunk().copied().unwrap_or_default();
+        // Two shifts, as one by 64 is none.
+        (this >> shift) | (next << 1 << (63 - shift))
+    }
+
     /// The first comma or bracket from `at` on; there must be one.
     #[inline(always)]
-    pub(crate) fn next(&self, at: usize) -> usize {
-        let mut block = at / 64;
-        let mut marks = self.all[block] & (u64::MAX << (at % 64));
-        while marks == 0 {
-            block += 1;
-            marks = self.all[block];
+    pub(crate) fn next(&self, mut at: usize) -> usize {
+        loop {
+            let marks = self.from(at);
+            if marks != 0 {
+                return at + marks.trailing_zeros() as usize;
+            }
+            at += 64;
         }
-        block * 64 + marks.trailing_zeros() as usize
     }
 
     /// The end of the list or object within which `at` lies, outside its strings.
     #[inline(always)]
-    pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
-        let mut block = at / 64;
-        let mut marks = self.all[block] & (u64::MAX << (at % 64));
+    pub(crate) fn container_end(&self, bytes: &[u8], mut at: usize) -> usize {
         let mut depth = 1isize;
         loop {
+            let mut marks = self.from(at);
             while marks != 0 {
-                let place = block * 64 + marks.trailing_zeros() as usize;
+                let place = at + marks.trailing_zeros() as usize;
                 marks &= marks - 1;
                 // `[` and `{` end in 0b1011, `]` and `}` in 0b1101, a comma in 0b1100.
                 let low = bytes[place] & 7;
@@ -195,9 +209,33 @@ impl Marks {
                     return place + 1;
                 }
             }
-            block += 1;
-            marks = self.all[block];
+            at += 64;
         }
+    }
+
+    /// The end of the value that begins at `at`, and the place of the comma or bracket behind it.
+    #[inline(always)]
+    pub(crate) fn value_end(&self, bytes: &[u8], at: usize) -> (usize, usize) {
+        if matches!(bytes[at], b'{' | b'[') {
+            let end = self.container_end(bytes, at + 1);
+            return (end, skip_space(bytes, end));
+        }
+        // Whatever else is there ends before the next comma or bracket.
+        let mark = self.next(at);
+        let mut end = mark;
+        while is_space(bytes[end - 1]) {
+            end -= 1;
+        }
+        (end, mark)
+    }
+
+    /// Whether the value that lies there is a string with escapes.
+    #[inline(always)]
+    pub(crate) fn is_escaped(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+        self.any_escape
+            && bytes[start] == b'"'
+            && self.may_escape(start, end)
+            && bytes[start..end].contains(&b'\\')
     }
 
     /// Whether there may be a backslash in these bytes.
