@@ -13,8 +13,11 @@ use bytes::Bytes;
 use crate::{
     Kind, Primitive, Tagged, TimeUnit, Type, Values,
     number::{self, Plain},
-    scan::skip_space,
-    structure::Marks,
+    scan::{same, skip_blank},
+    structure::{
+        Marks,
+        block::{self, Block, Isa, with_block},
+    },
     text::{string_end, unescape},
     time,
     views::{Nulls, Views},
@@ -25,9 +28,20 @@ use crate::{
 pub(crate) struct Source<'a> {
     bytes: &'a [u8],
     marks: &'a Marks,
+    isa: Isa,
     /// The same bytes, as Arrow shares them.
     shared: Buffer,
     scratch: Vec<u8>,
+}
+
+/// As [`Source::column`], with the instructions of `B` allowed.
+///
+/// # Safety
+///
+/// The machine has them.
+#[inline(always)]
+unsafe fn column<B: Block>(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+    source.column_here(ty, slots)
 }
 
 /// Rows whose value does not fit the type, in order, each once.
@@ -35,11 +49,23 @@ type Misfits = Vec<u32>;
 
 impl<'a> Source<'a> {
     pub(crate) fn new(bytes: &'a Bytes, marks: &'a Marks) -> Source<'a> {
-        Source { bytes, marks, shared: Buffer::from(bytes.clone()), scratch: Vec::new() }
+        Source {
+            bytes,
+            marks,
+            isa: block::widest(),
+            shared: Buffer::from(bytes.clone()),
+            scratch: Vec::new(),
+        }
     }
 
     /// The column of these values wanted as `ty`.
     pub(crate) fn column(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+        let (isa, source) = (self.isa, self);
+        with_block!(isa, column(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits))
+    }
+
+    #[inline(always)]
+    fn column_here(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
         let mut misfits = Vec::new();
         let values = match ty {
             Type::Any => Values::Tagged(self.tagged(slots)),
@@ -69,6 +95,7 @@ impl<'a> Source<'a> {
         (first != b'n').then_some(first)
     }
 
+    #[inline(always)]
     fn primitive(&mut self, primitive: Primitive, slots: &[Slot], misfits: &mut Misfits) -> Values {
         let is_number = |first: u8| matches!(first, b'-' | b'0'..=b'9');
         match primitive {
@@ -85,21 +112,24 @@ impl<'a> Source<'a> {
                 });
                 Values::Boolean(BooleanArray::new(values, nulls.finish()))
             }
-            Primitive::Integer => Values::Integer(self.numbers(slots, misfits, |text| {
-                if is_number(text[0]) { number::integer(text)?.try_into().ok() } else { None }
+            Primitive::Integer => Values::Integer(self.numbers(slots, misfits, |text, start| {
+                if is_number(text[start]) { number::integer_in(text, start)?.try_into().ok() } else { None }
             })),
-            Primitive::Long => Values::Long(self.numbers(slots, misfits, |text| {
-                if is_number(text[0]) { number::integer(text) } else { None }
+            Primitive::Long => Values::Long(self.numbers(slots, misfits, |text, start| {
+                if is_number(text[start]) { number::integer_in(text, start) } else { None }
             })),
-            Primitive::Float => Values::Float(self.numbers(slots, misfits, |text| {
+            Primitive::Float => Values::Float(self.numbers(slots, misfits, |text, start| {
+                let text = &text[start..];
                 if is_number(text[0]) { Some(number::float(text)) } else { number::special_float(text) }
             })),
-            Primitive::Double => Values::Double(self.numbers(slots, misfits, |text| {
+            Primitive::Double => Values::Double(self.numbers(slots, misfits, |text, start| {
+                let text = &text[start..];
                 if is_number(text[0]) { Some(number::double(text)) } else { number::special(text) }
             })),
             Primitive::Timestamp(unit) => {
                 let mut scratch = std::mem::take(&mut self.scratch);
-                let values = self.numbers(slots, misfits, |text| timestamp(text, unit, &mut scratch));
+                let values =
+                    self.numbers(slots, misfits, |text, start| timestamp(&text[start..], unit, &mut scratch));
                 self.scratch = scratch;
                 Values::Timestamp(values)
             }
@@ -107,51 +137,50 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A column of numbers: what `read` makes of each text; `None` is a misfit.
+    /// A column of numbers: what `read` makes of each, given the text up to its end and its place there; `None` is a misfit.
     #[inline(always)]
     fn numbers<T: ArrowPrimitiveType>(
         &self,
         slots: &[Slot],
         misfits: &mut Misfits,
-        mut read: impl FnMut(&[u8]) -> Option<T::Native>,
+        mut read: impl FnMut(&[u8], usize) -> Option<T::Native>,
     ) -> PrimitiveArray<T> {
         let mut nulls = Nulls::default();
-        let values = slots.iter().enumerate().map(|(row, slot)| {
-            let value = self.first_byte(*slot).and_then(|_| {
-                let value = read(slot.text(self.bytes));
+        let mut values = vec![T::Native::default(); slots.len()];
+        for (row, (slot, place)) in slots.iter().zip(&mut values).enumerate() {
+            let mut value = None;
+            if self.first_byte(*slot).is_some() {
+                value = read(&self.bytes[..slot.end()], slot.start());
                 if value.is_none() {
                     misfits.push(row as u32);
                 }
-                value
-            });
+            }
             nulls.push(value.is_some());
-            value.unwrap_or_default()
-        });
-        let values: Vec<T::Native> = values.collect();
+            *place = value.unwrap_or_default();
+        }
         PrimitiveArray::new(values.into(), nulls.finish())
     }
 
+    #[inline(always)]
     fn strings(&mut self, slots: &[Slot], misfits: &mut Misfits) -> StringViewArray {
         let mut nulls = Nulls::default();
         let mut texts = Views::default();
-        let views = slots.iter().enumerate().map(|(row, slot)| {
+        let mut views = vec![0; slots.len()];
+        for (row, (slot, view)) in slots.iter().zip(&mut views).enumerate() {
             let first = self.first_byte(*slot);
             if first == Some(b'"') {
-                nulls.push(true);
-                return texts.string(self.bytes, *slot);
-            }
-            if first.is_some() {
+                *view = texts.string(self.bytes, *slot);
+            } else if first.is_some() {
                 misfits.push(row as u32);
             }
-            nulls.push(false);
-            0
-        });
-        let views = views.collect();
+            nulls.push(first == Some(b'"'));
+        }
         texts.views = views;
         texts.finish(&self.shared, nulls.finish())
     }
 
     /// A row after another, as long as they are of one kind: most columns are of one kind throughout.
+    #[inline(always)]
     fn tagged(&self, slots: &[Slot]) -> Tagged {
         let rows = slots.len();
         let mut kinds = Vec::with_capacity(rows);
@@ -199,7 +228,8 @@ impl<'a> Source<'a> {
                     let from = longs.len();
                     longs.reserve(rest.len());
                     for slot in numbers() {
-                        let Plain::Value(value) = number::plain_integer(slot.text(self.bytes)) else { break };
+                        let text = &self.bytes[..slot.end()];
+                        let Plain::Value(value) = number::plain_integer_in(text, slot.start()) else { break };
                         longs.push(value);
                     }
                     match longs.len() - from {
@@ -234,34 +264,20 @@ impl<'a> Source<'a> {
         }
     }
 
+    #[inline(always)]
     fn list(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let mut elements = Vec::with_capacity(2 * slots.len());
-        let (bytes, marks) = (self.bytes, self.marks);
-        let (offsets, nulls) = self.containers(b'[', slots, misfits, |at| {
-            let mut at = skip_space(bytes, at + 1);
-            while bytes[at] != b']' {
-                let (end, mark) = marks.value_end(bytes, at);
-                elements.push(Slot::new(at, end, marks.is_escaped(bytes, at, end)));
-                at = mark;
-                if bytes[mark] == b',' {
-                    at = skip_space(bytes, mark + 1);
-                }
-            }
-            elements.len()
-        });
-        let values = self.parts(inner, &elements, &offsets, misfits);
+        let mut elements = Elements { values: Vec::with_capacity(2 * slots.len()) };
+        let (offsets, nulls) = self.containers(&mut elements, slots, misfits);
+        let values = self.parts(inner, &elements.values, &offsets, misfits);
         let field = Field::new("item", values.data_type().clone(), true);
         Arc::new(ListArray::new(Arc::new(field), OffsetBuffer::new(offsets), values, nulls))
     }
 
+    #[inline(always)]
     fn map(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
         let mut entries = Entries::with_capacity(2 * slots.len());
-        let (bytes, marks) = (self.bytes, self.marks);
-        let (offsets, nulls) = self.containers(b'{', slots, misfits, |at| {
-            entries.read(bytes, marks, at);
-            entries.values.len()
-        });
-        let Entries { keys, values } = entries;
+        let (offsets, nulls) = self.containers(&mut entries, slots, misfits);
+        let Entries { keys, values, .. } = entries;
         let values = self.parts(inner, &values, &offsets, misfits);
         let keys: ArrayRef = Arc::new(keys.finish(&self.shared, None));
         let fields = Fields::from(vec![
@@ -273,27 +289,25 @@ impl<'a> Source<'a> {
         Arc::new(MapArray::new(Arc::new(field), OffsetBuffer::new(offsets), entries, nulls, false))
     }
 
-    /// Offsets and nulls of a column of containers; `read` takes one in and gives how many parts there are by then.
-    fn containers(
+    /// Offsets and nulls of a column of containers, whose parts are added to `parts`.
+    #[inline(always)]
+    fn containers<P: Parts>(
         &self,
-        open: u8,
+        parts: &mut P,
         slots: &[Slot],
         misfits: &mut Misfits,
-        mut read: impl FnMut(usize) -> usize,
     ) -> (ScalarBuffer<i32>, Option<NullBuffer>) {
-        let mut offsets = Vec::with_capacity(slots.len() + 1);
+        let mut offsets = vec![0; slots.len() + 1];
         let mut nulls = Nulls::default();
-        let mut count = 0;
-        offsets.push(0);
-        for (row, slot) in slots.iter().enumerate() {
+        for (row, (slot, end)) in slots.iter().zip(&mut offsets[1..]).enumerate() {
             let first = self.first_byte(*slot);
-            if first == Some(open) {
-                count = read(slot.start());
+            if first == Some(P::OPEN) {
+                parts.read(self.bytes, self.marks, slot.start());
             } else if first.is_some() {
                 misfits.push(row as u32);
             }
-            nulls.push(first == Some(open));
-            offsets.push(count as i32);
+            nulls.push(first == Some(P::OPEN));
+            *end = parts.count() as i32;
         }
         (offsets.into(), nulls.finish())
     }
@@ -345,43 +359,97 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
     }
 }
 
-/// The fields of objects, one object after another; of its equal keys only the last.
-#[derive(Default)]
-pub(crate) struct Entries {
-    keys: Views,
+/// The parts of containers, one container after another.
+trait Parts {
+    /// The bracket that such a container begins with.
+    const OPEN: u8;
+    /// Adds the parts of the container that begins at `at`, in the order of the text.
+    fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize);
+    /// How many there are so far.
+    fn count(&self) -> usize;
+}
+
+/// The elements of lists.
+struct Elements {
     values: Vec<Slot>,
 }
 
-impl Entries {
-    fn with_capacity(fields: usize) -> Entries {
-        Entries { keys: Views::with_capacity(fields), values: Vec::with_capacity(fields) }
-    }
+impl Parts for Elements {
+    const OPEN: u8 = b'[';
 
-    /// Adds the fields of the object at `at`, in the order of the text.
     #[inline(always)]
     fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize) {
-        let from = self.values.len();
-        let mut key = skip_space(bytes, at + 1);
-        while bytes[key] != b'}' {
-            let (quote, escaped) = string_end(bytes, key + 1);
-            let colon = skip_space(bytes, quote + 1);
-            let value = skip_space(bytes, colon + 1);
-            let (end, mark) = marks.value_end(bytes, value);
-            self.keys.push_string(bytes, Slot::new(key, quote + 1, escaped));
-            self.values.push(Slot::new(value, end, marks.is_escaped(bytes, value, end)));
-            key = mark;
+        let mut at = skip_blank(bytes, at + 1);
+        while bytes[at] != b']' {
+            let (end, mark) = marks.value_end(bytes, at);
+            self.values.push(Slot::new(at, end, marks.is_escaped(bytes, at, end)));
+            at = mark;
             if bytes[mark] == b',' {
-                key = skip_space(bytes, mark + 1);
+                at = skip_blank(bytes, mark + 1);
             }
         }
-        let differ = match self.keys.views[from..] {
-            [] | [_] => true,
-            [first, second] => !self.keys.equal(bytes, first, second),
-            _ => false,
-        };
-        if !differ {
-            self.keep_last(bytes, from);
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.values.len()
+    }
+}
+
+/// The fields of objects; of equal keys of one only the last.
+#[derive(Default)]
+struct Entries {
+    keys: Views,
+    values: Vec<Slot>,
+    /// By their place, keys of earlier objects.
+    seen: Vec<SeenField>,
+}
+
+/// The key that an object had at some place: most likely the next one has the same there.
+#[derive(Clone, Copy)]
+struct SeenField {
+    /// The text from the bracket or comma before the key to before the first byte of the value.
+    start: u32,
+    len: u32,
+    /// What the key says.
+    view: u128,
+}
+
+impl Entries {
+    /// Places that are remembered.
+    const SEEN_MAX: usize = 64;
+
+    fn with_capacity(fields: usize) -> Entries {
+        Entries { keys: Views::with_capacity(fields), values: Vec::with_capacity(fields), seen: Vec::new() }
+    }
+
+    /// The key behind the bracket or comma at `at`, which is its object's `place`th, and where its value begins.
+    #[inline(always)]
+    fn key(&mut self, bytes: &[u8], place: usize, at: usize) -> (u128, usize) {
+        if let Some(&SeenField { start, len, view }) = self.seen.get(place)
+            && same(bytes, start as usize, at, len as usize)
+            && bytes[at + len as usize] > b' '
+        {
+            return (view, at + len as usize);
         }
+        self.new_key(bytes, place, at)
+    }
+
+    #[inline(never)]
+    fn new_key(&mut self, bytes: &[u8], place: usize, at: usize) -> (u128, usize) {
+        let key = skip_blank(bytes, at + 1);
+        let (quote, escaped) = string_end(bytes, key + 1);
+        let colon = skip_blank(bytes, quote + 1);
+        let value = skip_blank(bytes, colon + 1);
+        let view = self.keys.string(bytes, Slot::new(key, quote + 1, escaped));
+        let field = SeenField { start: at as u32, len: (value - at) as u32, view };
+        if let Some(seen) = self.seen.get_mut(place) {
+            *seen = field;
+        } else if place < Self::SEEN_MAX {
+            // Keys are met one after another, so this one is the next to be remembered.
+            self.seen.push(field);
+        }
+        (view, value)
     }
 
     /// Of fields with equal keys from the place `from` on, leaves the last.
@@ -401,6 +469,43 @@ impl Entries {
             self.keys.views.push(*key);
             self.values.push(*value);
         }
+    }
+}
+
+impl Parts for Entries {
+    const OPEN: u8 = b'{';
+
+    #[inline(always)]
+    fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize) {
+        let from = self.values.len();
+        if bytes[skip_blank(bytes, at + 1)] == b'}' {
+            return;
+        }
+        let (mut at, mut place) = (at, 0);
+        loop {
+            let (key, value) = self.key(bytes, place, at);
+            let (end, mark) = marks.value_end(bytes, value);
+            self.keys.views.push(key);
+            self.values.push(Slot::new(value, end, marks.is_escaped(bytes, value, end)));
+            place += 1;
+            at = mark;
+            if bytes[mark] == b'}' {
+                break;
+            }
+        }
+        let differ = match self.keys.views[from..] {
+            [] | [_] => true,
+            [first, second] => !self.keys.equal(bytes, first, second),
+            _ => false,
+        };
+        if !differ {
+            self.keep_last(bytes, from);
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.values.len()
     }
 }
 

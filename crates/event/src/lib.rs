@@ -24,6 +24,7 @@ mod seek;
 mod build;
 mod decode;
 mod number;
+mod order;
 mod text;
 mod time;
 mod views;

@@ -10,11 +10,13 @@ mod nesting;
 mod pass;
 mod wide;
 
+#[cfg(feature = "measure")]
+use block::Block;
 use block::{Isa, with_block};
 use pass::{Task, read};
 use wide::Wide;
 
-use crate::scan::{is_space, skip_space};
+use crate::scan::{is_open, skip_blank, trim_blank};
 
 /// The marks of one buffer. Memory: a quarter of it.
 #[derive(Debug, Default)]
@@ -183,7 +185,13 @@ impl Marks {
 
     /// The first comma or bracket from `at` on; there must be one.
     #[inline(always)]
-    pub(crate) fn next(&self, mut at: usize) -> usize {
+    pub(crate) fn next(&self, at: usize) -> usize {
+        let marks = self.from(at);
+        if marks != 0 { at + marks.trailing_zeros() as usize } else { self.next_far(at + 64) }
+    }
+
+    #[inline(never)]
+    fn next_far(&self, mut at: usize) -> usize {
         loop {
             let marks = self.from(at);
             if marks != 0 {
@@ -213,20 +221,28 @@ impl Marks {
         }
     }
 
-    /// The end of the value that begins at `at`, and the place of the comma or bracket behind it.
+    /// The end of the value that begins at `at`.
+    #[inline(always)]
+    pub(crate) fn end(&self, bytes: &[u8], at: usize) -> usize {
+        if is_open(bytes[at]) { self.container_end(bytes, at + 1) } else { self.scalar_end(bytes, at).0 }
+    }
+
+    /// The end of the value that begins at `at`, in a list or an object, and the place of the comma or bracket behind it.
     #[inline(always)]
     pub(crate) fn value_end(&self, bytes: &[u8], at: usize) -> (usize, usize) {
-        if matches!(bytes[at], b'{' | b'[') {
+        if is_open(bytes[at]) {
             let end = self.container_end(bytes, at + 1);
-            return (end, skip_space(bytes, end));
+            (end, skip_blank(bytes, end))
+        } else {
+            self.scalar_end(bytes, at)
         }
-        // Whatever else is there ends before the next comma or bracket.
+    }
+
+    /// The same of a value that is neither a list nor an object: it ends before the next comma or bracket.
+    #[inline(always)]
+    pub(crate) fn scalar_end(&self, bytes: &[u8], at: usize) -> (usize, usize) {
         let mark = self.next(at);
-        let mut end = mark;
-        while is_space(bytes[end - 1]) {
-            end -= 1;
-        }
-        (end, mark)
+        (trim_blank(bytes, mark), mark)
     }
 
     /// Whether the value that lies there is a string with escapes.
@@ -254,26 +270,9 @@ impl Marks {
 #[cfg(feature = "measure")]
 impl Marks {
     /// The places of all marks, in order.
-    pub(crate) fn places(&self, places: &mut Vec<u32>) {
-        let marks =
-            self.all.iter().zip(&self.colons).map(|(all, colons)| (all | colons).count_ones() as usize);
-        // What is written behind the last place is cut off again.
-        places.resize(marks.sum::<usize>() + 4, 0);
-        let mut count = 0;
-        for (block, (all, colons)) in self.all.iter().zip(&self.colons).enumerate() {
-            let mut marks = all | colons;
-            let end = count + marks.count_ones() as usize;
-            let mut place = count;
-            while place < end {
-                for slot in &mut places[place..place + 4] {
-                    *slot = (block * 64) as u32 + marks.trailing_zeros();
-                    marks &= marks.wrapping_sub(1);
-                }
-                place += 4;
-            }
-            count = end;
-        }
-        places.truncate(count);
+    pub(crate) fn places(&self, isa: Isa, places: &mut Vec<u32>) {
+        let marks = self;
+        with_block!(isa, write_places(marks: &Marks, places: &mut Vec<u32>));
     }
 
     /// How many marks the first and the last block have.
@@ -282,6 +281,28 @@ impl Marks {
         let last = self.all.len().saturating_sub(9);
         marks.clone().next().unwrap_or(0) + marks.clone().nth(last).unwrap_or(0)
     }
+}
+
+/// # Safety
+///
+/// The machine has the instructions of `B`.
+#[cfg(feature = "measure")]
+#[inline(always)]
+unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
+    let mut count = 0;
+    for (block, (all, colons)) in marks.all.iter().zip(&marks.colons).enumerate() {
+        // What is written behind the last place is cut off again.
+        if places.len() < count + 64 {
+            places.resize((count + 64) * 2, 0);
+        }
+        let bits = all | colons;
+        if let Some(out) = places[count..].first_chunk_mut() {
+            // SAFETY: the caller's.
+            unsafe { B::places(bits, (block * 64) as u32, out) };
+        }
+        count += bits.count_ones() as usize;
+    }
+    places.truncate(count);
 }
 
 /// Whether the bit of any block that these bytes touch is set.
