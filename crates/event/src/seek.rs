@@ -188,7 +188,7 @@ impl Colons {
     unsafe fn add<B: Block>(&mut self, block: usize, colons: u64) {
         if let Some(out) = self.places[self.len..].first_chunk_mut() {
             // SAFETY: the caller's.
-            unsafe { B::places(colons, (block * 64) as u32, out) };
+            unsafe { B::places::<8>(colons, (block * 64) as u32, out) };
         }
         self.len += colons.count_ones() as usize;
     }

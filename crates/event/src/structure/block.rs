@@ -31,22 +31,30 @@ pub(crate) trait Block: Copy {
     unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self;
     /// Which have a bit in all three.
     unsafe fn common(self, second: Self, third: Self) -> u64;
-    /// Writes `base` and the place of each set bit, in order; what is written behind these is of no account.
+    /// Writes `base` and the place of each set bit, in order; what is written behind these is of no account. Hardly ever
+    /// there are more than `MOST`.
     #[inline(always)]
-    unsafe fn places(bits: u64, base: u32, out: &mut [u32; 64]) {
-        // Eight at a time, whether there are so many or not, as a branch on that would be foretold badly: as in simdjson.
-        let (mut rest, mut left) = (bits, bits.count_ones());
-        for eight in out.as_chunks_mut::<8>().0 {
-            for place in eight {
+    unsafe fn places<const MOST: usize>(bits: u64, base: u32, out: &mut [u32; 64]) {
+        // So many at once, whether there are or not, as a branch on that would be foretold badly: as in simdjson.
+        let mut rest = bits;
+        let (first, others) = out.split_at_mut(MOST);
+        for place in first {
+            *place = base + rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+        }
+        for four in others.as_chunks_mut::<4>().0 {
+            if rest == 0 {
+                break;
+            }
+            for place in four {
                 *place = base + rest.trailing_zeros();
                 rest &= rest.wrapping_sub(1);
             }
-            if left <= 8 {
-                break;
-            }
-            left -= 8;
         }
     }
+    /// Has the memory there, if it is any, brought close.
+    #[inline(always)]
+    fn fetch(_: *const u8) {}
 }
 
 /// The sets of instructions that there are blocks for.
@@ -159,6 +167,12 @@ mod x86 {
         type Wide = wide::Zmm;
 
         #[inline(always)]
+        fn fetch(at: *const u8) {
+            // SAFETY: it is a hint, with any address; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
+
+        #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
             unsafe { Avx512(_mm512_loadu_si512(at.cast())) }
         }
@@ -212,7 +226,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn places(bits: u64, base: u32, out: &mut [u32; 64]) {
+        unsafe fn places<const MOST: usize>(bits: u64, base: u32, out: &mut [u32; 64]) {
             const PLACES: [u8; 64] = {
                 let mut places = [0; 64];
                 let mut place = 0;
@@ -268,6 +282,12 @@ mod x86 {
 
     impl Block for Avx2 {
         type Wide = wide::Words;
+
+        #[inline(always)]
+        fn fetch(at: *const u8) {
+            // SAFETY: it is a hint, with any address; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
@@ -547,7 +567,7 @@ mod tests {
     unsafe fn places<B: Block>(bits: u64, base: u32) -> [u32; 64] {
         let mut out = [0; 64];
         // SAFETY: the caller vouches for the instructions.
-        unsafe { B::places(bits, base, &mut out) };
+        unsafe { B::places::<8>(bits, base, &mut out) };
         out
     }
 

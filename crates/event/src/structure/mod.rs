@@ -298,7 +298,7 @@ unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
         let bits = all | colons;
         if let Some(out) = places[count..].first_chunk_mut() {
             // SAFETY: the caller's.
-            unsafe { B::places(bits, (block * 64) as u32, out) };
+            unsafe { B::places::<12>(bits, (block * 64) as u32, out) };
         }
         count += bits.count_ones() as usize;
     }
