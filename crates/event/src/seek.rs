@@ -11,7 +11,7 @@ use memchr::memrchr;
 
 use crate::structure::{
     Marks,
-    block::{Block, Isa, with_block},
+    block::{self, Block, Isa, with_block},
 };
 
 /// Tells keys that may be wanted from those that are not.
@@ -209,6 +209,7 @@ unsafe fn find<B: Block>(
     match filter {
         Filter::Tails(tails) => {
             for (block, colons) in marks.colons(start, end) {
+                B::fetch(bytes.as_ptr().wrapping_add(block * 64 + block::AHEAD));
                 // SAFETY: the caller vouches for `B`.
                 unsafe { found.add::<B>(block, colons) };
             }
@@ -219,6 +220,7 @@ unsafe fn find<B: Block>(
         }
         Filter::Suffixes(Suffixes { tables: [last, second, third] }) => {
             for (block, mut colons) in marks.colons(start, end) {
+                B::fetch(bytes.as_ptr().wrapping_add(block * 64 + block::AHEAD));
                 let base = block * 64;
                 // SAFETY: from four bytes before the block on, 68 bytes lie within the buffer; the caller vouches for `B`.
                 unsafe {
@@ -346,7 +348,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::structure::block;
 
     #[test]
     fn short_keys_are_spread_over_the_table() {

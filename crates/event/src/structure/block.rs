@@ -57,6 +57,9 @@ pub(crate) trait Block: Copy {
     fn fetch(_: *const u8) {}
 }
 
+/// How far before its turn memory is fetched: what the machine does by itself comes too late.
+pub(crate) const AHEAD: usize = 4 << 10;
+
 /// The sets of instructions that there are blocks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isa {

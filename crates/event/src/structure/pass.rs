@@ -16,7 +16,7 @@
 
 use super::{
     Marks,
-    block::Block,
+    block::{AHEAD, Block},
     chunk::{CHUNK, Chunk},
     nesting::Events,
     wide::{Carry, Wide, next, through},
@@ -77,9 +77,6 @@ fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
     *carry = (codes & backslashes) >> 63;
     codes ^ (backslashes | first)
 }
-
-/// How far before its turn memory is fetched: what the machine does by itself comes too late.
-const AHEAD: usize = 4 << 10;
 
 /// No place.
 pub(super) const NONE: usize = usize::MAX;
