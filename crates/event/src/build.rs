@@ -13,34 +13,64 @@ use bytes::Bytes;
 use crate::{
     Kind, Primitive, Tagged, TimeUnit, Type, Values,
     number::{self, Plain},
-    text::{each_element, each_field, unescape},
+    scan::{same, skip_blank},
+    structure::{
+        Marks,
+        block::{self, Block, Isa, with_block},
+    },
+    text::{string_end, unescape},
     time,
+    views::{Nulls, Views},
     walk::Slot,
 };
 
 /// The buffer that slots point into.
 pub(crate) struct Source<'a> {
     bytes: &'a [u8],
+    marks: &'a Marks,
+    isa: Isa,
     /// The same bytes, as Arrow shares them.
     shared: Buffer,
     scratch: Vec<u8>,
+}
+
+/// As [`Source::column`], with the instructions of `B` allowed.
+///
+/// # Safety
+///
+/// The machine has them.
+#[inline(always)]
+unsafe fn column<B: Block>(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+    source.column_here(ty, slots)
 }
 
 /// Rows whose value does not fit the type, in order, each once.
 type Misfits = Vec<u32>;
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(bytes: &'a Bytes) -> Source<'a> {
-        Source { bytes, shared: Buffer::from(bytes.clone()), scratch: Vec::new() }
+    pub(crate) fn new(bytes: &'a Bytes, marks: &'a Marks) -> Source<'a> {
+        Source {
+            bytes,
+            marks,
+            isa: block::widest(),
+            shared: Buffer::from(bytes.clone()),
+            scratch: Vec::new(),
+        }
     }
 
     /// The column of these values wanted as `ty`.
     pub(crate) fn column(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+        let (isa, source) = (self.isa, self);
+        with_block!(isa, column(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits))
+    }
+
+    #[inline(always)]
+    fn column_here(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
         let mut misfits = Vec::new();
         let values = match ty {
             Type::Any => Values::Tagged(self.tagged(slots)),
             Type::Primitive(primitive) => self.primitive(*primitive, slots, &mut misfits),
-            Type::List(inner) | Type::Map(inner) if holds_any(inner) => {
+            Type::List(inner) | Type::Map(inner) if inner.holds_any() => {
                 let open = if matches!(ty, Type::List(_)) { b'[' } else { b'{' };
                 let mut kept = slots.to_vec();
                 for (row, slot) in kept.iter_mut().enumerate() {
@@ -60,42 +90,46 @@ impl<'a> Source<'a> {
     /// The first byte of a value; `None` if there is none, or if it is `null`.
     #[inline(always)]
     fn first_byte(&self, slot: Slot) -> Option<u8> {
-        if !slot.is_there() {
-            return None;
-        }
-        let first = self.bytes[slot.start()];
+        // A slot without a value begins behind all bytes.
+        let &first = self.bytes.get(slot.start())?;
         (first != b'n').then_some(first)
     }
 
+    #[inline(always)]
     fn primitive(&mut self, primitive: Primitive, slots: &[Slot], misfits: &mut Misfits) -> Values {
         let is_number = |first: u8| matches!(first, b'-' | b'0'..=b'9');
         match primitive {
             Primitive::Boolean => {
-                let nulls = Nulls::of(
-                    slots,
-                    misfits,
-                    |slot| self.first_byte(slot),
-                    |first| matches!(first, b't' | b'f'),
-                );
-                let values =
-                    BooleanBuffer::collect_bool(slots.len(), |row| self.first_byte(slots[row]) == Some(b't'));
-                Values::Boolean(BooleanArray::new(values, nulls))
+                let mut nulls = Nulls::default();
+                let values = BooleanBuffer::collect_bool(slots.len(), |row| {
+                    let first = self.first_byte(slots[row]);
+                    let fits = matches!(first, Some(b't' | b'f'));
+                    if first.is_some() && !fits {
+                        misfits.push(row as u32);
+                    }
+                    nulls.push(fits);
+                    first == Some(b't')
+                });
+                Values::Boolean(BooleanArray::new(values, nulls.finish()))
             }
-            Primitive::Integer => Values::Integer(self.numbers(slots, misfits, |text| {
-                if is_number(text[0]) { number::integer(text)?.try_into().ok() } else { None }
+            Primitive::Integer => Values::Integer(self.numbers(slots, misfits, |text, start| {
+                if is_number(text[start]) { number::integer_in(text, start)?.try_into().ok() } else { None }
             })),
-            Primitive::Long => Values::Long(self.numbers(slots, misfits, |text| {
-                if is_number(text[0]) { number::integer(text) } else { None }
+            Primitive::Long => Values::Long(self.numbers(slots, misfits, |text, start| {
+                if is_number(text[start]) { number::integer_in(text, start) } else { None }
             })),
-            Primitive::Float => Values::Float(self.numbers(slots, misfits, |text| {
+            Primitive::Float => Values::Float(self.numbers(slots, misfits, |text, start| {
+                let text = &text[start..];
                 if is_number(text[0]) { Some(number::float(text)) } else { number::special_float(text) }
             })),
-            Primitive::Double => Values::Double(self.numbers(slots, misfits, |text| {
+            Primitive::Double => Values::Double(self.numbers(slots, misfits, |text, start| {
+                let text = &text[start..];
                 if is_number(text[0]) { Some(number::double(text)) } else { number::special(text) }
             })),
             Primitive::Timestamp(unit) => {
                 let mut scratch = std::mem::take(&mut self.scratch);
-                let values = self.numbers(slots, misfits, |text| timestamp(text, unit, &mut scratch));
+                let values =
+                    self.numbers(slots, misfits, |text, start| timestamp(&text[start..], unit, &mut scratch));
                 self.scratch = scratch;
                 Values::Timestamp(values)
             }
@@ -103,55 +137,50 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A column of numbers: what `read` makes of each text; `None` is a misfit.
+    /// A column of numbers: what `read` makes of each, given the text up to its end and its place there; `None` is a misfit.
     #[inline(always)]
     fn numbers<T: ArrowPrimitiveType>(
         &self,
         slots: &[Slot],
         misfits: &mut Misfits,
-        mut read: impl FnMut(&[u8]) -> Option<T::Native>,
+        mut read: impl FnMut(&[u8], usize) -> Option<T::Native>,
     ) -> PrimitiveArray<T> {
-        let mut values = Vec::with_capacity(slots.len());
-        let mut nulls = Nulls::new(slots.len());
-        for (row, slot) in slots.iter().enumerate() {
-            let value = match self.first_byte(*slot) {
-                None => None,
-                Some(_) => {
-                    let value = read(slot.text(self.bytes));
-                    if value.is_none() {
-                        misfits.push(row as u32);
-                    }
-                    value
+        let mut nulls = Nulls::default();
+        let mut values = vec![T::Native::default(); slots.len()];
+        for (row, (slot, place)) in slots.iter().zip(&mut values).enumerate() {
+            let mut value = None;
+            if self.first_byte(*slot).is_some() {
+                value = read(&self.bytes[..slot.end()], slot.start());
+                if value.is_none() {
+                    misfits.push(row as u32);
                 }
-            };
+            }
             nulls.push(value.is_some());
-            values.push(value.unwrap_or_default());
+            *place = value.unwrap_or_default();
         }
         PrimitiveArray::new(values.into(), nulls.finish())
     }
 
+    #[inline(always)]
     fn strings(&mut self, slots: &[Slot], misfits: &mut Misfits) -> StringViewArray {
-        let mut nulls = Nulls::new(slots.len());
-        let mut views = Views::with_capacity(slots.len());
-        for (row, slot) in slots.iter().enumerate() {
-            match self.first_byte(*slot) {
-                Some(b'"') => {
-                    nulls.push(true);
-                    views.push_string(self.bytes, *slot);
-                }
-                other => {
-                    if other.is_some() {
-                        misfits.push(row as u32);
-                    }
-                    nulls.push(false);
-                    views.views.push(0);
-                }
+        let mut nulls = Nulls::default();
+        let mut texts = Views::default();
+        let mut views = vec![0; slots.len()];
+        for (row, (slot, view)) in slots.iter().zip(&mut views).enumerate() {
+            let first = self.first_byte(*slot);
+            if first == Some(b'"') {
+                *view = texts.string(self.bytes, *slot);
+            } else if first.is_some() {
+                misfits.push(row as u32);
             }
+            nulls.push(first == Some(b'"'));
         }
-        views.finish(&self.shared, nulls.finish())
+        texts.views = views;
+        texts.finish(&self.shared, nulls.finish())
     }
 
     /// A row after another, as long as they are of one kind: most columns are of one kind throughout.
+    #[inline(always)]
     fn tagged(&self, slots: &[Slot]) -> Tagged {
         let rows = slots.len();
         let mut kinds = Vec::with_capacity(rows);
@@ -199,7 +228,8 @@ impl<'a> Source<'a> {
                     let from = longs.len();
                     longs.reserve(rest.len());
                     for slot in numbers() {
-                        let Plain::Value(value) = number::plain_integer(slot.text(self.bytes)) else { break };
+                        let text = &self.bytes[..slot.end()];
+                        let Plain::Value(value) = number::plain_integer_in(text, slot.start()) else { break };
                         longs.push(value);
                     }
                     match longs.len() - from {
@@ -234,31 +264,20 @@ impl<'a> Source<'a> {
         }
     }
 
+    #[inline(always)]
     fn list(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let mut elements = Vec::new();
-        let (offsets, nulls) = self.containers(b'[', slots, misfits, |bytes, at| {
-            each_element(bytes, at, |at| {
-                let element = Slot::read(bytes, at);
-                elements.push(element);
-                element.end()
-            });
-            elements.len()
-        });
-        let values = self.parts(inner, &elements, &offsets, misfits);
+        let mut elements = Elements { values: Vec::with_capacity(2 * slots.len()) };
+        let (offsets, nulls) = self.containers(&mut elements, slots, misfits);
+        let values = self.parts(inner, &elements.values, &offsets, misfits);
         let field = Field::new("item", values.data_type().clone(), true);
         Arc::new(ListArray::new(Arc::new(field), OffsetBuffer::new(offsets), values, nulls))
     }
 
+    #[inline(always)]
     fn map(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let (mut keys, mut values) = (Views::default(), Vec::new());
-        let mut entries = Entries::default();
-        let (offsets, nulls) = self.containers(b'{', slots, misfits, |bytes, at| {
-            for (key, value) in entries.read(bytes, at) {
-                keys.push_string(bytes, *key);
-                values.push(*value);
-            }
-            values.len()
-        });
+        let mut entries = Entries::with_capacity(2 * slots.len());
+        let (offsets, nulls) = self.containers(&mut entries, slots, misfits);
+        let Entries { keys, values, .. } = entries;
         let values = self.parts(inner, &values, &offsets, misfits);
         let keys: ArrayRef = Arc::new(keys.finish(&self.shared, None));
         let fields = Fields::from(vec![
@@ -270,27 +289,25 @@ impl<'a> Source<'a> {
         Arc::new(MapArray::new(Arc::new(field), OffsetBuffer::new(offsets), entries, nulls, false))
     }
 
-    /// Offsets and nulls of a column of containers; `read` takes one in and gives how many parts there are by then.
-    fn containers(
+    /// Offsets and nulls of a column of containers, whose parts are added to `parts`.
+    #[inline(always)]
+    fn containers<P: Parts>(
         &self,
-        open: u8,
+        parts: &mut P,
         slots: &[Slot],
         misfits: &mut Misfits,
-        mut read: impl FnMut(&[u8], usize) -> usize,
     ) -> (ScalarBuffer<i32>, Option<NullBuffer>) {
-        let mut offsets = Vec::with_capacity(slots.len() + 1);
-        let mut nulls = Nulls::new(slots.len());
-        let mut count = 0;
-        offsets.push(0);
-        for (row, slot) in slots.iter().enumerate() {
+        let mut offsets = vec![0; slots.len() + 1];
+        let mut nulls = Nulls::default();
+        for (row, (slot, end)) in slots.iter().zip(&mut offsets[1..]).enumerate() {
             let first = self.first_byte(*slot);
-            if first == Some(open) {
-                count = read(self.bytes, slot.start());
+            if first == Some(P::OPEN) {
+                parts.read(self.bytes, self.marks, slot.start());
             } else if first.is_some() {
                 misfits.push(row as u32);
             }
-            nulls.push(first == Some(open));
-            offsets.push(count as i32);
+            nulls.push(first == Some(P::OPEN));
+            *end = parts.count() as i32;
         }
         (offsets.into(), nulls.finish())
     }
@@ -326,14 +343,6 @@ impl Values {
     }
 }
 
-fn holds_any(ty: &Type) -> bool {
-    match ty {
-        Type::Any => true,
-        Type::Primitive(_) => false,
-        Type::List(inner) | Type::Map(inner) => holds_any(inner),
-    }
-}
-
 fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> {
     match text[0] {
         b'"' => {
@@ -350,36 +359,153 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
     }
 }
 
-/// The fields of one object, of equal keys only the last.
+/// The parts of containers, one container after another.
+trait Parts {
+    /// The bracket that such a container begins with.
+    const OPEN: u8;
+    /// Adds the parts of the container that begins at `at`, in the order of the text.
+    fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize);
+    /// How many there are so far.
+    fn count(&self) -> usize;
+}
+
+/// The elements of lists.
+struct Elements {
+    values: Vec<Slot>,
+}
+
+impl Parts for Elements {
+    const OPEN: u8 = b'[';
+
+    #[inline(always)]
+    fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize) {
+        let mut at = skip_blank(bytes, at + 1);
+        while bytes[at] != b']' {
+            let (end, mark) = marks.value_end(bytes, at);
+            self.values.push(Slot::new(at, end, marks.is_escaped(bytes, at, end)));
+            at = mark;
+            if bytes[mark] == b',' {
+                at = skip_blank(bytes, mark + 1);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.values.len()
+    }
+}
+
+/// The fields of objects; of equal keys of one only the last.
 #[derive(Default)]
-pub(crate) struct Entries {
-    fields: Vec<(Slot, Slot)>,
+struct Entries {
+    keys: Views,
+    values: Vec<Slot>,
+    /// By their place, keys of earlier objects.
+    seen: Vec<SeenField>,
+}
+
+/// The key that an object had at some place: most likely the next one has the same there.
+#[derive(Clone, Copy)]
+struct SeenField {
+    /// The text from the bracket or comma before the key to before the first byte of the value.
+    start: u32,
+    len: u32,
+    /// What the key says.
+    view: u128,
 }
 
 impl Entries {
-    /// Reads the object at `at`: keys (with their quotes) and values, in the order of the text.
-    pub(crate) fn read(&mut self, bytes: &[u8], at: usize) -> &[(Slot, Slot)] {
-        self.fields.clear();
-        each_field(bytes, at, |key, escaped, value| {
-            let value = Slot::read(bytes, value);
-            self.fields.push((Slot::new(key.start - 1, key.end + 1, escaped), value));
-            value.end()
-        });
-        self.keep_last(bytes);
-        &self.fields
+    /// Places that are remembered.
+    const SEEN_MAX: usize = 64;
+
+    fn with_capacity(fields: usize) -> Entries {
+        Entries { keys: Views::with_capacity(fields), values: Vec::with_capacity(fields), seen: Vec::new() }
     }
 
-    fn keep_last(&mut self, bytes: &[u8]) {
-        let kept = if self.fields.iter().all(|(key, _)| !key.is_escaped()) {
-            keep_last(&mut self.fields, |(key, _)| key.text(bytes))
-        } else {
-            keep_last(&mut self.fields, |(key, _)| {
-                let (mut plain, text) = (Vec::new(), key.text(bytes));
-                unescape(&text[1..text.len() - 1], &mut plain);
-                plain
-            })
+    /// The key behind the bracket or comma at `at`, which is its object's `place`th, and where its value begins.
+    #[inline(always)]
+    fn key(&mut self, bytes: &[u8], place: usize, at: usize) -> (u128, usize) {
+        if let Some(&SeenField { start, len, view }) = self.seen.get(place)
+            && same(bytes, start as usize, at, len as usize)
+            && bytes[at + len as usize] > b' '
+        {
+            return (view, at + len as usize);
+        }
+        self.new_key(bytes, place, at)
+    }
+
+    #[inline(never)]
+    fn new_key(&mut self, bytes: &[u8], place: usize, at: usize) -> (u128, usize) {
+        let key = skip_blank(bytes, at + 1);
+        let (quote, escaped) = string_end(bytes, key + 1);
+        let colon = skip_blank(bytes, quote + 1);
+        let value = skip_blank(bytes, colon + 1);
+        let view = self.keys.string(bytes, Slot::new(key, quote + 1, escaped));
+        let field = SeenField { start: at as u32, len: (value - at) as u32, view };
+        if let Some(seen) = self.seen.get_mut(place) {
+            *seen = field;
+        } else if place < Self::SEEN_MAX {
+            // Keys are met one after another, so this one is the next to be remembered.
+            self.seen.push(field);
+        }
+        (view, value)
+    }
+
+    /// Of fields with equal keys from the place `from` on, leaves the last.
+    fn keep_last(&mut self, bytes: &[u8], from: usize) {
+        const FEW: usize = 12;
+        let keys = &self.keys.views[from..];
+        let is_new = |(place, &key)| keys[..place].iter().all(|&before| !self.keys.equal(bytes, before, key));
+        if keys.len() <= FEW && keys.iter().enumerate().all(is_new) {
+            return;
+        }
+        let mut fields: Vec<(u128, Slot)> =
+            keys.iter().copied().zip(self.values[from..].iter().copied()).collect();
+        let kept = keep_last(&mut fields, |(key, _)| self.keys.text_of(bytes, *key));
+        self.keys.views.truncate(from);
+        self.values.truncate(from);
+        for (key, value) in &fields[..kept] {
+            self.keys.views.push(*key);
+            self.values.push(*value);
+        }
+    }
+}
+
+impl Parts for Entries {
+    const OPEN: u8 = b'{';
+
+    #[inline(always)]
+    fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize) {
+        let from = self.values.len();
+        if bytes[skip_blank(bytes, at + 1)] == b'}' {
+            return;
+        }
+        let (mut at, mut place) = (at, 0);
+        loop {
+            let (key, value) = self.key(bytes, place, at);
+            let (end, mark) = marks.value_end(bytes, value);
+            self.keys.views.push(key);
+            self.values.push(Slot::new(value, end, marks.is_escaped(bytes, value, end)));
+            place += 1;
+            at = mark;
+            if bytes[mark] == b'}' {
+                break;
+            }
+        }
+        let differ = match self.keys.views[from..] {
+            [] | [_] => true,
+            [first, second] => !self.keys.equal(bytes, first, second),
+            _ => false,
         };
-        self.fields.truncate(kept);
+        if !differ {
+            self.keep_last(bytes, from);
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.values.len()
     }
 }
 
@@ -408,114 +534,6 @@ pub(crate) fn keep_last<F: Copy, K: Eq + Hash>(fields: &mut [F], key: impl Fn(&F
     kept
 }
 
-/// Which rows are null, kept only once there is one.
-struct Nulls {
-    valid: Vec<u64>,
-    count: usize,
-    any: bool,
-}
-
-impl Nulls {
-    fn new(rows: usize) -> Nulls {
-        Nulls { valid: Vec::with_capacity(rows.div_ceil(64)), count: 0, any: false }
-    }
-
-    fn of(
-        slots: &[Slot],
-        misfits: &mut Misfits,
-        first_byte: impl Fn(Slot) -> Option<u8>,
-        fits: impl Fn(u8) -> bool,
-    ) -> Option<NullBuffer> {
-        let mut nulls = Nulls::new(slots.len());
-        for (row, slot) in slots.iter().enumerate() {
-            let first = first_byte(*slot);
-            let good = first.is_some_and(&fits);
-            if first.is_some() && !good {
-                misfits.push(row as u32);
-            }
-            nulls.push(good);
-        }
-        nulls.finish()
-    }
-
-    #[inline(always)]
-    fn push(&mut self, valid: bool) {
-        if self.count.is_multiple_of(64) {
-            self.valid.push(0);
-        }
-        if let Some(word) = self.valid.last_mut() {
-            *word |= u64::from(valid) << (self.count % 64);
-        }
-        self.any |= !valid;
-        self.count += 1;
-    }
-
-    fn finish(self) -> Option<NullBuffer> {
-        self.any.then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.valid), 0, self.count)))
-    }
-}
-
-/// Texts as Arrow views: into the source, and where they held escapes, into a buffer of their own.
-#[derive(Default)]
-struct Views {
-    views: Vec<u128>,
-    unescaped: Vec<u8>,
-}
-
-impl Views {
-    fn with_capacity(rows: usize) -> Views {
-        Views { views: Vec::with_capacity(rows), unescaped: Vec::new() }
-    }
-
-    /// Adds what the string in `slot` (with its quotes) says.
-    #[inline(always)]
-    fn push_string(&mut self, bytes: &[u8], slot: Slot) {
-        if slot.is_escaped() {
-            let start = self.unescaped.len();
-            unescape(&bytes[slot.start() + 1..slot.end() - 1], &mut self.unescaped);
-            self.views.push(view(&self.unescaped, start, self.unescaped.len(), 1));
-        } else {
-            self.push(bytes, slot.start() + 1, slot.end() - 1);
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, bytes: &[u8], start: usize, end: usize) {
-        self.views.push(view(bytes, start, end, 0));
-    }
-
-    fn finish(self, shared: &Buffer, nulls: Option<NullBuffer>) -> StringViewArray {
-        let mut buffers = vec![shared.clone()];
-        if !self.unescaped.is_empty() {
-            buffers.push(Buffer::from_vec(self.unescaped));
-        }
-        // SAFETY: every view was made by `view` of a place within the buffer it names, and what lies there is a whole
-        // string (or container) of an event whose UTF-8 was checked, or was made by `unescape` from one.
-        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(self.views), buffers, nulls) }
-    }
-}
-
-/// Arrow's view of `bytes[start..end]`, which lies in buffer number `buffer`: the length, then the text itself up to
-/// 12 bytes, or its first 4, the buffer and the place.
-#[inline(always)]
-fn view(bytes: &[u8], start: usize, end: usize, buffer: u32) -> u128 {
-    let len = end - start;
-    if len > 12 {
-        let prefix = [bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3]];
-        return len as u128
-            | u128::from(u32::from_le_bytes(prefix)) << 32
-            | u128::from(buffer) << 64
-            | (start as u128) << 96;
-    }
-    let mut text = [0; 16];
-    match bytes.get(start..start + 16) {
-        Some(more) => text.copy_from_slice(more),
-        None => text[..len].copy_from_slice(&bytes[start..end]),
-    }
-    let text = u128::from_le_bytes(text) & ((1 << (8 * len)) - 1);
-    text << 32 | len as u128
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -524,10 +542,10 @@ mod tests {
     fn equal_keys_keep_the_last_in_its_place() {
         let read = |text: &str| {
             let mut entries = Entries::default();
-            let fields = entries.read(text.as_bytes(), 0);
-            let shown = fields
-                .iter()
-                .map(|(_, value)| String::from_utf8_lossy(value.text(text.as_bytes())).into_owned());
+            let marks = Marks::of(text.as_bytes(), &[(0, text.len() as u32)]);
+            entries.read(text.as_bytes(), &marks, 0);
+            let values = entries.values.iter();
+            let shown = values.map(|value| String::from_utf8_lossy(value.text(text.as_bytes())).into_owned());
             shown.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(read(r#"{"a":1,"b":2,"a":3}"#), "2 3");

@@ -21,9 +21,10 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use crate::{
     Column, DecodePlan, Decoded, EventBatch,
     build::Source,
+    order::Order,
     seek::Colons,
     structure::block,
-    walk::{Order, SeenKey, Slot, Walk},
+    walk::{SeenKey, Slot, Walk},
     whole,
 };
 
@@ -63,6 +64,7 @@ impl Decoder {
             self.seen.resize_with(plan.node_count, Vec::new);
         }
         self.order.forget();
+        self.colons.forget();
         let mut walk = Walk {
             bytes: batch.bytes(),
             slots: &mut self.slots,
@@ -76,7 +78,7 @@ impl Decoder {
             key: &mut self.key,
         };
         walk.events(batch, plan);
-        let mut source = Source::new(batch.bytes());
+        let mut source = Source::new(batch.bytes(), batch.marks());
         let columns = wants.iter().enumerate().map(|(place, want)| {
             let slots = &self.slots[place * rows..(place + 1) * rows];
             let (values, misfits) = source.column(&want.ty, slots);

@@ -24,8 +24,10 @@ mod seek;
 mod build;
 mod decode;
 mod number;
+mod order;
 mod text;
 mod time;
+mod views;
 mod walk;
 mod whole;
 

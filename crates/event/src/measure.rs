@@ -37,7 +37,7 @@ impl StructuralPass {
     /// the colons of the events' own keys. Replaces what `places` holds.
     pub fn places(self, batch: &EventBatch, places: &mut Vec<u32>) {
         let marks = Marks::with(self.isa, batch.bytes(), batch.spans());
-        marks.places(places);
+        marks.places(self.isa, places);
     }
 
     /// Finds the structure of events that are known to be good, as bits: what the decoder needs. Answers how many brackets,

@@ -32,10 +32,28 @@ pub struct DecodePlan {
     pub(crate) node_count: usize,
 }
 
+/// What one of the events' own keys leads to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    /// Its place in the root.
+    pub(crate) child: u32,
+    /// The one column to fill with its value; [`Target::NONE`]'s if there are more, or any below it.
+    pub(crate) want: u32,
+    /// As [`PlanNode::whole`].
+    pub(crate) whole: bool,
+}
+
+impl Target {
+    /// A key that is not wanted.
+    pub(crate) const NONE: Target = Target { child: u32::MAX, want: u32::MAX, whole: false };
+}
+
 /// How the events' own keys are found.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) table: KeyTable,
+    /// By the place of each key in the table, which is its place in the root.
+    pub(crate) targets: Vec<Target>,
     /// Only keys that this passes are looked at; `None`: search for nothing, but walk through the keys as through those of
     /// any object.
     pub(crate) filter: Option<Filter>,
@@ -48,7 +66,16 @@ impl Search {
         if keys().next().is_none() || !keys().all(is_plain) {
             return Search::default();
         }
-        Search { table: KeyTable::new(keys()), filter: Some(Filter::new(keys())) }
+        let targets = root.keys.iter().enumerate().map(|(child, (_, node))| {
+            let want = node.here.first().filter(|_| node.all.len() == 1 && node.is_leaf());
+            Target {
+                child: child as u32,
+                want: want.map_or(Target::NONE.want, |want| want.0),
+                whole: node.whole,
+            }
+        });
+        let targets = targets.collect();
+        Search { table: KeyTable::new(keys()), targets, filter: Some(Filter::new(keys())) }
     }
 }
 
@@ -59,6 +86,8 @@ pub(crate) struct PlanNode {
     pub(crate) number: usize,
     /// Columns to fill with the value at this very place.
     pub(crate) here: Vec<WantId>,
+    /// Whether any of these takes the text of a list or an object as it is, so that its end must be known.
+    pub(crate) whole: bool,
     /// Places below, by key, in order of first want.
     pub(crate) keys: Vec<(Box<str>, PlanNode)>,
     /// `keys` by name, for objects whose order is not the expected one.
@@ -78,7 +107,7 @@ impl DecodePlan {
                 continue;
             }
             let id = WantId(plan.wants.len() as u32);
-            plan.root.insert(want.path.steps(), id);
+            plan.root.insert(want.path.steps(), id, want.ty.holds_any());
             plan.by_want.insert(want.clone(), id);
             plan.wants.push(want);
         }
@@ -111,10 +140,11 @@ impl PlanNode {
         keys.chain(self.indexes.iter_mut().map(|(_, node)| node)).for_each(|node| node.number_from(next));
     }
 
-    fn insert(&mut self, steps: &[Step], id: WantId) {
+    fn insert(&mut self, steps: &[Step], id: WantId, whole: bool) {
         self.all.push(id);
         let Some((step, rest)) = steps.split_first() else {
             self.here.push(id);
+            self.whole |= whole;
             return;
         };
         let below = match step {
@@ -136,6 +166,6 @@ impl PlanNode {
                 &mut self.indexes[place].1
             }
         };
-        below.insert(rest, id);
+        below.insert(rest, id, whole);
     }
 }

@@ -9,11 +9,47 @@ pub(crate) const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
+/// Whether the first byte of a value begins a list or an object.
+#[inline(always)]
+pub(crate) const fn is_open(first: u8) -> bool {
+    // Of a `[`, this bit makes a `{`.
+    first | 0x20 == b'{'
+}
+
 /// The first place from `at` on that is not white space, or the end.
 #[inline(always)]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while at < bytes.len() && bytes[at] <= b' ' && is_space(bytes[at]) {
         at += 1;
+    }
+    at
+}
+
+/// As [`skip_space`], between the tokens of text that is known to be good: what is not above a space is white space there.
+#[inline(always)]
+pub(crate) fn skip_blank(bytes: &[u8], at: usize) -> usize {
+    if bytes[at] > b' ' { at } else { skip_blanks(bytes, at) }
+}
+
+// Loops that are seldom run are functions of their own: what they count would take registers from the others.
+#[inline(never)]
+fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
+    while bytes[at] <= b' ' {
+        at += 1;
+    }
+    at
+}
+
+/// The end of the token before `at`, with nothing but white space between, in text that is known to be good.
+#[inline(always)]
+pub(crate) fn trim_blank(bytes: &[u8], at: usize) -> usize {
+    if bytes[at - 1] > b' ' { at } else { trim_blanks(bytes, at) }
+}
+
+#[inline(never)]
+fn trim_blanks(bytes: &[u8], mut at: usize) -> usize {
+    while bytes[at - 1] <= b' ' {
+        at -= 1;
     }
     at
 }

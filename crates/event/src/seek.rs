@@ -11,7 +11,7 @@ use memchr::memrchr;
 
 use crate::structure::{
     Marks,
-    block::{Block, Isa, with_block},
+    block::{self, Block, Isa, with_block},
 };
 
 /// Tells keys that may be wanted from those that are not.
@@ -126,13 +126,17 @@ impl Filter {
 pub(crate) struct Colons {
     places: Vec<u32>,
     len: usize,
+    /// Searches yet to come without [`Tails`]: they passed all colons last time.
+    unfiltered: u32,
 }
 
 impl Colons {
     /// So many bytes are searched at once.
     pub(crate) const BYTES_MAX: usize = 8 << 10;
+    /// Searches without [`Tails`] once they passed all.
+    const UNFILTERED: u32 = 32;
 
-    /// Finds the colons in `bytes[start..end]`, at most [`Colons::BYTES_MAX`]; those only that `filter` passes.
+    /// Finds the colons in `bytes[start..end]`, at most [`Colons::BYTES_MAX`]; those only that `filter` passes, or more.
     pub(crate) fn find(
         &mut self,
         isa: Isa,
@@ -141,35 +145,28 @@ impl Colons {
         span: (usize, usize),
         filter: &Filter,
     ) {
-        self.places.resize(Self::BYTES_MAX + 128 + 4, 0);
+        self.places.resize(Self::BYTES_MAX + 128 + 64, 0);
         let colons = self;
-        match filter {
-            Filter::Tails(tails) => {
-                colons.all(marks, span);
-                colons.keep(bytes, tails);
-            }
-            Filter::Suffixes(suffixes) => with_block!(isa, passed(
-                colons: &mut Colons,
-                bytes: &[u8],
-                marks: &Marks,
-                span: (usize, usize),
-                suffixes: &Suffixes,
-            )),
-        }
+        with_block!(isa, find(
+            colons: &mut Colons,
+            bytes: &[u8],
+            marks: &Marks,
+            span: (usize, usize),
+            filter: &Filter,
+        ));
+    }
+
+    /// Forgets what the last search passed, for another plan or buffer.
+    pub(crate) fn forget(&mut self) {
+        self.unfiltered = 0;
     }
 
     pub(crate) fn places(&self) -> &[u32] {
         &self.places[..self.len]
     }
 
-    fn all(&mut self, marks: &Marks, (start, end): (usize, usize)) {
-        self.len = 0;
-        for (block, colons) in marks.colons(start, end) {
-            self.add(block, colons);
-        }
-    }
-
     /// Keeps those that `tails` passes.
+    #[inline(always)]
     fn keep(&mut self, bytes: &[u8], tails: &Tails) {
         let mut kept = 0;
         // Each is written, whether it is kept or not, as a branch on that would be foretold badly.
@@ -178,23 +175,22 @@ impl Colons {
             self.places[kept] = colon;
             kept += usize::from(tails.passes(bytes, colon as usize));
         }
+        if kept == self.len {
+            self.unfiltered = Self::UNFILTERED;
+        }
         self.len = kept;
     }
 
+    /// # Safety
+    ///
+    /// The machine has the instructions of `B`.
     #[inline(always)]
-    fn add(&mut self, block: usize, mut colons: u64) {
-        let base = (block * 64) as u32;
-        let end = self.len + colons.count_ones() as usize;
-        // Four places are written, whether there are so many or not, as a branch on that would be foretold badly.
-        let mut place = self.len;
-        while place < end {
-            for slot in &mut self.places[place..place + 4] {
-                *slot = base + colons.trailing_zeros();
-                colons &= colons.wrapping_sub(1);
-            }
-            place += 4;
+    unsafe fn add<B: Block>(&mut self, block: usize, colons: u64) {
+        if let Some(out) = self.places[self.len..].first_chunk_mut() {
+            // SAFETY: the caller's.
+            unsafe { B::places::<8>(colons, (block * 64) as u32, out) };
         }
-        self.len = end;
+        self.len += colons.count_ones() as usize;
     }
 }
 
@@ -202,28 +198,43 @@ impl Colons {
 ///
 /// The machine has the instructions of `B`.
 #[inline(always)]
-unsafe fn passed<B: Block>(
+unsafe fn find<B: Block>(
     found: &mut Colons,
     bytes: &[u8],
     marks: &Marks,
     (start, end): (usize, usize),
-    suffixes: &Suffixes,
+    filter: &Filter,
 ) {
     found.len = 0;
-    let [last, second, third] = &suffixes.tables;
-    for (block, mut colons) in marks.colons(start, end) {
-        let base = block * 64;
-        if base >= 4 && base + 64 <= bytes.len() {
-            // SAFETY: from four bytes before the block on, 68 bytes lie within the buffer; the caller vouches for `B`.
-            unsafe {
-                let at = bytes.as_ptr().add(base);
-                let last = B::load(at.sub(2)).buckets(&last[0], &last[1]);
-                let second = B::load(at.sub(3)).buckets(&second[0], &second[1]);
-                let third = B::load(at.sub(4)).buckets(&third[0], &third[1]);
-                colons &= last.common(second, third);
+    match filter {
+        Filter::Tails(tails) => {
+            for (block, colons) in marks.colons(start, end) {
+                B::fetch(bytes.as_ptr().wrapping_add(block * 64 + block::AHEAD));
+                // SAFETY: the caller vouches for `B`.
+                unsafe { found.add::<B>(block, colons) };
+            }
+            match found.unfiltered.checked_sub(1) {
+                None => found.keep(bytes, tails),
+                Some(left) => found.unfiltered = left,
             }
         }
-        found.add(block, colons);
+        Filter::Suffixes(Suffixes { tables: [last, second, third] }) => {
+            for (block, mut colons) in marks.colons(start, end) {
+                B::fetch(bytes.as_ptr().wrapping_add(block * 64 + block::AHEAD));
+                let base = block * 64;
+                // SAFETY: from four bytes before the block on, 68 bytes lie within the buffer; the caller vouches for `B`.
+                unsafe {
+                    if base >= 4 && base + 64 <= bytes.len() {
+                        let at = bytes.as_ptr().add(base);
+                        let last = B::load(at.sub(2)).buckets(&last[0], &last[1]);
+                        let second = B::load(at.sub(3)).buckets(&second[0], &second[1]);
+                        let third = B::load(at.sub(4)).buckets(&third[0], &third[1]);
+                        colons &= last.common(second, third);
+                    }
+                    found.add::<B>(block, colons);
+                }
+            }
+        }
     }
 }
 
@@ -242,7 +253,8 @@ impl KeyTable {
     pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str>) -> KeyTable {
         let keys: Vec<(u64, Box<[u8]>)> =
             keys.map(|key| (tail(key.as_bytes(), 0, key.len()), key.as_bytes().into())).collect();
-        let mut table = KeyTable { slots: vec![Self::EMPTY; (keys.len() * 4).next_power_of_two()], keys };
+        let mut table =
+            KeyTable { slots: vec![Self::EMPTY; (keys.len() * 4).next_power_of_two().max(2)], keys };
         for place in 0..table.keys.len() {
             let (tail, key) = &table.keys[place];
             let mut at = table.home(*tail, key.len());
@@ -258,7 +270,8 @@ impl KeyTable {
     fn home(&self, tail: u64, len: usize) -> usize {
         // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
         let mixed = (tail ^ (len as u64).rotate_right(8)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize & (self.slots.len() - 1)
+        // The highest bits, as a short key leaves the lowest ones alone.
+        (mixed >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
     /// Which key `bytes[start..end]` is.
@@ -272,7 +285,8 @@ impl KeyTable {
                 return None;
             }
             let (tail, key) = &self.keys[place as usize];
-            if *tail == wanted && **key == bytes[start..end] {
+            // A key of up to eight bytes is all in its tail.
+            if *tail == wanted && key.len() == end - start && (key.len() <= 8 || **key == bytes[start..end]) {
                 return Some(place as usize);
             }
             at = (at + 1) & (self.slots.len() - 1);
@@ -334,7 +348,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::structure::block;
+
+    #[test]
+    fn short_keys_are_spread_over_the_table() {
+        let keys: Vec<String> = (1..=62).map(|number| format!("s{number:02}")).collect();
+        let table = KeyTable::new(keys.iter().map(String::as_str));
+        let is_at_home = |(tail, key): &&(u64, Box<[u8]>)| {
+            let place = table.slots[table.home(*tail, key.len())];
+            table.keys.get(place as usize).is_some_and(|(_, other)| other == key)
+        };
+        let at_home = table.keys.iter().filter(is_at_home).count();
+        assert!(at_home > 45, "{at_home} of 62");
+    }
 
     proptest! {
         #[test]
@@ -371,6 +396,7 @@ mod tests {
                 .filter_map(|(&colon, key)| Some((colon, wanted.iter().position(|other| other == key)?)))
                 .collect();
             for (isa, filter) in block::isas().flat_map(|isa| filters.iter().map(move |filter| (isa, filter))) {
+                colons.forget();
                 colons.find(isa, bytes, &marks, (0, end), filter);
                 let found: Vec<(usize, usize)> = colons
                     .places()

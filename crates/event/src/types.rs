@@ -92,6 +92,15 @@ impl Type {
         }
     }
 
+    /// Whether values of any kind are wanted, be it within containers.
+    pub(crate) fn holds_any(&self) -> bool {
+        match self {
+            Type::Any => true,
+            Type::Primitive(_) => false,
+            Type::List(inner) | Type::Map(inner) => inner.holds_any(),
+        }
+    }
+
     fn within_two_levels(self) -> Result<Type, TypeError> {
         if self.depth() > 2 { Err(TypeError::TooDeep(self.to_string())) } else { Ok(self) }
     }

@@ -4,14 +4,19 @@ use std::ops::Range;
 
 use crate::{
     EventBatch,
-    plan::{DecodePlan, PlanNode},
-    scan::{is_space, same, skip_space},
+    order::{Members, Order, SEEN_MAX},
+    plan::{DecodePlan, PlanNode, Search, Target},
+    scan::{is_open, same, skip_blank},
     seek::{Colons, Filter, key_start},
-    structure::{Marks, block::Isa},
-    text::{string_end, unescape, value_end},
+    structure::{
+        Marks,
+        block::{Block, Isa, with_block},
+    },
+    text::{string_end, unescape},
 };
 
-/// Where a value lies in a buffer: 8 bytes.
+/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is the
+/// bracket alone: where it ends is found by who reads what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     start: u32,
@@ -29,13 +34,6 @@ impl Slot {
 
     pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Slot {
         Slot { start: start as u32, end: end as u32 | if escaped { ESCAPED } else { 0 } }
-    }
-
-    /// The value that begins at `at`.
-    #[inline(always)]
-    pub(crate) fn read(bytes: &[u8], at: usize) -> Slot {
-        let (end, escaped) = value_end(bytes, at);
-        Slot::new(at, end, escaped)
     }
 
     pub(crate) fn start(self) -> usize {
@@ -74,70 +72,20 @@ pub(crate) struct SeenKey {
 
 const NO_CHILD: u32 = u32::MAX;
 
-/// Keys of one object that are remembered.
-const SEEN_MAX: usize = 4096;
-
-/// The order of the events' own keys, as learnt from earlier events of the buffer; after Li et al., "Mison", VLDB 2017.
-/// What is guessed from it is checked byte by byte, so it changes no result. Where guesses fail, it is left alone for a
-/// while.
-#[derive(Debug, Default)]
-pub(crate) struct Order {
-    /// From the opening quote of each key to behind its closing one.
-    keys: Vec<SeenKey>,
-    /// Events yet to come without a guess.
-    pause: u32,
-}
-
-impl Order {
-    /// Events that are not guessed at once most guesses failed.
-    const PAUSE: u32 = 64;
-
-    /// Forgets all, for another buffer.
-    pub(crate) fn forget(&mut self) {
-        self.keys.clear();
-        self.pause = 0;
-    }
-
-    /// Whether the next event's keys are to be guessed.
-    fn begin_event(&mut self) -> bool {
-        let guess = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        guess
-    }
-
-    fn end_event(&mut self, event: &Members) {
-        if self.pause == 0 && event.wrong * 2 > event.place {
-            self.pause = Self::PAUSE;
-        }
-    }
-
-    #[inline(always)]
-    fn learn(&mut self, place: usize, start: usize, end: usize, child: u32) {
-        let key = SeenKey { start: start as u32, len: (end - start) as u32, child };
-        if place < self.keys.len() {
-            self.keys[place] = key;
-        } else if place < SEEN_MAX {
-            self.keys.push(key);
-        }
-    }
-}
-
-/// What the guesses of an event's keys came to.
-struct Members {
-    guess: bool,
-    /// Which key is next.
-    place: usize,
-    /// Keys that were guessed wrong.
-    wrong: usize,
-}
-
-impl SeenKey {
-    /// Whether this very text stands right before `colon`.
-    #[inline(always)]
-    fn is_before(&self, bytes: &[u8], colon: usize) -> bool {
-        let len = self.len as usize;
-        colon >= len && same(bytes, self.start as usize, colon - len, len)
-    }
+/// As [`Walk::members`], with the instructions of `B` allowed.
+///
+/// # Safety
+///
+/// The machine has them.
+#[inline(always)]
+unsafe fn members<B: Block, const GUESS: bool>(
+    walk: &mut Walk<'_>,
+    batch: &EventBatch,
+    plan: &DecodePlan,
+    filter: &Filter,
+    rows: Range<usize>,
+) {
+    walk.members::<GUESS>(batch, plan, filter, rows);
 }
 
 /// The walk through one event after another of one buffer.
@@ -191,7 +139,6 @@ impl Walk<'_> {
 
     /// Notes what the plan wants of these events, whose keys are spelled plainly.
     fn search(&mut self, batch: &EventBatch, plan: &DecodePlan, filter: &Filter, rows: Range<usize>) {
-        let (start, end) = (batch.span(rows.start).start, batch.span(rows.end - 1).end);
         let root = &plan.root;
         for row in rows.clone() {
             self.row = row;
@@ -201,9 +148,38 @@ impl Walk<'_> {
                 self.slots[id.0 as usize * self.rows + row] = Slot::new(span.start, span.end, false);
             }
         }
+        let (isa, walk) = (self.isa, self);
+        match filter {
+            Filter::Suffixes(_) => with_block!(isa, members::<false>(
+                walk: &mut Walk<'_>,
+                batch: &EventBatch,
+                plan: &DecodePlan,
+                filter: &Filter,
+                rows: Range<usize>,
+            )),
+            Filter::Tails(_) => with_block!(isa, members::<true>(
+                walk: &mut Walk<'_>,
+                batch: &EventBatch,
+                plan: &DecodePlan,
+                filter: &Filter,
+                rows: Range<usize>,
+            )),
+        }
+    }
+
+    /// Notes what is wanted of the values of these events; their keys are guessed or not.
+    #[inline(always)]
+    fn members<const GUESS: bool>(
+        &mut self,
+        batch: &EventBatch,
+        plan: &DecodePlan,
+        filter: &Filter,
+        rows: Range<usize>,
+    ) {
+        let (start, end) = (batch.span(rows.start).start, batch.span(rows.end - 1).end);
         self.row = rows.start;
         let mut span = batch.span(rows.start);
-        let mut member = Members { guess: self.order.begin_event(), place: 0, wrong: 0 };
+        let mut event = self.order.begin_event();
         let mut colons = std::mem::take(self.colons);
         for from in (start..end).step_by(Colons::BYTES_MAX) {
             let to = end.min(from + Colons::BYTES_MAX);
@@ -213,76 +189,77 @@ impl Walk<'_> {
                 while colon >= span.end {
                     self.row += 1;
                     span = batch.span(self.row);
-                    self.order.end_event(&member);
-                    member = Members { guess: self.order.begin_event(), place: 0, wrong: 0 };
+                    self.order.end_event(&event);
+                    event = self.order.begin_event();
                 }
                 // Between events of the batch there may be others.
                 if colon >= span.start {
-                    self.member(plan, filter, colon, &mut member);
+                    self.member::<GUESS>(plan, colon, &mut event);
                 }
             }
         }
-        self.order.end_event(&member);
+        self.order.end_event(&event);
         *self.colons = colons;
     }
 
     /// Notes what is wanted of the value after this colon.
     #[inline(always)]
-    fn member(&mut self, plan: &DecodePlan, filter: &Filter, colon: usize, member: &mut Members) {
+    fn member<const GUESS: bool>(&mut self, plan: &DecodePlan, colon: usize, event: &mut Members) {
         let bytes = self.bytes;
-        let table = &plan.search.table;
-        let child = if let Filter::Suffixes(_) = filter {
-            table.find(bytes, key_start(bytes, colon), colon - 1).map_or(NO_CHILD, |child| child as u32)
-        } else {
-            let place = member.place;
-            member.place += 1;
-            match self.order.keys.get(place) {
-                Some(seen) if member.guess && seen.is_before(bytes, colon) => seen.child,
-                seen => {
-                    member.wrong += usize::from(member.guess && seen.is_some());
-                    let key = key_start(bytes, colon);
-                    let child = table.find(bytes, key, colon - 1).map_or(NO_CHILD, |child| child as u32);
-                    if member.guess {
-                        self.order.learn(place, key - 1, colon, child);
-                    }
-                    child
-                }
-            }
+        let Search { table, targets, .. } = &plan.search;
+        let find = || {
+            let start = key_start(bytes, colon);
+            let target = table.find(bytes, start, colon - 1).map_or(Target::NONE, |place| targets[place]);
+            (start - 1, target)
         };
-        if child != NO_CHILD {
-            let (_, child) = &plan.root.keys[child as usize];
-            // Of equal keys the last counts: what an earlier one left must go.
-            if !child.is_leaf() {
-                self.set(child, Slot::MISSING);
-            }
-            self.visit(child, skip_space(bytes, colon + 1));
+        let target = if GUESS { self.order.next(bytes, colon, event, find) } else { find().1 };
+        if target.child == Target::NONE.child {
+            return;
         }
+        let at = skip_blank(bytes, colon + 1);
+        if target.want == Target::NONE.want {
+            return self.below(plan, target, at);
+        }
+        let slot = if !is_open(bytes[at]) {
+            self.slot(at, self.marks.scalar_end(bytes, at).0)
+        } else if target.whole {
+            Slot::new(at, self.marks.container_end(bytes, at + 1), false)
+        } else {
+            Slot::new(at, at + 1, false)
+        };
+        self.slots[target.want as usize * self.rows + self.row] = slot;
+    }
+
+    /// Notes what is wanted of the value at `at`, more than once or below it.
+    #[inline(never)]
+    fn below(&mut self, plan: &DecodePlan, target: Target, at: usize) {
+        let (_, child) = &plan.root.keys[target.child as usize];
+        // Of equal keys the last counts: what an earlier one left must go.
+        if !child.is_leaf() {
+            self.set(child, Slot::MISSING);
+        }
+        self.visit(child, at);
     }
 
     /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
     fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
         let end = if node.is_leaf() { self.value_end(at) } else { self.inside(node, at) };
-        let escaped =
-            self.bytes[at] == b'"' && self.marks.may_escape(at, end) && self.bytes[at..end].contains(&b'\\');
-        let slot = Slot::new(at, end, escaped);
+        let slot = self.slot(at, end);
         for id in &node.here {
             self.slots[id.0 as usize * self.rows + self.row] = slot;
         }
         end
     }
 
+    #[inline(always)]
+    fn slot(&self, start: usize, end: usize) -> Slot {
+        Slot::new(start, end, self.marks.is_escaped(self.bytes, start, end))
+    }
+
     /// The end of the value that begins at `at`.
     #[inline(always)]
     fn value_end(&self, at: usize) -> usize {
-        if matches!(self.bytes[at], b'{' | b'[') {
-            return self.marks.container_end(self.bytes, at + 1);
-        }
-        // Whatever else is there ends before the next comma or bracket.
-        let mut end = self.marks.next(at);
-        while is_space(self.bytes[end - 1]) {
-            end -= 1;
-        }
-        end
+        self.marks.end(self.bytes, at)
     }
 
     fn inside(&mut self, node: &PlanNode, at: usize) -> usize {
@@ -312,7 +289,7 @@ impl Walk<'_> {
 
     fn object(&mut self, node: &PlanNode, mut at: usize) -> usize {
         let bytes = self.bytes;
-        let first = skip_space(bytes, at + 1);
+        let first = skip_blank(bytes, at + 1);
         if bytes[first] == b'}' {
             return first + 1;
         }
@@ -335,7 +312,7 @@ impl Walk<'_> {
                 }
                 at = self.visit(child, value);
             }
-            at = skip_space(bytes, at);
+            at = skip_blank(bytes, at);
             if bytes[at] == b'}' {
                 return at + 1;
             }
@@ -347,7 +324,7 @@ impl Walk<'_> {
     fn key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
         if let Some(&SeenKey { start, len, child }) = self.seen[node.number].get(place)
             && same(self.bytes, start as usize, at, len as usize)
-            && !is_space(self.bytes[at + len as usize])
+            && self.bytes[at + len as usize] > b' '
         {
             return (at + len as usize, child);
         }
@@ -356,10 +333,10 @@ impl Walk<'_> {
 
     #[cold]
     fn new_key(&mut self, node: &PlanNode, place: usize, at: usize) -> (usize, u32) {
-        let key_at = skip_space(self.bytes, at + 1) + 1;
+        let key_at = skip_blank(self.bytes, at + 1) + 1;
         let (quote, escaped) = string_end(self.bytes, key_at);
-        let colon = skip_space(self.bytes, quote + 1);
-        let value = skip_space(self.bytes, colon + 1);
+        let colon = skip_blank(self.bytes, quote + 1);
+        let value = skip_blank(self.bytes, colon + 1);
         let text = &self.bytes[key_at..quote];
         let text = if escaped {
             self.key.clear();
@@ -383,7 +360,7 @@ impl Walk<'_> {
 
     fn list(&mut self, node: &PlanNode, at: usize) -> usize {
         let bytes = self.bytes;
-        let mut at = skip_space(bytes, at + 1);
+        let mut at = skip_blank(bytes, at + 1);
         let mut wanted = node.indexes.iter().peekable();
         let mut index = 0;
         while bytes[at] != b']' {
@@ -396,9 +373,9 @@ impl Walk<'_> {
                 Some(_) => self.value_end(at),
             };
             index += 1;
-            at = skip_space(bytes, end);
+            at = skip_blank(bytes, end);
             if bytes[at] == b',' {
-                at = skip_space(bytes, at + 1);
+                at = skip_blank(bytes, at + 1);
             }
         }
         wanted.for_each(|(_, child)| self.set(child, Slot::ERROR));

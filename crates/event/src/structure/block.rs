@@ -31,7 +31,34 @@ pub(crate) trait Block: Copy {
     unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self;
     /// Which have a bit in all three.
     unsafe fn common(self, second: Self, third: Self) -> u64;
+    /// Writes `base` and the place of each set bit, in order; what is written behind these is of no account. Hardly ever
+    /// there are more than `MOST`.
+    #[inline(always)]
+    unsafe fn places<const MOST: usize>(bits: u64, base: u32, out: &mut [u32; 64]) {
+        // So many at once, whether there are or not, as a branch on that would be foretold badly: as in simdjson.
+        let mut rest = bits;
+        let (first, others) = out.split_at_mut(MOST);
+        for place in first {
+            *place = base + rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+        }
+        for four in others.as_chunks_mut::<4>().0 {
+            if rest == 0 {
+                break;
+            }
+            for place in four {
+                *place = base + rest.trailing_zeros();
+                rest &= rest.wrapping_sub(1);
+            }
+        }
+    }
+    /// Has the memory there, if it is any, brought close.
+    #[inline(always)]
+    fn fetch(_: *const u8) {}
 }
+
+/// How far before its turn memory is fetched: what the machine does by itself comes too late.
+pub(crate) const AHEAD: usize = 4 << 10;
 
 /// The sets of instructions that there are blocks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +76,7 @@ pub(crate) enum Isa {
 pub(crate) fn isas() -> impl Iterator<Item = Isa> {
     [
         #[cfg(target_arch = "x86_64")]
-        (has_avx2() && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq"))
-            .then_some(Isa::Avx512),
+        has_avx512().then_some(Isa::Avx512),
         #[cfg(target_arch = "x86_64")]
         has_avx2().then_some(Isa::Avx2),
         // Every 64-bit ARM has it.
@@ -72,6 +98,15 @@ fn has_avx2() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
+/// Whether there is AVX-512 as it is since Ice Lake and Zen 4; what was before is slowed down by it.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    has_avx2()
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vbmi2")
+}
+
 /// The widest that this machine has. Costs a few loads: to be asked once a buffer.
 pub(crate) fn widest() -> Isa {
     isas().next().unwrap_or(Isa::Portable)
@@ -83,7 +118,7 @@ macro_rules! with_block {
     ($isa:expr, $function:ident $(::<$generic:tt>)?($($name:ident: $ty:ty),* $(,)?) $(-> $result:ty)?) => {{
         use $crate::structure::block;
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
         unsafe fn avx512($($name: $ty),*) $(-> $result)? {
             // SAFETY: as for the caller, who knows that the machine has these.
             unsafe { $function::<block::Avx512 $(, $generic)?>($($name),*) }
@@ -129,10 +164,16 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512(__m512i);
 
-    // SAFETY, of all blocks in here: the intrinsics need what the trait asks of its callers, and memory is read by
-    // `load` alone, as far as its caller vouches for.
+    // SAFETY, of all blocks in here: the intrinsics need what the trait asks of its callers; memory is read by `load` as
+    // far as its caller vouches for, and written by `places` through references to as many bytes as a register has.
     impl Block for Avx512 {
         type Wide = wide::Zmm;
+
+        #[inline(always)]
+        fn fetch(at: *const u8) {
+            // SAFETY: it is a hint, with any address; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
@@ -186,6 +227,34 @@ mod x86 {
         unsafe fn common(self, second: Self, third: Self) -> u64 {
             unsafe { _mm512_test_epi8_mask(_mm512_and_si512(self.0, second.0), third.0) }
         }
+
+        #[inline(always)]
+        unsafe fn places<const MOST: usize>(bits: u64, base: u32, out: &mut [u32; 64]) {
+            const PLACES: [u8; 64] = {
+                let mut places = [0; 64];
+                let mut place = 0;
+                while place < 64 {
+                    places[place] = place as u8;
+                    place += 1;
+                }
+                places
+            };
+            unsafe {
+                let places = _mm512_loadu_si512(PLACES.as_ptr().cast());
+                let mut places = _mm512_maskz_compress_epi8(bits, places);
+                let base = _mm512_set1_epi32(base as i32);
+                let mut left = bits.count_ones();
+                for sixteen in out.as_chunks_mut::<16>().0 {
+                    let wide = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places));
+                    _mm512_storeu_si512(sixteen.as_mut_ptr().cast(), _mm512_add_epi32(wide, base));
+                    if left <= 16 {
+                        break;
+                    }
+                    left -= 16;
+                    places = _mm512_alignr_epi32::<4>(places, places);
+                }
+            }
+        }
     }
 
     #[derive(Clone, Copy)]
@@ -216,6 +285,12 @@ mod x86 {
 
     impl Block for Avx2 {
         type Wide = wide::Words;
+
+        #[inline(always)]
+        fn fetch(at: *const u8) {
+            // SAFETY: it is a hint, with any address; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
@@ -491,7 +566,27 @@ mod tests {
         ]
     }
 
+    #[inline(always)]
+    unsafe fn places<B: Block>(bits: u64, base: u32) -> [u32; 64] {
+        let mut out = [0; 64];
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { B::places::<8>(bits, base, &mut out) };
+        out
+    }
+
     proptest! {
+        #[test]
+        fn places_are_those_of_the_bits(
+            bits in prop_oneof![any::<u64>(), (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c)| a & b & c)],
+            base in 0..1u32 << 30,
+        ) {
+            let expected: Vec<u32> = (0..64).filter(|at| bits >> at & 1 == 1).map(|at| base + at).collect();
+            for isa in isas() {
+                let found = with_block!(isa, places(bits: u64, base: u32) -> [u32; 64]);
+                prop_assert_eq!(&found[..expected.len()], &expected[..], "{:?}", isa);
+            }
+        }
+
         #[test]
         fn every_set_of_instructions_gives_the_same_bits(
             block in prop::collection::vec(any::<u8>(), 64),

@@ -10,9 +10,13 @@ mod nesting;
 mod pass;
 mod wide;
 
+#[cfg(feature = "measure")]
+use block::Block;
 use block::{Isa, with_block};
 use pass::{Task, read};
 use wide::Wide;
+
+use crate::scan::{is_open, skip_blank, trim_blank};
 
 /// The marks of one buffer. Memory: a quarter of it.
 #[derive(Debug, Default)]
@@ -23,6 +27,8 @@ pub(crate) struct Marks {
     all: Vec<u64>,
     /// A bit a block: there is a backslash.
     escapes: Vec<u64>,
+    /// Whether any of these bits is set.
+    any_escape: bool,
     /// A bit a block: a key of an event's own has a backslash or no colon right behind it.
     odd: Vec<u64>,
 }
@@ -44,6 +50,7 @@ impl Marks {
             colons: vec![0; blocks + 8],
             all: vec![0; blocks + 8],
             escapes: vec![0; blocks / 64 + 1],
+            any_escape: false,
             odd: vec![0; blocks / 64 + 1],
         }
     }
@@ -128,6 +135,7 @@ impl Marks {
 
     fn set_escapes(&mut self, block: usize) {
         self.escapes[block / 64] |= 1 << (block % 64);
+        self.any_escape = true;
     }
 
     /// Adds which of eight blocks have odd keys.
@@ -166,27 +174,41 @@ impl Marks {
         })
     }
 
+    /// The 64 commas and brackets from `at` on, the lowest first.
+    #[inline(always)]
+    fn from(&self, at: usize) -> u64 {
+        let (block, shift) = (at / 64, at % 64);
+        let [this, next] = self.all[block..].first_chunk().copied().unwrap_or_default();
+        // Two shifts, as one by 64 is none.
+        (this >> shift) | (next << 1 << (63 - shift))
+    }
+
     /// The first comma or bracket from `at` on; there must be one.
     #[inline(always)]
     pub(crate) fn next(&self, at: usize) -> usize {
-        let mut block = at / 64;
-        let mut marks = self.all[block] & (u64::MAX << (at % 64));
-        while marks == 0 {
-            block += 1;
-            marks = self.all[block];
+        let marks = self.from(at);
+        if marks != 0 { at + marks.trailing_zeros() as usize } else { self.next_far(at + 64) }
+    }
+
+    #[inline(never)]
+    fn next_far(&self, mut at: usize) -> usize {
+        loop {
+            let marks = self.from(at);
+            if marks != 0 {
+                return at + marks.trailing_zeros() as usize;
+            }
+            at += 64;
         }
-        block * 64 + marks.trailing_zeros() as usize
     }
 
     /// The end of the list or object within which `at` lies, outside its strings.
     #[inline(always)]
-    pub(crate) fn container_end(&self, bytes: &[u8], at: usize) -> usize {
-        let mut block = at / 64;
-        let mut marks = self.all[block] & (u64::MAX << (at % 64));
+    pub(crate) fn container_end(&self, bytes: &[u8], mut at: usize) -> usize {
         let mut depth = 1isize;
         loop {
+            let mut marks = self.from(at);
             while marks != 0 {
-                let place = block * 64 + marks.trailing_zeros() as usize;
+                let place = at + marks.trailing_zeros() as usize;
                 marks &= marks - 1;
                 // `[` and `{` end in 0b1011, `]` and `}` in 0b1101, a comma in 0b1100.
                 let low = bytes[place] & 7;
@@ -195,9 +217,41 @@ impl Marks {
                     return place + 1;
                 }
             }
-            block += 1;
-            marks = self.all[block];
+            at += 64;
         }
+    }
+
+    /// The end of the value that begins at `at`.
+    #[inline(always)]
+    pub(crate) fn end(&self, bytes: &[u8], at: usize) -> usize {
+        if is_open(bytes[at]) { self.container_end(bytes, at + 1) } else { self.scalar_end(bytes, at).0 }
+    }
+
+    /// The end of the value that begins at `at`, in a list or an object, and the place of the comma or bracket behind it.
+    #[inline(always)]
+    pub(crate) fn value_end(&self, bytes: &[u8], at: usize) -> (usize, usize) {
+        if is_open(bytes[at]) {
+            let end = self.container_end(bytes, at + 1);
+            (end, skip_blank(bytes, end))
+        } else {
+            self.scalar_end(bytes, at)
+        }
+    }
+
+    /// The same of a value that is neither a list nor an object: it ends before the next comma or bracket.
+    #[inline(always)]
+    pub(crate) fn scalar_end(&self, bytes: &[u8], at: usize) -> (usize, usize) {
+        let mark = self.next(at);
+        (trim_blank(bytes, mark), mark)
+    }
+
+    /// Whether the value that lies there is a string with escapes.
+    #[inline(always)]
+    pub(crate) fn is_escaped(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+        self.any_escape
+            && bytes[start] == b'"'
+            && self.may_escape(start, end)
+            && bytes[start..end].contains(&b'\\')
     }
 
     /// Whether there may be a backslash in these bytes.
@@ -216,26 +270,9 @@ impl Marks {
 #[cfg(feature = "measure")]
 impl Marks {
     /// The places of all marks, in order.
-    pub(crate) fn places(&self, places: &mut Vec<u32>) {
-        let marks =
-            self.all.iter().zip(&self.colons).map(|(all, colons)| (all | colons).count_ones() as usize);
-        // What is written behind the last place is cut off again.
-        places.resize(marks.sum::<usize>() + 4, 0);
-        let mut count = 0;
-        for (block, (all, colons)) in self.all.iter().zip(&self.colons).enumerate() {
-            let mut marks = all | colons;
-            let end = count + marks.count_ones() as usize;
-            let mut place = count;
-            while place < end {
-                for slot in &mut places[place..place + 4] {
-                    *slot = (block * 64) as u32 + marks.trailing_zeros();
-                    marks &= marks.wrapping_sub(1);
-                }
-                place += 4;
-            }
-            count = end;
-        }
-        places.truncate(count);
+    pub(crate) fn places(&self, isa: Isa, places: &mut Vec<u32>) {
+        let marks = self;
+        with_block!(isa, write_places(marks: &Marks, places: &mut Vec<u32>));
     }
 
     /// How many marks the first and the last block have.
@@ -244,6 +281,28 @@ impl Marks {
         let last = self.all.len().saturating_sub(9);
         marks.clone().next().unwrap_or(0) + marks.clone().nth(last).unwrap_or(0)
     }
+}
+
+/// # Safety
+///
+/// The machine has the instructions of `B`.
+#[cfg(feature = "measure")]
+#[inline(always)]
+unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
+    let mut count = 0;
+    for (block, (all, colons)) in marks.all.iter().zip(&marks.colons).enumerate() {
+        // What is written behind the last place is cut off again.
+        if places.len() < count + 64 {
+            places.resize((count + 64) * 2, 0);
+        }
+        let bits = all | colons;
+        if let Some(out) = places[count..].first_chunk_mut() {
+            // SAFETY: the caller's.
+            unsafe { B::places::<12>(bits, (block * 64) as u32, out) };
+        }
+        count += bits.count_ones() as usize;
+    }
+    places.truncate(count);
 }
 
 /// Whether the bit of any block that these bytes touch is set.

@@ -85,7 +85,7 @@ impl Events {
     /// kept in two masks. The lower bit changes with every bracket, so it is their parity; the higher one where the
     /// lower is carried over. What is an object at some level is the parity of the curly brackets of that level. Gives
     /// the depth after the chunk, and the kinds of brackets that are open then; `None` if it is deeper somewhere, or may
-    /// not be as deep.
+    /// not be as deep. Without `CHECK`, kinds are of no account.
     ///
     /// # Safety
     ///
@@ -121,6 +121,12 @@ impl Events {
                     return None;
                 }
                 let (at_1, at_2, at_3) = (bit_0.and_not(bit_1), bit_1.and_not(bit_0), bit_0.and(bit_1));
+                at_1.store(chunk.top.group_mut(group));
+                let roots = open.and_not(bit_0).and_not(bit_1).or(close.and(at_1));
+                roots.store(chunk.roots.group_mut(group));
+                if !CHECK {
+                    continue;
+                }
                 let curly = chunk.curly.group::<W>(group).and(brackets);
                 let edges = curly.and(open.and(at_1).or(close.and(at_2)));
                 let in_second = edges.parities(&mut second).xor(edges);
@@ -128,10 +134,7 @@ impl Events {
                 let in_third = edges.parities(&mut third).xor(edges);
                 let object = at_1.or(at_2.and(in_second)).or(at_3.and(in_third));
                 object.store(chunk.object.group_mut(group));
-                at_1.store(chunk.top.group_mut(group));
                 close.and(object.xor(curly)).store(chunk.misfits.group_mut(group));
-                let roots = open.and_not(bit_0).and_not(bit_1).or(close.and(at_1));
-                roots.store(chunk.roots.group_mut(group));
             }
         }
         let depth = (low.0 | high.0 << 1) as usize;

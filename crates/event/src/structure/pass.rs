@@ -16,7 +16,7 @@
 
 use super::{
     Marks,
-    block::Block,
+    block::{AHEAD, Block},
     chunk::{CHUNK, Chunk},
     nesting::Events,
     wide::{Carry, Wide, next, through},
@@ -167,16 +167,17 @@ unsafe fn classify<B: Block, const CHECK: bool>(
         // SAFETY: the caller vouches for `B`.
         unsafe {
             let loaded = load::<B>(task, first + at);
+            B::fetch(task.bytes.as_ptr().wrapping_add((first + at) * 64 + AHEAD));
             chunk.quotes.0[at] = loaded.equal(b'"');
             chunk.backslashes.0[at] = loaded.equal(b'\\');
             chunk.open.0[at] = loaded.equal_folded(b'{');
             chunk.close.0[at] = loaded.equal_folded(b'}');
             chunk.colons.0[at] = loaded.equal(b':');
             chunk.commas.0[at] = loaded.equal(b',');
-            chunk.curly.0[at] = !loaded.below(b'`');
             if !CHECK {
                 continue;
             }
+            chunk.curly.0[at] = !loaded.below(b'`');
             chunk.digits.0[at] = loaded.digits();
             chunk.zeros.0[at] = loaded.equal(b'0');
             chunk.minus.0[at] = loaded.equal(b'-');

@@ -1,0 +1,116 @@
+//! Guesses of the events' own keys: which stands where, as learnt from earlier events of the buffer; after Li et al.,
+//! "Mison", VLDB 2017. What is guessed is compared with the whole key, so it changes no result. Where guesses fail, they are
+//! left alone for a while.
+
+use crate::{plan::Target, scan::same};
+
+/// Keys of one object that are remembered.
+pub(crate) const SEEN_MAX: usize = 4096;
+
+/// The keys of the latest events, by their place.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    keys: Vec<Guess>,
+    /// Events yet to come without a guess.
+    pause: u32,
+}
+
+/// A key with its quotes, and what it leads to.
+#[derive(Debug, Clone, Copy)]
+struct Guess {
+    /// The last 16 bytes up to the key's end, and those bits of them that are the key's.
+    last: u128,
+    mask: u128,
+    /// Where a longer key lies.
+    start: u32,
+    len: u32,
+    target: Target,
+}
+
+/// What the guesses of an event's keys came to.
+pub(crate) struct Members {
+    guess: bool,
+    /// Which key is next.
+    place: usize,
+    /// Keys that were guessed wrong.
+    wrong: usize,
+}
+
+impl Order {
+    /// Events that are not guessed at once most guesses failed.
+    const PAUSE: u32 = 64;
+
+    /// Forgets all, for another buffer.
+    pub(crate) fn forget(&mut self) {
+        self.keys.clear();
+        self.pause = 0;
+    }
+
+    /// Before the keys of an event.
+    pub(crate) fn begin_event(&mut self) -> Members {
+        let guess = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        Members { guess, place: 0, wrong: 0 }
+    }
+
+    /// After them.
+    pub(crate) fn end_event(&mut self, event: &Members) {
+        if self.pause == 0 && event.wrong * 2 > event.place {
+            self.pause = Self::PAUSE;
+        }
+    }
+
+    /// What the event's next key leads to, which ends right before `colon`; where it is not the one that is expected,
+    /// `find` tells, given where it begins.
+    #[inline(always)]
+    pub(crate) fn next(
+        &mut self,
+        bytes: &[u8],
+        colon: usize,
+        event: &mut Members,
+        find: impl FnOnce() -> (usize, Target),
+    ) -> Target {
+        if !event.guess {
+            return find().1;
+        }
+        let place = event.place;
+        event.place += 1;
+        let guess = self.keys.get(place);
+        if let Some(guess) = guess
+            && guess.is_before(bytes, colon)
+        {
+            return guess.target;
+        }
+        event.wrong += usize::from(guess.is_some());
+        let (start, target) = find();
+        self.learn(place, bytes, start, colon, target);
+        target
+    }
+
+    #[cold]
+    fn learn(&mut self, place: usize, bytes: &[u8], start: usize, end: usize, target: Target) {
+        let len = end - start;
+        // What is too close to the buffer's beginning is remembered as what no key is.
+        let (last, mask) = bytes[..end].last_chunk().map_or((1, 0), |last| {
+            let mask = u128::MAX << (128 - 8 * len.min(16));
+            (u128::from_le_bytes(*last) & mask, mask)
+        });
+        let guess = Guess { last, mask, start: start as u32, len: len as u32, target };
+        if place < self.keys.len() {
+            self.keys[place] = guess;
+        } else if place < SEEN_MAX {
+            self.keys.push(guess);
+        }
+    }
+}
+
+impl Guess {
+    /// Whether this very key stands right before `colon`.
+    #[inline(always)]
+    fn is_before(&self, bytes: &[u8], colon: usize) -> bool {
+        let Some(before) = bytes[..colon].last_chunk() else { return false };
+        let len = self.len as usize;
+        u128::from_le_bytes(*before) & self.mask == self.last
+            && (len <= 16 || (len <= colon && same(bytes, self.start as usize, colon - len, len)))
+    }
+}
