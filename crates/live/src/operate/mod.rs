@@ -4,6 +4,7 @@ mod cells;
 mod exact_sum;
 mod explode;
 mod group_result;
+mod group_table;
 mod groups;
 mod outer;
 mod owned;

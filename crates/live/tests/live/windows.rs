@@ -82,14 +82,14 @@ impl Run {
         };
         let mut steps = Vec::new();
         self.shards[shard].step(index, &input, &mut steps);
-        for step in steps {
+        for mut step in steps {
             let (slices, out) = (&mut self.slices, &mut self.results);
-            if let Some(rows) = &step.rows {
+            if let Some(rows) = &mut step.rows {
                 self.collector.rows(rows, 0, out);
             }
             self.collector.single_rows(step.single_rows, slices, 0, out);
             if let Some(timed) = step.timed {
-                self.collector.timed(timed, slices, 0, out);
+                self.collector.timed(*timed, slices, 0, out);
             }
         }
     }
