@@ -183,7 +183,7 @@ mod tests {
             matches!(Groups::new(group_of(&query), Dialect::Native).0, Held::Rows { .. })
         };
         assert!(is_number("SELECT COUNT(*) AS n FROM STREAM()"));
-        assert!(is_number("SELECT COUNT(*) * 2 AS n FROM STREAM() WINDOW TUMBLING(1, TIME)"));
+        assert!(is_number("SELECT COUNT(*) * 2 AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)"));
         for text in [
             "SELECT COUNT(a) AS n FROM STREAM()",
             "SELECT COUNT(*) AS n, SUM(a) AS s FROM STREAM()",
