@@ -138,7 +138,7 @@ impl Shared {
                 }
                 let finished = guarded("a last result could not be made", || {
                     let operator = shared.and_then(|(shared, _)| merge.operators.get_mut(&shared));
-                    running.finish(operator, at, context.now_micros, &mut results);
+                    running.finish(operator.map(Box::as_mut), at, context.now_micros, &mut results);
                 });
                 reason = finished.err().unwrap_or(reason);
             }
@@ -164,7 +164,7 @@ impl Shared {
                 merge.forget_member(shared, number, &self.totals);
             }
             if !running.is_finished {
-                running.give_out(results, Some(reason), &context);
+                running.give_out(&mut results, Some(reason), &context);
             }
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);

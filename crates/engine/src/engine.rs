@@ -28,7 +28,7 @@ use crate::{
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
     history::{DataDir, History, HistoryTables, Statements},
     indexer::run_indexer,
-    mailbox::Mailbox,
+    mailbox::{Mailbox, Waiting},
     operator::Operator,
     running::{QueryHandle, Running},
     shared::{Errand, Shared},
@@ -696,17 +696,25 @@ impl Subscription {
 
     /// The next emit; `None` after the last one. May be cancelled without losing an emit.
     pub async fn next(&mut self) -> Option<Emit> {
-        self.handle.mailbox.take(&self.shared.totals.subscriber_bytes).await
+        let waiting = self.handle.mailbox.take(&self.shared.totals.subscriber_bytes).await?;
+        Some(self.whole(waiting))
     }
 
     /// The next emit if there is one now.
     pub fn try_next(&mut self) -> Option<Emit> {
-        self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes).unwrap_or_default()
+        let waiting =
+            self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes).unwrap_or_default()?;
+        Some(self.whole(waiting))
     }
 
     /// As [`Subscription::next`], for a thread that may wait.
     pub fn next_blocking(&mut self) -> Option<Emit> {
-        self.handle.mailbox.take_blocking(&self.shared.totals.subscriber_bytes)
+        let waiting = self.handle.mailbox.take_blocking(&self.shared.totals.subscriber_bytes)?;
+        Some(self.whole(waiting))
+    }
+
+    fn whole(&self, waiting: Waiting) -> Emit {
+        waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 
     /// Lets the query stand without this reader, though it was not submitted as detached.

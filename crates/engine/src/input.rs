@@ -30,7 +30,8 @@ use swiftwater_lang::{
     plan::{Body, Literal, Query, Statement, Window},
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Partial, Place, QueryStep, Shard, SlicePlan, StandingQuery, StepInput,
+    Collector, CollectorLimits, Index, Partial, Place, QueryStep, ResultSet, Shard, SlicePlan, StandingQuery,
+    StepInput,
 };
 
 use crate::{
@@ -415,8 +416,8 @@ impl<'m> Merger<'m> {
         let mut results = Vec::new();
         if !matches!(reason, EndReason::Failed(_)) {
             let now_micros = self.clock.now_micros();
-            for rows in self.deal.take().into_iter().flat_map(Deal::end) {
-                self.running.work().collector.rows(&rows, now_micros, &mut results);
+            for mut rows in self.deal.take().into_iter().flat_map(Deal::end) {
+                self.running.work().collector.rows(&mut rows, now_micros, &mut results);
             }
             // Without times, all that came belongs to the one window that the end closes.
             self.running.finish(None, self.latest, now_micros, &mut results);
@@ -428,7 +429,7 @@ impl<'m> Merger<'m> {
         let context = self.context();
         for (place, result) in results.into_iter().enumerate() {
             let finished = (place == last).then(|| reason.clone());
-            if on_emit(self.running.emit(result, finished, &context)).is_break() {
+            if on_emit(self.emit(result, finished, &context)).is_break() {
                 break;
             }
         }
@@ -465,8 +466,8 @@ impl<'m> Merger<'m> {
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
             let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
             self.running.take_step(step, first, &mut results, now_micros);
-            for rows in full.into_iter().flatten() {
-                self.running.work().collector.rows(&rows, now_micros, &mut results);
+            for mut rows in full.into_iter().flatten() {
+                self.running.work().collector.rows(&mut rows, now_micros, &mut results);
             }
         }
         self.running.take_slices(made.slices);
@@ -475,7 +476,7 @@ impl<'m> Merger<'m> {
         let is_done = self.running.work().collector.is_done();
         for result in results {
             // The last rows of a LIMIT go out with the end.
-            if on_emit(self.running.emit(result, None, &context)).is_break() {
+            if on_emit(self.emit(result, None, &context)).is_break() {
                 return ControlFlow::Break(EndReason::Client);
             }
         }
@@ -486,6 +487,16 @@ impl<'m> Merger<'m> {
             Some(reason) => ControlFlow::Break(reason),
             None => ControlFlow::Continue(()),
         }
+    }
+
+    fn emit(
+        &mut self,
+        mut result: ResultSet,
+        finished: Option<EndReason>,
+        context: &EmitContext<'_>,
+    ) -> Emit {
+        let emit = self.running.emit(&mut result, finished, context);
+        emit.into_emit(&self.running.handle.meta, &context.stream.name)
     }
 
     fn context(&self) -> EmitContext<'m> {

@@ -3,14 +3,44 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use swiftwater_event::StreamName;
+use swiftwater_live::SketchMeta;
 use tokio::sync::Notify;
 
-use crate::{Emit, EndReason, EngineConfig, SlowReader};
+use crate::{
+    Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryMeta, Records, SlowReader, StreamMeta,
+    WindowMeta,
+};
+
+/// An emit on its way: what all emits of a query have in common is added when it is read, and what few have is apart, for
+/// most are one small record.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) records: Records,
+    pub(crate) number: u64,
+    /// The stream as it stood, as in [`StreamMeta`].
+    pub(crate) position: u64,
+    pub(crate) lag_ms: u64,
+    pub(crate) sample: Option<f64>,
+    pub(crate) counts: Counts,
+    pub(crate) rest: Option<Box<EmitRest>>,
+}
+
+/// What of an emit's meta most emits have not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct EmitRest {
+    pub(crate) finished: Option<Finished>,
+    pub(crate) window: Option<WindowMeta>,
+    pub(crate) sketches: Vec<SketchMeta>,
+    pub(crate) inner_sketches: Option<Vec<SketchMeta>>,
+    pub(crate) failure: Option<Box<str>>,
+    pub(crate) warnings: Vec<String>,
+}
 
 /// A queue of emits between a query and its reader.
 #[derive(Debug, Default)]
@@ -38,9 +68,9 @@ struct MailboxState {
 
 #[derive(Debug, Default)]
 struct Queue {
-    emits: VecDeque<Emit>,
+    emits: VecDeque<Waiting>,
     /// Emits that were read and may be asked for again, because the connection that carried them broke.
-    taken: VecDeque<Emit>,
+    taken: VecDeque<Waiting>,
     /// Of both.
     bytes: usize,
 }
@@ -58,19 +88,22 @@ pub(crate) enum Delivery {
 }
 
 /// What an emit weighs in the queue, its records' text aside.
-const EMIT_BYTES: usize = 512;
+const EMIT_BYTES: usize = 256;
 
 impl Mailbox {
     /// Puts an emit in; the last one, with `finished`, always fits.
-    pub(crate) fn put(&self, emit: Emit, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
+    pub(crate) fn put(&self, emit: Waiting, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
         let mut state = self.lock();
         if state.is_closed {
             return Delivery::Queued { dropped: 0 };
         }
-        let is_last = emit.meta.finished.is_some();
+        let is_last = emit.finished().is_some();
         let mut dropped = 0;
         let is_attached = state.is_attached;
-        let queue = state.queue.get_or_insert_default();
+        // Mostly one waits: of very many queries none has room for more before more do.
+        let queue = state
+            .queue
+            .get_or_insert_with(|| Box::new(Queue { emits: VecDeque::with_capacity(1), ..Queue::default() }));
         let bytes_max = match total_bytes.load(Ordering::Relaxed) > config.subscribers_bytes_max as u64 {
             true => 0,
             false => config.subscriber_bytes_max,
@@ -111,20 +144,25 @@ impl Mailbox {
         Delivery::Queued { dropped }
     }
 
+    /// Whether a task has ever waited for it.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.for_tasks.get().is_some()
+    }
+
     /// Counts records that are not put in at all: the next emit tells.
     pub(crate) fn count_dropped(&self, records: u64) {
         self.lock().dropped += records;
     }
 
     /// Takes the next emit; the error says that there will be none.
-    pub(crate) fn try_take(&self, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
+    pub(crate) fn try_take(&self, total_bytes: &AtomicU64) -> Result<Option<Waiting>, Over> {
         Self::take_from(&mut self.lock(), total_bytes)
     }
 
-    fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Emit>, Finished> {
+    fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Waiting>, Over> {
         let taken = state.queue.as_mut().and_then(|queue| Some((queue.emits.pop_front()?, queue)));
         let Some((mut emit, queue)) = taken else {
-            return if state.is_closed { Err(Finished) } else { Ok(None) };
+            return if state.is_closed { Err(Over) } else { Ok(None) };
         };
         if state.keeps {
             queue.taken.push_back(emit.clone());
@@ -132,32 +170,32 @@ impl Mailbox {
             queue.bytes -= emit.bytes();
             total_bytes.fetch_sub(emit.bytes() as u64, Ordering::Relaxed);
         }
-        emit.meta.counts.dropped = state.dropped;
+        emit.counts.dropped = state.dropped;
         if queue.emits.is_empty() && queue.emits.capacity() > 64 {
             queue.emits.shrink_to(8);
         }
         Ok(Some(emit))
     }
 
-    pub(crate) async fn take(&self, total_bytes: &AtomicU64) -> Option<Emit> {
+    pub(crate) async fn take(&self, total_bytes: &AtomicU64) -> Option<Waiting> {
         loop {
             let for_tasks = self.for_tasks.get_or_init(Box::default);
             let mut changed = std::pin::pin!(for_tasks.notified());
             changed.as_mut().enable();
             match self.try_take(total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
-                Err(Finished) => return None,
+                Err(Over) => return None,
                 Ok(None) => changed.await,
             }
         }
     }
 
-    pub(crate) fn take_blocking(&self, total_bytes: &AtomicU64) -> Option<Emit> {
+    pub(crate) fn take_blocking(&self, total_bytes: &AtomicU64) -> Option<Waiting> {
         let mut state = self.lock();
         loop {
             match Self::take_from(&mut state, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
-                Err(Finished) => return None,
+                Err(Over) => return None,
                 Ok(None) => {
                     state.waiting_threads += 1;
                     state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -176,10 +214,10 @@ impl Mailbox {
         }
         let keeps = state.keeps;
         let Some((after, queue)) = after.zip(state.queue.as_mut()) else { return true };
-        while let Some(emit) = queue.taken.pop_back_if(|emit| emit.meta.number > after) {
+        while let Some(emit) = queue.taken.pop_back_if(|emit| emit.number > after) {
             queue.emits.push_front(emit);
         }
-        while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.meta.number <= after) {
+        while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.number <= after) {
             queue.taken.push_back(emit);
         }
         true
@@ -207,7 +245,7 @@ impl Mailbox {
     pub(crate) fn is_done_with(&self) -> bool {
         let state = self.lock();
         let Some(queue) = &state.queue else { return false };
-        let last = queue.taken.back().and_then(|emit| emit.meta.finished.as_ref());
+        let last = queue.taken.back().and_then(Waiting::finished);
         queue.emits.is_empty() && last.is_some_and(|finished| finished.reason == EndReason::Killed)
     }
 
@@ -226,9 +264,39 @@ impl Mailbox {
 
 /// There will be no further emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Finished;
+pub(crate) struct Over;
 
-impl Emit {
+impl Waiting {
+    fn finished(&self) -> Option<&Finished> {
+        self.rest.as_ref()?.finished.as_ref()
+    }
+
+    /// It whole, for its reader.
+    pub(crate) fn into_emit(self, query: &Arc<QueryMeta>, stream: &StreamName) -> Emit {
+        let EmitRest { finished, window, sketches, inner_sketches, failure, warnings } =
+            self.rest.map_or_else(EmitRest::default, |rest| *rest);
+        Emit {
+            records: self.records,
+            meta: EmitMeta {
+                query: Arc::clone(query),
+                number: self.number,
+                finished,
+                window,
+                stream: StreamMeta {
+                    name: stream.clone(),
+                    position: self.position,
+                    lag_ms: self.lag_ms,
+                    sample: self.sample,
+                },
+                counts: self.counts,
+                sketches,
+                inner_sketches,
+                failure,
+                warnings,
+            },
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.records.text.len() + EMIT_BYTES
     }

@@ -1,6 +1,6 @@
 //! What the members of an operator get of a batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use swiftwater_event::Millis;
 use swiftwater_live::{QueryNumber, QueryStep, ResultSet, Timed};
@@ -31,7 +31,10 @@ impl Shared {
             if operator.passes_on {
                 is_due_changed = self.pass_on(merge, &step, first, context);
             } else if let Some(timed) = step.timed.take() {
-                is_due_changed = self.take_timed(merge, number, timed, first, context);
+                is_due_changed = self.take_timed(merge, number, *timed, first, context);
+            } else {
+                // As most of very many do: what there is to do with it is done.
+                return operator.account(&self.config, &self.totals).map(EndReason::Failed);
             }
             let operator = merge.operators.get_mut(&number)?;
             operator.account(&self.config, &self.totals).map(EndReason::Failed)
@@ -69,14 +72,14 @@ impl Shared {
         &self,
         merge: &mut Merge,
         member: QueryNumber,
-        results: Vec<ResultSet>,
+        mut results: Vec<ResultSet>,
         context: &EmitContext<'_>,
     ) -> bool {
         if !results.is_empty() {
             merge.tell(member);
         }
         let Some(running) = merge.running.get_mut(&member) else { return false };
-        let reason = if results.is_empty() { None } else { running.give_out(results, None, context) };
+        let reason = if results.is_empty() { None } else { running.give_out(&mut results, None, context) };
         if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
             self.ask_to_end(running.handle.meta.id, reason);
         }
@@ -141,14 +144,20 @@ impl Merge {
     /// now is found out when it is looked at.
     pub(crate) fn set_due_sooner(&mut self, number: QueryNumber) -> bool {
         let Some(running) = self.running.get_mut(&number) else { return false };
-        let Some(next) = running.next_due() else { return false };
-        if running.due.is_some_and(|due| due <= next) {
-            return false;
-        }
-        if let Some(due) = running.due.replace(next) {
-            self.agenda.remove(&(due, number));
-        }
-        self.agenda.insert((next, number));
-        true
+        set_due_sooner(&mut self.agenda, running)
     }
+}
+
+/// As [`Merge::set_due_sooner`], of a query in hand.
+pub(crate) fn set_due_sooner(agenda: &mut BTreeSet<(Millis, QueryNumber)>, running: &mut Running) -> bool {
+    let Some(next) = running.next_due() else { return false };
+    if running.due.is_some_and(|due| due <= next) {
+        return false;
+    }
+    let number = running.handle.number;
+    if let Some(due) = running.due.replace(next) {
+        agenda.remove(&(due, number));
+    }
+    agenda.insert((next, number));
+    true
 }

@@ -52,7 +52,7 @@ pub(crate) struct Operator {
     pub(crate) meaning: Meaning,
     /// Its members make their windows of single events, each its own: it holds nothing for them.
     pub(crate) passes_on: bool,
-    members: BTreeMap<QueryNumber, Member>,
+    members: BTreeMap<QueryNumber, Box<Member>>,
     /// Of its members, those that are not leaving: how many, and where their windows cut.
     standing: usize,
     cuts: CutCounts,
@@ -146,7 +146,8 @@ impl Operator {
         self.slices.add_border(first);
         self.cuts.add(&cuts);
         self.standing += 1;
-        self.members.insert(number, Member { cuts, first, last: None, from: first, at_first, at_last: None });
+        let member = Member { cuts, first, last: None, from: first, at_first, at_last: None };
+        self.members.insert(number, Box::new(member));
     }
 
     /// A member will see nothing from `last` on.
@@ -228,8 +229,33 @@ impl Operator {
         self.apart.retain(|_, until| *until >= from);
     }
 
+    /// Reads what a step needs; what it answers means nothing.
+    pub(crate) fn touch(&self) -> u64 {
+        let state = self.accounted_bytes ^ self.shard_bytes as u64 ^ self.slices.bytes() as u64;
+        state ^ self.tally.candidates ^ self.tally.nanos ^ (self.moving.len() ^ self.members.len()) as u64
+    }
+
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
     pub(crate) fn take_step(&mut self, step: &QueryStep, first: u64) {
+        if !self.moving.is_empty() {
+            self.move_members(first);
+        }
+        if let Some(timed) = &step.timed {
+            self.peak = self.peak.max(timed.latest);
+        }
+        self.tally.candidates += step.candidates;
+        self.tally.residual_tests += step.residual_tests;
+        self.tally.matches += step.matches;
+        self.tally.mistyped += step.mistyped;
+        self.tally.expression_errors += step.expression_errors;
+        if step.nanos > 0 {
+            self.tally.nanos += step.nanos / self.members.len().max(1) as u64;
+        }
+        self.shard_bytes += step.grown_bytes;
+    }
+
+    /// Notes what was counted when members join or leave that a batch reaches, whose first event has the offset `first`.
+    fn move_members(&mut self, first: u64) {
         self.moving.retain(|number| {
             let Some(member) = self.members.get_mut(number) else { return false };
             if member.at_first.is_none() && member.first <= first {
@@ -243,16 +269,6 @@ impl Operator {
             }
             member.at_first.is_none() || (member.last.is_some() && member.at_last.is_none())
         });
-        if let Some(timed) = &step.timed {
-            self.peak = self.peak.max(timed.latest);
-        }
-        self.tally.candidates += step.candidates;
-        self.tally.residual_tests += step.residual_tests;
-        self.tally.matches += step.matches;
-        self.tally.mistyped += step.mistyped;
-        self.tally.expression_errors += step.expression_errors;
-        self.tally.nanos += step.nanos / self.members.len().max(1) as u64;
-        self.shard_bytes += step.grown_bytes;
     }
 
     /// Takes slices that were held on a shard.
@@ -284,9 +300,9 @@ impl Operator {
     pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<String> {
         let bytes = self.bytes();
         let before = std::mem::replace(&mut self.accounted_bytes, bytes);
-        let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-        let total = total.wrapping_add(bytes).wrapping_sub(before);
-        let share = self.bytes_share();
+        let total = totals.account(before, bytes);
+        // No member's share is more than the whole.
+        let share = if bytes > config.query_state_bytes_max as u64 { self.bytes_share() } else { bytes };
         if share > config.query_state_bytes_max as u64 {
             return Some(format!(
                 "the query holds {share} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",

@@ -16,9 +16,8 @@ use swiftwater_live::{
 };
 
 use crate::{
-    Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta,
-    WindowMeta,
-    mailbox::{Delivery, Mailbox},
+    Counts, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
+    mailbox::{Delivery, EmitRest, Mailbox, Waiting},
     operator::{Operator, Tally},
     rate::{EmitRate, Looks},
 };
@@ -92,8 +91,33 @@ pub(crate) struct Totals {
     pub(crate) records_out: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     pub(crate) records_dropped: AtomicU64,
-    pub(crate) subscriber_bytes: AtomicU64,
+    pub(crate) subscriber_bytes: Apart,
     pub(crate) state_bytes: AtomicU64,
+}
+
+impl Totals {
+    /// Something that held `before` bytes holds `bytes`; answers what all hold. Where that is the same nothing is
+    /// written, for all threads read it.
+    pub(crate) fn account(&self, before: u64, bytes: u64) -> u64 {
+        if bytes == before {
+            return self.state_bytes.load(Ordering::Relaxed);
+        }
+        let total = self.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        total.wrapping_add(bytes).wrapping_sub(before)
+    }
+}
+
+/// Alone in its cache lines: readers write it while shards write what stands beside it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Apart(pub(crate) AtomicU64);
+
+impl std::ops::Deref for Apart {
+    type Target = AtomicU64;
+
+    fn deref(&self) -> &AtomicU64 {
+        &self.0
+    }
 }
 
 /// What is known where emits are made.
@@ -195,10 +219,20 @@ impl Running {
         }
     }
 
+    /// Reads what a step needs; what it answers means nothing.
+    pub(crate) fn touch(&self) -> u64 {
+        let handle = self.handle.number ^ u64::from(self.handle.mailbox.has_tasks());
+        let Some(work) = &self.work else { return handle };
+        let counts =
+            work.counts.seen ^ work.counts.expression_errors ^ work.cost.candidates ^ work.cost.cpu_nanos;
+        let rest = work.emits ^ work.accounted_bytes ^ work.collector.late() ^ u64::from(work.rate.is_some());
+        handle ^ counts ^ rest ^ u64::from(work.collector.is_done())
+    }
+
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
     pub(crate) fn take_step(
         &mut self,
-        step: QueryStep,
+        mut step: QueryStep,
         first: u64,
         out: &mut Vec<ResultSet>,
         now_micros: i64,
@@ -213,7 +247,9 @@ impl Running {
         work.counts.expression_errors += step.expression_errors;
         work.shard_bytes += step.grown_bytes;
         let mut done_at = None;
-        if let Some(rows) = &step.rows {
+        let mut is_cut = false;
+        if let Some(rows) = &mut step.rows {
+            is_cut = rows.is_cut;
             let taken = work.collector.rows(rows, now_micros, out);
             if work.collector.is_done() {
                 // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
@@ -223,8 +259,12 @@ impl Running {
             }
         }
         work.last_position = done_at.or(work.last_position);
-        self.is_cut |= step.rows.is_some_and(|rows| rows.is_cut);
-        self.take_in_order(step.single_rows, step.timed, out, now_micros);
+        let is_in_order = !step.single_rows.is_empty() || step.timed.is_some();
+        work.counts.late = work.collector.late();
+        self.is_cut |= is_cut;
+        if is_in_order {
+            self.take_in_order(step.single_rows, step.timed.map(|timed| *timed), out, now_micros);
+        }
     }
 
     /// Takes the matched events of a batch one by one, and what it brings by the events' own time.
@@ -298,21 +338,21 @@ impl Running {
         work.collector.finish(now, slices, now_micros, out);
     }
 
-    /// Gives results to the reader. With `finished`, the last of them (or an empty one) is the query's last emit.
-    /// Answers why the query must be ended, if it must.
+    /// Gives results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the query's
+    /// last emit. Answers why the query must be ended, if it must.
     pub(crate) fn give_out(
         &mut self,
-        results: Vec<ResultSet>,
+        results: &mut Vec<ResultSet>,
         finished: Option<EndReason>,
         context: &EmitContext<'_>,
     ) -> Option<EndReason> {
-        let mut results = results;
         if finished.is_none()
             && !self.is_ending
             && self.handle.dialect == Dialect::Native
             && let Some(too_often) = self.rate(context.config).check(context.now)
         {
             self.is_ending = true;
+            results.clear();
             return Some(EndReason::RateLimited(too_often));
         }
         if finished.is_some() && results.is_empty() {
@@ -322,7 +362,7 @@ impl Running {
         self.is_finished |= finished.is_some();
         let count = results.len();
         let mut must_end = None;
-        for (place, result) in results.into_iter().enumerate() {
+        for (place, mut result) in results.drain(..).enumerate() {
             let is_last = finished.is_some() && place + 1 == count;
             if !is_last && !self.rate(context.config).admits(context.now) {
                 self.work().counts.expression_errors += result.expression_errors;
@@ -330,7 +370,7 @@ impl Running {
                 context.totals.records_dropped.fetch_add(result.count, Ordering::Relaxed);
                 continue;
             }
-            let emit = self.emit(result, finished.clone().filter(|_| is_last), context);
+            let emit = self.emit(&mut result, finished.clone().filter(|_| is_last), context);
             let size = emit.records.text.len();
             if size > context.config.emit_bytes_max && finished.is_none() {
                 must_end = Some(EndReason::Failed(format!(
@@ -400,46 +440,56 @@ impl Running {
         ResultSet { window, ..ResultSet::default() }
     }
 
+    /// Makes an emit of a result, of which nothing but what is to be known besides its records may be used any more.
     pub(crate) fn emit(
         &mut self,
-        result: ResultSet,
+        result: &mut ResultSet,
         finished: Option<EndReason>,
         context: &EmitContext<'_>,
-    ) -> Emit {
+    ) -> Waiting {
         let work = self.work();
         work.emits += 1;
         work.records += result.count;
         work.counts.expression_errors += result.expression_errors;
         work.cost.bytes_out += result.text.len() as u64;
-        context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
-        context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
         let mut warnings = Vec::new();
         if !context.stream_exists {
             warnings.push(format!("stream `{}` has had no event yet", context.stream.name));
         }
         warnings.extend(work.rate.as_ref().and_then(EmitRate::warning));
-        let cost = self.cost();
-        Emit {
-            records: Records { text: result.text.into(), count: result.count },
-            meta: EmitMeta {
-                query: Arc::clone(&self.handle.meta),
-                number: self.emits(),
-                finished: finished.map(|reason| Finished { at: context.now, reason, cost }),
-                window: result.window.map(|window| WindowMeta {
-                    kind: window.kind,
-                    number: window.number,
-                    records: window.records,
-                    start: window.start,
-                    end: window.end,
-                    emitted: context.now,
-                }),
-                stream: context.stream.clone(),
-                counts: self.counts(context.stream.position),
-                sketches: result.sketches,
-                inner_sketches: result.inner_sketches,
-                failure: result.failure,
-                warnings,
-            },
+        context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
+        context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
+        let is_plain = finished.is_none()
+            && warnings.is_empty()
+            && result.window.is_none()
+            && result.sketches.is_empty()
+            && result.inner_sketches.is_none()
+            && result.failure.is_none();
+        let rest = || EmitRest {
+            finished: finished.map(|reason| Finished { at: context.now, reason, cost: self.cost() }),
+            window: result.window.map(|window| WindowMeta {
+                kind: window.kind,
+                number: window.number,
+                records: window.records,
+                start: window.start,
+                end: window.end,
+                emitted: context.now,
+            }),
+            sketches: std::mem::take(&mut result.sketches),
+            inner_sketches: result.inner_sketches.take(),
+            failure: result.failure.take(),
+            warnings,
+        };
+        let rest = (!is_plain).then(|| Box::new(rest()));
+        let records = Records { text: std::mem::take(&mut result.text).into(), count: result.count };
+        Waiting {
+            records,
+            number: self.emits(),
+            position: context.stream.position,
+            lag_ms: context.stream.lag_ms,
+            sample: context.stream.sample,
+            counts: self.counts(context.stream.position),
+            rest,
         }
     }
 
@@ -485,8 +535,7 @@ impl Running {
         let work = self.work();
         let bytes = work.bytes();
         let before = std::mem::replace(&mut work.accounted_bytes, bytes);
-        let total = totals.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-        let total = total.wrapping_add(bytes).wrapping_sub(before);
+        let total = totals.account(before, bytes);
         let reason = if self.is_cut {
             format!("the records of one batch pass {} bytes (`engine.emit_bytes_max`)", config.emit_bytes_max)
         } else if bytes > config.query_state_bytes_max as u64 {

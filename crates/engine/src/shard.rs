@@ -2,15 +2,19 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use swiftwater_live::{Place, QueryStep, ResultSet, StepInput, StepNanos};
+use swiftwater_live::{Place, QueryNumber, QueryStep, ResultSet, StepInput, StepNanos};
 
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
     fault::guarded,
+    members::set_due_sooner,
     running::{EmitContext, Running},
     shared::Shared,
     stream::{Output, ShardState, Stream, Take, Work, lock},
 };
+
+/// Of so many queries the memory is asked for before the first of them is given its step.
+const AHEAD: usize = 16;
 
 impl Shared {
     /// A shard's life: looks at batches until the line is closed and empty.
@@ -118,7 +122,14 @@ impl Shared {
             }
             let context = self.context(stream, merge.position);
             let mut is_due_changed = false;
-            for step in output.steps {
+            let mut results = Vec::new();
+            let mut asked_for = 0;
+            let numbers: Vec<QueryNumber> = output.steps.iter().map(|step| step.number).collect();
+            for (place, step) in output.steps.into_iter().enumerate() {
+                if place == asked_for {
+                    asked_for = numbers.len().min(place + AHEAD);
+                    merge.touch(&numbers[place..asked_for]);
+                }
                 let number = step.number;
                 if merge.operators.contains_key(&number) {
                     is_due_changed |= self.take_shared_step(merge, step, output.first, &context);
@@ -129,7 +140,7 @@ impl Shared {
                     continue;
                 }
                 let taken = guarded("matches could not be taken in", || {
-                    self.take_step(running, step, output.first, &context)
+                    self.take_step(running, step, output.first, &mut results, &context)
                 });
                 let ending = taken.unwrap_or_else(|fault| {
                     running.is_ending = true;
@@ -139,7 +150,7 @@ impl Shared {
                     self.ask_to_end(running.handle.meta.id, reason);
                 } else {
                     // A session may have begun that ends before anything that was due.
-                    is_due_changed |= merge.set_due_sooner(number);
+                    is_due_changed |= set_due_sooner(&mut merge.agenda, running);
                 }
             }
             if is_due_changed {
@@ -156,11 +167,12 @@ impl Shared {
         running: &mut Running,
         step: QueryStep,
         first: u64,
+        results: &mut Vec<ResultSet>,
         context: &EmitContext<'_>,
     ) -> Option<EndReason> {
-        let mut results = Vec::new();
+        results.clear();
         running.count_parts(&step, context);
-        running.take_step(step, first, &mut results, context.now_micros);
+        running.take_step(step, first, results, context.now_micros);
         if running.work().collector.is_done() {
             running.is_ending = true;
             self.finish_at_limit(running, results, context);
@@ -171,8 +183,13 @@ impl Shared {
     }
 
     /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.
-    fn finish_at_limit(&self, running: &mut Running, mut results: Vec<ResultSet>, context: &EmitContext<'_>) {
-        running.finish(None, context.now, context.now_micros, &mut results);
+    fn finish_at_limit(
+        &self,
+        running: &mut Running,
+        results: &mut Vec<ResultSet>,
+        context: &EmitContext<'_>,
+    ) {
+        running.finish(None, context.now, context.now_micros, results);
         running.give_out(results, Some(EndReason::Limit), context);
     }
 }

@@ -110,7 +110,7 @@ enum Pace {
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
     /// Those that queries share, by their numbers in the index.
-    pub(crate) operators: HashMap<QueryNumber, Operator>,
+    pub(crate) operators: HashMap<QueryNumber, Box<Operator>>,
     /// The operators of each meaning, those opened last at the end.
     pub(crate) by_meaning: HashMap<MeaningKey, Vec<QueryNumber>>,
     /// When each query with a time window or a duration is next to be looked at.
@@ -584,10 +584,23 @@ impl Merge {
         next
     }
 
+    /// Reads of some queries what a step of theirs will: of very many all is far from the processor, and what is asked for
+    /// together comes together.
+    pub(crate) fn touch(&self, numbers: &[QueryNumber]) {
+        let mut sum = 0;
+        for number in numbers {
+            sum += match self.operators.get(number) {
+                Some(operator) => operator.touch(),
+                None => self.running.get(number).map_or(0, |running| running.touch()),
+            };
+        }
+        std::hint::black_box(sum);
+    }
+
     /// Opens an operator, which those of its meaning join from now on.
     pub(crate) fn open(&mut self, number: QueryNumber, operator: Operator) {
         self.by_meaning.entry(operator.meaning.key()).or_default().push(number);
-        self.operators.insert(number, operator);
+        self.operators.insert(number, Box::new(operator));
     }
 
     /// An operator that a query of this meaning and with these cuts may join, and where its aggregates are there.

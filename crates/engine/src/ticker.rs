@@ -170,9 +170,9 @@ impl Shared {
                     // would have been over by then.
                     if ends.is_none() || !running.closes_singly() {
                         let at = after.is_none().then(|| ends.unwrap_or(now));
-                        running.close(operator, at, context.now_micros, &mut results);
+                        running.close(operator.map(Box::as_mut), at, context.now_micros, &mut results);
                     }
-                    let reason = running.give_out(results, None, &context);
+                    let reason = running.give_out(&mut results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });
                 let reason = closed.unwrap_or_else(Some);

@@ -23,7 +23,7 @@ pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, by_part};
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
-    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, Groups, Partial, ResultSet, ResultWindow,
+    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, Partial, ResultSet, ResultWindow,
     NoState, RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};

@@ -190,6 +190,15 @@ pub struct CompiledColumn {
 /// An event may be in so many windows at once.
 pub const WINDOWS_OVERLAP_MAX: u64 = 10_000;
 
+impl CompiledGroup {
+    /// Whether it is `COUNT(*)` of all rows, and nothing else.
+    pub(crate) fn counts_rows(&self) -> bool {
+        let is_count =
+            |one: &CompiledAggregate| one.function == AggregateFunction::Count && one.arguments.is_empty();
+        self.keys.is_empty() && self.table.is_none() && matches!(&self.aggregates[..], [one] if is_count(one))
+    }
+}
+
 impl StandingQuery {
     /// Compiles a plan. Fails on what only shows when a constant is looked at closely, such as a bad pattern.
     pub fn compile(plan: Query) -> Result<StandingQuery, CompileError> {

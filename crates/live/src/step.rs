@@ -9,13 +9,17 @@ use std::ops::ControlFlow;
 
 use bumpalo::Bump;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
 use swiftwater_lang::plan::Window;
 
 use crate::{
     expr::{EvalCounts, Rows, Scratch},
-    matching::{Entry, Finder, Index, MatchInput, Matched, QueryNumber, mistyped_rows, sampled_rows},
-    operate::{Matches, OwnedValue, Partial, RecordWriter, RowChunk, RowTimes, explode},
+    matching::{
+        CountsRows, Entry, Finder, Index, MatchInput, Matched, QueryNumber, mistyped_rows, prefetch,
+        sampled_rows,
+    },
+    operate::{Groups, Matches, OwnedValue, Partial, RecordWriter, RowChunk, RowTimes, explode},
     standing::{CompiledBody, CompiledViews},
 };
 use event_time::EventTimes;
@@ -81,11 +85,11 @@ pub struct QueryStep {
     /// By how much its state grew, in bytes.
     pub grown_bytes: i64,
     /// Its records, if it is RAW.
-    pub rows: Option<RowChunk>,
+    pub rows: Option<Box<RowChunk>>,
     /// Each matched event by itself, if it has windows by record, or sessions, over groups.
     pub single_rows: Vec<SingleRow>,
     /// What the batch brings by the events' own time, if its windows go by that.
-    pub timed: Option<Timed>,
+    pub timed: Option<Box<Timed>>,
 }
 
 /// Nanoseconds that a step spent in each stage.
@@ -107,10 +111,16 @@ pub struct Shard {
     finder: Finder,
     /// Of lateral views, whose rows are operated on while they are made.
     view_scratch: Scratch,
-    groups: HashMap<QueryNumber, Vec<Partial>>,
+    groups: HashMap<QueryNumber, HeldSlices>,
     /// Batches in which many queries matched.
     crowded: u64,
 }
+
+/// Slices of a query's groups; mostly there is one.
+type HeldSlices = SmallVec<[Partial; 1]>;
+
+/// So many queries before one is operated on, its memory is asked for.
+const AHEAD: usize = 8;
 
 /// Where more queries than this match in a batch, looking at the clock for each would cost more than many of them do.
 const TIMED_EACH_MAX: usize = 64;
@@ -146,6 +156,7 @@ impl Shard {
             .find(&match_input, &mut finder, &mut self.scratch)
             .iter()
             .filter(|found| index.has_begun(found))
+            .inspect(|found| prefetch(std::slice::from_ref(found.entry), 0))
             .collect();
         let matched_at = (input.nanos)();
         let late = self.decode_late(index, input.batch, &matched);
@@ -163,13 +174,29 @@ impl Shard {
             (true, 0) => TIMED_ONE_OF,
             (true, _) => 0,
         };
-        for found in matched {
+        let mut late_rows = Vec::new();
+        out.reserve(matched.len());
+        for (place, found) in matched.iter().enumerate() {
+            if let Some(ahead) = matched.get(place + AHEAD) {
+                let entry = ahead.entry;
+                match entry.counts_rows {
+                    Some(_) => prefetch(std::slice::from_ref(&*entry.slices), 0),
+                    None => prefetch(std::slice::from_ref(&*entry.query), 0),
+                }
+            }
+            if let Some(how) = found.entry.counts_rows
+                && let Some(step) = self.count(input, found, how, weight)
+            {
+                out.push(step);
+                continue;
+            }
             let body = match &late {
-                Some(late) if found.entry.body_is_late && !found.entry.body().is_empty() => Body {
-                    decoded: &late.decoded,
-                    rows: found.rows.iter().map(|row| late.place_of(*row)).collect(),
-                },
-                _ => Body { decoded: &decoded, rows: found.rows.to_vec() },
+                Some(late) if found.entry.body_is_late && !found.entry.body().is_empty() => {
+                    late_rows.clear();
+                    late_rows.extend(found.rows.iter().map(|row| late.places[*row as usize]));
+                    Body { decoded: &late.decoded, rows: &late_rows }
+                }
+                _ => Body { decoded: &decoded, rows: found.rows },
             };
             let times = match &found.entry.query.event_time {
                 None => None,
@@ -210,15 +237,57 @@ impl Shard {
         }
         rows.sort_unstable();
         rows.dedup();
+        let mut places = vec![0; batch.len()];
+        for (place, &row) in rows.iter().enumerate() {
+            places[row as usize] = place as u32;
+        }
         let decoded = self.decoder.decode(&batch.select(&rows), &index.late);
-        Some(Late { decoded, rows })
+        Some(Late { decoded, places })
+    }
+
+    /// What a batch brings to a query that only counts: one addition. `None` where its rows may be of several slices.
+    fn count(
+        &mut self,
+        input: &StepInput<'_>,
+        found: &Matched<'_>,
+        how: CountsRows,
+        weight: u64,
+    ) -> Option<QueryStep> {
+        let nanos = || if weight > 0 { (input.nanos)() } else { 0 };
+        let start_nanos = nanos();
+        let entry = found.entry;
+        let mut step = QueryStep::of(found);
+        if !found.rows.is_empty() {
+            let first = input.place.first();
+            let (epoch, start) = match how {
+                CountsRows::Whole => (entry.slices.epoch(first), i64::MIN),
+                CountsRows::Sliced if input.arrivals.is_empty() => {
+                    let arrival = input.batch.meta().arrival;
+                    entry.slices.with(first, |epoch, cuts| (epoch, cuts.start_of(arrival)))
+                }
+                CountsRows::Sliced => return None,
+            };
+            let slices = self.groups.entry(entry.number).or_default();
+            match slices.iter_mut().rfind(|slice| slice.start == start && slice.epoch == epoch) {
+                Some(slice) => {
+                    slice.groups.count_rows(found.rows.len());
+                }
+                None => {
+                    let groups = Groups::of_rows(found.rows.len() as u64, entry.query.dialect());
+                    step.grown_bytes = groups.bytes() as i64;
+                    slices.push(Partial { epoch, start, groups });
+                }
+            }
+        }
+        step.nanos += (nanos() - start_nanos) * weight;
+        Some(step)
     }
 
     /// `weight`: how many batches its time stands for.
     fn operate(
         &mut self,
         input: &StepInput<'_>,
-        found: Matched<'_>,
+        found: &Matched<'_>,
         body: &Body<'_>,
         times: Option<&EventTimes>,
         shape: Option<&ShapeInput<'_>>,
@@ -228,38 +297,29 @@ impl Shard {
         let start = nanos();
         let entry = found.entry;
         let mut counts = EvalCounts { expression_errors: found.expression_errors };
-        let mut step = QueryStep {
-            number: entry.number,
-            candidates: found.candidates,
-            residual_tests: found.residual_tests,
-            matches: found.rows.len() as u64,
-            mistyped: found.mistyped,
-            expression_errors: 0,
-            nanos: 0,
-            grown_bytes: 0,
-            rows: None,
-            single_rows: Vec::new(),
-            timed: times.map(|times| Timed {
+        let mut step = QueryStep::of(found);
+        step.timed = times.map(|times| {
+            Box::new(Timed {
                 latest: times.latest,
-                epoch: entry.slices.at(input.place.first()).0,
+                epoch: entry.slices.epoch(input.place.first()),
                 generations: Vec::new(),
-            }),
-        };
+            })
+        });
         let at = Surroundings { input, entry, times, shape };
         if !found.rows.is_empty() {
-            step.mistyped += mistyped_rows(body.decoded, &body.rows, entry.body());
+            step.mistyped += mistyped_rows(body.decoded, body.rows, entry.body());
             match &entry.query.views {
                 None => {
                     let rows = Rows::Events {
                         decoded: body.decoded,
                         bindings: entry.body(),
-                        rows: &body.rows,
+                        rows: body.rows,
                         now: input.batch.meta().arrival,
                     };
                     // Nothing is left to break off.
                     let _ = self.take_rows(&at, found.rows, rows, &mut counts, &mut step);
                 }
-                Some(views) => self.explode(&at, views, &found, body, &mut counts, &mut step),
+                Some(views) => self.explode(&at, views, found, body, &mut counts, &mut step),
             }
             if let Some(times) = times {
                 let untimed = found.rows.iter().filter(|&&row| times.times[row as usize] == NO_TIME);
@@ -284,7 +344,7 @@ impl Shard {
         let input = at.input;
         let matches = Matches {
             decoded: body.decoded,
-            rows: &body.rows,
+            rows: body.rows,
             bindings: found.entry.body(),
             event_bytes: &|place| input.batch.span(found.rows[place] as usize).len(),
             now: input.batch.meta().arrival,
@@ -314,7 +374,7 @@ impl Shard {
     ) -> ControlFlow<()> {
         match &at.entry.query.body {
             CompiledBody::Raw { .. } => {
-                let chunk = step.rows.get_or_insert_default();
+                let chunk = &mut **step.rows.get_or_insert_default();
                 let flow = self.records(at.input, at.entry, matched, rows, counts, chunk);
                 if let Some(times) = at.times {
                     let of = |&row: &u32| (times.times[row as usize], times.peaks[row as usize]);
@@ -360,13 +420,12 @@ impl Shard {
             let from = part * PART_ROWS;
             let input_rows = all_rows.part(from..from + matched.len());
             let mut evaluate = |program: &crate::expr::Program| {
-                let mut values = Vec::new();
+                let mut values = self.scratch.take_values();
                 program.evaluate(&input_rows, &mut self.scratch, &arena, counts, &mut values);
                 values
             };
-            let values: Vec<Vec<Value<'_>>> =
-                columns.iter().map(|column| evaluate(&column.program)).collect();
-            let order: Vec<Vec<Value<'_>>> = order.iter().map(|(program, _)| evaluate(program)).collect();
+            let values: Evaluated<'_> = columns.iter().map(|column| evaluate(&column.program)).collect();
+            let order: Evaluated<'_> = order.iter().map(|(program, _)| evaluate(program)).collect();
             for (place, &row) in matched.iter().enumerate() {
                 if chunk.text.len() > input.record_bytes_max {
                     chunk.is_cut = true;
@@ -386,6 +445,7 @@ impl Shard {
                     chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
                 }
             }
+            values.into_iter().chain(order).for_each(|values| self.scratch.give_values(values));
         }
         if chunk.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -402,7 +462,7 @@ impl Shard {
     /// Takes out a query's slices that begin before `before`.
     pub fn flush(&mut self, number: QueryNumber, before: i64) -> Vec<Partial> {
         let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
-        let flushed = slices.extract_if(.., |slice| slice.start < before).collect();
+        let flushed = take_where(slices, |slice| slice.start < before);
         if slices.is_empty() {
             self.groups.remove(&number);
         }
@@ -412,12 +472,38 @@ impl Shard {
     /// Takes out a query's slices of the epochs before this one.
     pub fn flush_epochs(&mut self, number: QueryNumber, before: u64) -> Vec<Partial> {
         let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
-        slices.extract_if(.., |slice| slice.epoch < before).collect()
+        take_where(slices, |slice| slice.epoch < before)
     }
 
     /// Takes out all that is held of a query.
     pub fn remove(&mut self, number: QueryNumber) -> Vec<Partial> {
-        self.groups.remove(&number).unwrap_or_default()
+        self.groups.remove(&number).unwrap_or_default().into_vec()
+    }
+}
+
+/// Takes out those of which it holds, in their order.
+fn take_where(slices: &mut HeldSlices, is_taken: impl Fn(&Partial) -> bool) -> Vec<Partial> {
+    let (taken, left) = std::mem::take(slices).into_iter().partition::<Vec<_>, _>(is_taken);
+    slices.extend(left);
+    taken
+}
+
+impl QueryStep {
+    /// What finding a query's matches has told, and nothing made of them yet.
+    fn of(found: &Matched<'_>) -> QueryStep {
+        QueryStep {
+            number: found.entry.number,
+            candidates: found.candidates,
+            residual_tests: found.residual_tests,
+            matches: found.rows.len() as u64,
+            mistyped: found.mistyped,
+            expression_errors: found.expression_errors,
+            nanos: found.nanos,
+            grown_bytes: 0,
+            rows: None,
+            single_rows: Vec::new(),
+            timed: None,
+        }
     }
 }
 
@@ -426,6 +512,9 @@ impl StepInput<'_> {
         self.arrivals.get(row as usize).copied().unwrap_or(self.batch.meta().arrival)
     }
 }
+
+/// The values of some columns, by row.
+type Evaluated<'v> = SmallVec<[Vec<Value<'v>>; 4]>;
 
 /// Where a query looks at a batch.
 struct Surroundings<'s> {
@@ -440,18 +529,12 @@ struct Surroundings<'s> {
 /// What a body reads: columns, and for each matched event its row in them.
 struct Body<'d> {
     decoded: &'d Decoded,
-    rows: Vec<u32>,
+    rows: &'d [u32],
 }
 
 /// Columns of matched events only.
 struct Late {
     decoded: Decoded,
-    /// The events' rows in the batch, ascending.
-    rows: Vec<u32>,
-}
-
-impl Late {
-    fn place_of(&self, row: u32) -> u32 {
-        self.rows.partition_point(|&other| other < row) as u32
-    }
+    /// Where each matched event of the batch is in them.
+    places: Vec<u32>,
 }

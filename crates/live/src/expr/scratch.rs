@@ -27,12 +27,12 @@ impl Scratch {
     }
 
     /// An empty buffer of values.
-    pub(super) fn take_values<'a>(&mut self) -> Vec<Value<'a>> {
+    pub(crate) fn take_values<'a>(&mut self) -> Vec<Value<'a>> {
         self.values.pop().unwrap_or_default()
     }
 
     /// Takes a buffer back.
-    pub(super) fn give_values(&mut self, mut buffer: Vec<Value<'_>>) {
+    pub(crate) fn give_values(&mut self, mut buffer: Vec<Value<'_>>) {
         buffer.clear();
         // The buffer is empty, so no value is ever converted: collecting in place only changes the lifetime in the
         // type, and keeps the allocation.

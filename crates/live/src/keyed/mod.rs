@@ -22,7 +22,7 @@ use crate::{
     StandingQuery,
     expr::{decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
-    operate::{Bounds, GroupResult, Groups, NoState, ResultSet, take_varint, write_groups},
+    operate::{Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, take_varint, write_groups},
     standing::CompiledBody,
     step::{Place, Shard, StepInput},
 };
@@ -67,7 +67,7 @@ pub enum Unfit {
 #[derive(Debug, Default)]
 pub struct Fold {
     /// The groups of the batch; none where no event is the view's.
-    pub groups: Option<Groups>,
+    pub groups: Option<GroupTable>,
     /// Events that it is of.
     pub matched: u64,
     /// Those of them with a value that does not fit its wanted type.
@@ -148,28 +148,27 @@ impl KeyedQuery {
             fold.mistyped += step.mistyped;
             fold.expression_errors += step.expression_errors;
         }
-        for partial in shard.remove(NUMBER) {
-            match &mut fold.groups {
-                None => fold.groups = Some(partial.groups),
-                Some(groups) => groups.merge(&partial.groups),
-            }
-        }
+        let groups = shard.remove(NUMBER).into_iter().map(|partial| partial.groups).reduce(|mut whole, groups| {
+            whole.merge(&groups);
+            whole
+        });
+        fold.groups = groups.map(Groups::into_table);
         fold
     }
 
     /// Without groups.
-    pub fn no_groups(&self) -> Option<Groups> {
+    pub fn no_groups(&self) -> Option<GroupTable> {
         match &self.query.body {
-            CompiledBody::Group(group) => Some(Groups::new(group, self.query.dialect())),
+            CompiledBody::Group(group) => Some(GroupTable::new(group, self.query.dialect())),
             CompiledBody::Raw { .. } => None,
         }
     }
 
     /// The rows of groups as JSON, a line each, in the order of their keys; those that HAVING leaves out are not there.
-    pub fn rows(&self, groups: &Groups, now: Millis) -> ResultSet {
+    pub fn rows(&self, groups: GroupTable, now: Millis) -> ResultSet {
         let mut result = ResultSet::default();
         let of = GroupResult { limit: None, bounds: Bounds::None, now };
-        write_groups(&self.query, groups, &of, &mut result);
+        write_groups(&self.query, &Groups::of_table(groups), &of, &mut result);
         result
     }
 
@@ -178,16 +177,16 @@ impl KeyedQuery {
         let (changed, state) = split_state(state)?;
         let mut groups = self.no_groups().ok_or(NoState)?;
         groups.insert_state(&key.grouped, state)?;
-        Ok(self.row(&groups, changed, now))
+        Ok(self.row(groups, changed, now))
     }
 
     /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key.
-    pub fn add_state(&self, groups: &mut Groups, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
+    pub fn add_state(&self, groups: &mut GroupTable, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
         let (_, state) = split_state(state)?;
         groups.insert_state(&grouped(ordered)?, state).map(|_| ())
     }
 
-    fn row(&self, groups: &Groups, changed: u64, now: Millis) -> Option<Row> {
+    fn row(&self, groups: GroupTable, changed: u64, now: Millis) -> Option<Row> {
         let mut json = self.rows(groups, now).text;
         // The end of the line.
         json.pop()?;
@@ -226,7 +225,7 @@ impl Key {
 
 /// The groups of each of so many parts, and how many are left out because their keys are longer than so many bytes. In
 /// the order of its values a key has at most three times as many.
-pub fn by_part(groups: &Groups, parts: usize, key_bytes_max: usize) -> (Vec<Vec<u32>>, u64) {
+pub fn by_part(groups: &GroupTable, parts: usize, key_bytes_max: usize) -> (Vec<Vec<u32>>, u64) {
     let (mut by_part, mut long) = (vec![Vec::new(); parts.max(1)], 0);
     for group in 0..groups.len() {
         let key = groups.key(group);

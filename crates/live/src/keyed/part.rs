@@ -3,12 +3,12 @@
 use swiftwater_event::Millis;
 
 use super::{Key, KeyedQuery, Row, push_ordered};
-use crate::operate::{Groups, NoState, push_varint};
+use crate::operate::{GroupTable, NoState, push_varint};
 
 /// The groups of the keys of one part, each with what is known of it. Bounded by who holds it: [`KeyedPart::evict`].
 #[derive(Debug)]
 pub struct KeyedPart {
-    groups: Groups,
+    groups: GroupTable,
     notes: Vec<Note>,
     /// Groups that changed since the last cut, each once.
     changed: Vec<u32>,
@@ -75,7 +75,7 @@ impl KeyedPart {
     }
 
     /// Of some groups the keys that are not here, and may be kept elsewhere.
-    pub fn lacks(&self, groups: &Groups, chosen: &[u32]) -> Vec<Key> {
+    pub fn lacks(&self, groups: &GroupTable, chosen: &[u32]) -> Vec<Key> {
         if self.is_whole {
             return Vec::new();
         }
@@ -95,7 +95,7 @@ impl KeyedPart {
     }
 
     /// Takes in some groups of a batch; of what it lacked, all that there was is loaded. `position` is the one after the batch.
-    pub fn merge(&mut self, groups: &Groups, chosen: &[u32], position: u64) {
+    pub fn merge(&mut self, groups: &GroupTable, chosen: &[u32], position: u64) {
         let mut ours = Vec::with_capacity(chosen.len());
         self.groups.merge_chosen(groups, chosen, &mut ours);
         self.notes.resize(self.groups.len(), Note::default());
@@ -176,7 +176,7 @@ impl KeyedPart {
         match self.groups.find(&key.grouped) {
             Some(group) => {
                 let changed = self.notes[group as usize].changed;
-                Some(query.row(&self.groups.subset(&[group]), changed, now))
+                Some(query.row(self.groups.subset(&[group]), changed, now))
             }
             None => self.is_whole.then_some(None),
         }

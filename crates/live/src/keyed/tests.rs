@@ -119,7 +119,7 @@ impl Model {
         for (key, state) in &states {
             self.view.add_state(&mut groups, key, state).expect("a state");
         }
-        let text = String::from_utf8(self.view.rows(&groups, 0).text).expect("text");
+        let text = String::from_utf8(self.view.rows(groups, 0).text).expect("text");
         text.lines().map(str::to_owned).collect()
     }
 
@@ -196,6 +196,6 @@ proptest! {
         if view.add_state(&mut groups, &key.ordered, &bytes).is_err() {
             prop_assert!(groups.is_empty());
         }
-        view.rows(&groups, 0);
+        view.rows(groups, 0);
     }
 }

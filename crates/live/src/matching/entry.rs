@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use swiftwater_event::{DecodePlan, Want, WantId};
+use swiftwater_lang::plan::Window;
 
 use super::QueryNumber;
-use crate::{operate::SlicePlan, standing::StandingQuery};
+use crate::{
+    operate::SlicePlan,
+    standing::{CompiledBody, StandingQuery},
+};
 
 /// A query in the index.
 #[derive(Debug)]
@@ -21,6 +25,31 @@ pub(crate) struct Entry {
     starts: [u32; 3],
     /// The body's paths are decoded only of events that matched.
     pub(crate) body_is_late: bool,
+    /// All that is made of its events is their number.
+    pub(crate) counts_rows: Option<CountsRows>,
+}
+
+/// How a query counts rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountsRows {
+    /// All it ever sees.
+    Whole,
+    /// In windows by arrival.
+    Sliced,
+}
+
+impl CountsRows {
+    fn of(query: &StandingQuery) -> Option<CountsRows> {
+        let CompiledBody::Group(group) = &query.body else { return None };
+        if !group.counts_rows() || query.views.is_some() || query.event_time.is_some() {
+            return None;
+        }
+        match query.plan.window {
+            Window::None => Some(CountsRows::Whole),
+            Window::Time { .. } => Some(CountsRows::Sliced),
+            Window::Records { .. } | Window::Session { .. } => None,
+        }
+    }
 }
 
 impl Entry {
@@ -45,7 +74,9 @@ impl Entry {
         starts[2] = start(&columns);
         let of_body = if body_is_late { late } else { all };
         columns.extend(query.body_wants.as_slice().iter().map(|want| column(want, of_body)));
-        Entry { number, query: Arc::clone(query), slices: Arc::clone(slices), columns, starts, body_is_late }
+        let counts_rows = CountsRows::of(query);
+        let (query, slices) = (Arc::clone(query), Arc::clone(slices));
+        Entry { number, query, slices, columns, starts, body_is_late, counts_rows }
     }
 
     /// Columns of the filter's conditions, by their numbers.

@@ -24,11 +24,12 @@ use std::cmp::Ordering;
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 
-pub(crate) use entry::{Entry, body_is_late};
+pub(crate) use entry::{CountsRows, Entry, body_is_late};
 pub use find::is_sampled;
 pub(crate) use find::{Finder, MatchInput, Matched, mistyped_rows};
 pub use index::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced};
 pub(crate) use part::Access;
+pub(crate) use points::prefetch;
 pub(crate) use statistics::sampled_rows;
 
 /// The order of texts: by UTF-8 byte, or by UTF-16 unit.

@@ -9,7 +9,7 @@ use super::sieve::{Mask, Sieve};
 
 /// Asks for the memory of an element that will be needed soon.
 #[inline(always)]
-pub(super) fn prefetch<T>(of: &[T], at: usize) {
+pub(crate) fn prefetch<T>(of: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: asking for memory reads nothing and cannot fail, whatever the address.
     unsafe {

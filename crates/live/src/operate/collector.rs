@@ -274,8 +274,9 @@ impl Collector {
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
-    /// given out at once is answered. Answers how many were taken: fewer than there are where LIMIT is reached.
-    pub fn rows(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
+    /// given out at once is answered. Answers how many were taken: fewer than there are where LIMIT is reached. Their
+    /// text may be gone then.
+    pub fn rows(&mut self, chunk: &mut RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
         if self.is_done || chunk.is_empty() {
             return 0;
         }
@@ -334,7 +335,12 @@ impl Collector {
             && self.order.keys.is_empty()
     }
 
-    fn rows_as_they_come(&mut self, chunk: &RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
+    fn rows_as_they_come(
+        &mut self,
+        chunk: &mut RowChunk,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) -> usize {
         let left = self.order.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.streamed));
         let count = (chunk.len() as u64).min(left);
         if count > 0 {
@@ -344,7 +350,10 @@ impl Collector {
                     write_with_times(chunk.record(row), Some((chunk.times, now_micros)), &mut text);
                 }
             } else {
-                text.extend_from_slice(&chunk.text[..chunk.ends[count as usize - 1]]);
+                text = std::mem::take(&mut chunk.text);
+                text.truncate(chunk.ends[count as usize - 1]);
+                // What is small is held for as long as nobody reads it.
+                text.shrink_to_fit();
             }
             self.streamed += count;
             self.emits += 1;

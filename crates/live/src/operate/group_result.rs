@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::Dialect;
 
-use super::{Groups, RecordWriter, ResultSet, groups::GroupRows};
+use super::{Groups, RecordWriter, ResultSet, group_table::GroupRows};
 use crate::{
     expr::{EvalCounts, KeyOrder, Rows, Scratch, total_order},
     standing::{CompiledBody, CompiledGroup, StandingQuery},

@@ -82,9 +82,9 @@ impl OuterQuery {
             let mut steps = Vec::new();
             shard.step(&self.index, &input, &mut steps);
             place += batch.len() as u64;
-            for step in steps {
+            for mut step in steps {
                 expression_errors += step.expression_errors;
-                if let Some(rows) = &step.rows {
+                if let Some(rows) = &mut step.rows {
                     expression_errors += u64::from(rows.is_cut);
                     collector.rows(rows, now_micros, &mut results);
                 }

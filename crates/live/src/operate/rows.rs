@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, ops::Range, sync::Arc};
 
 use bumpalo::Bump;
+use smallvec::SmallVec;
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
@@ -20,19 +21,20 @@ pub struct RowTimes {
     pub matched: i64,
 }
 
-/// Records of one query from one batch, in the batch's order.
+/// Records of one query from one batch, in the batch's order. Of very many queries most have one: it takes nothing but
+/// its text besides this.
 #[derive(Debug, Clone, Default)]
 pub struct RowChunk {
     /// The records, one a line.
     pub text: Vec<u8>,
     /// Where each ends in `text`.
-    pub ends: Vec<usize>,
+    pub ends: SmallVec<[usize; 1]>,
     /// They are not all there: they had more bytes than a batch's records may have.
     pub is_cut: bool,
     /// The row of each one's event in its batch.
-    pub rows: Vec<u32>,
+    pub rows: SmallVec<[u32; 2]>,
     /// When each arrived.
-    pub arrivals: Vec<Millis>,
+    pub arrivals: SmallVec<[Millis; 1]>,
     /// Where windows go by the events' own time: each one's, and the latest of all events of the batch before it; the
     /// least of all instants where there is none.
     pub event_times: Vec<(Millis, Millis)>,

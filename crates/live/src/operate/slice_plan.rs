@@ -1,6 +1,9 @@
 //! Where the events of an operator are cut into slices, for whoever looks at its batches.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use swiftwater_event::Millis;
 
@@ -12,6 +15,8 @@ use crate::standing::{CompiledBody, StandingQuery};
 #[derive(Debug)]
 pub struct SlicePlan {
     epochs: RwLock<Vec<(u64, Arc<Cuts>)>>,
+    /// Where the last of them begins: most batches are of that one, and many ask no more than that.
+    last: AtomicU64,
 }
 
 impl Default for SlicePlan {
@@ -28,7 +33,7 @@ impl SlicePlan {
 
     /// One epoch, from the stream's first event on.
     pub fn new(cuts: Cuts) -> SlicePlan {
-        SlicePlan { epochs: RwLock::new(vec![(0, Arc::new(cuts))]) }
+        SlicePlan { epochs: RwLock::new(vec![(0, Arc::new(cuts))]), last: AtomicU64::new(0) }
     }
 
     /// Begins an epoch with the event at `first`, which is not yet looked at; forgets those that end at `looked_at` or
@@ -42,13 +47,28 @@ impl SlicePlan {
         }
         let past = epochs.iter().skip(1).take_while(|(of, _)| *of <= looked_at).count();
         epochs.drain(..past);
+        self.last.store(epochs.last().map_or(0, |(of, _)| *of), Ordering::Release);
     }
 
     /// The epoch of an offset, and its cuts.
     pub fn at(&self, offset: u64) -> (u64, Arc<Cuts>) {
+        self.with(offset, |epoch, cuts| (epoch, Arc::clone(cuts)))
+    }
+
+    /// What is made of the epoch of an offset and of its cuts.
+    pub(crate) fn with<T>(&self, offset: u64, make: impl FnOnce(u64, &Arc<Cuts>) -> T) -> T {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let place = epochs.partition_point(|(first, _)| *first <= offset).saturating_sub(1);
-        epochs.get(place).map_or_else(|| (0, Arc::default()), |(first, cuts)| (*first, Arc::clone(cuts)))
+        match epochs.get(place) {
+            Some((first, cuts)) => make(*first, cuts),
+            None => make(0, &Arc::default()),
+        }
+    }
+
+    /// The epoch of an offset.
+    pub(crate) fn epoch(&self, offset: u64) -> u64 {
+        let last = self.last.load(Ordering::Acquire);
+        if offset >= last { last } else { self.with(offset, |epoch, _| epoch) }
     }
 }
 
@@ -72,10 +92,13 @@ mod tests {
         for first in [100, 50, 100, 70] {
             plan.begin(first, Cuts::default(), 0);
         }
+        let quickly = |plan: &SlicePlan| [0, 49, 50, 69, 70, 99, 100, 500].map(|offset| plan.epoch(offset));
+        assert_eq!(quickly(&plan), [0, 0, 50, 50, 70, 70, 100, 100]);
         let epochs = |plan: &SlicePlan| [0, 49, 50, 69, 70, 99, 100, 500].map(|offset| plan.at(offset).0);
         assert_eq!(epochs(&plan), [0, 0, 50, 50, 70, 70, 100, 100]);
         // Nothing before 70 is looked at any more.
         plan.begin(100, Cuts::default(), 70);
         assert_eq!(epochs(&plan)[4..], [70, 70, 100, 100]);
+        assert_eq!(quickly(&plan), epochs(&plan));
     }
 }

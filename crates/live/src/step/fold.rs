@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::plan::Window;
 
-use super::{NO_TIME, QueryStep, Shard, Surroundings, event_time::EventTimes};
+use super::{HeldSlices, NO_TIME, QueryStep, Shard, Surroundings, event_time::EventTimes};
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
     operate::{Axis, Cuts, GroupInput, Groups, Partial},
@@ -96,7 +96,7 @@ impl Fold<'_> {
         Groups::new(self.group, self.at.entry.query.dialect())
     }
 
-    fn by_arrival(&self, slices: &mut Vec<Partial>, epoch: u64, cuts: &Cuts, folding: &mut Folding<'_>) {
+    fn by_arrival(&self, slices: &mut HeldSlices, epoch: u64, cuts: &Cuts, folding: &mut Folding<'_>) {
         let matched = self.matched;
         let start_of = |place: usize| cuts.start_of(self.at.input.arrival(matched[place]));
         let mut from = 0;
@@ -111,8 +111,6 @@ impl Fold<'_> {
             };
             let place = slices.iter().rposition(|slice| slice.start == start && slice.epoch == epoch);
             let place = place.unwrap_or_else(|| {
-                // Mostly it stays the only one until it is flushed.
-                slices.reserve_exact(1);
                 slices.push(Partial { epoch, start, groups: self.new_groups() });
                 slices.len() - 1
             });
@@ -196,6 +194,9 @@ impl Fold<'_> {
 
     /// Folds rows into groups.
     fn update(&self, rows: Rows<'_>, count: usize, groups: &mut Groups, folding: &mut Folding<'_>) {
+        if groups.count_rows(count) {
+            return;
+        }
         if let Some(shape) = self.at.shape {
             let rows = rows.selection();
             folding.step.mistyped += groups.update_some(rows, &shape.values, &shape.keys);

@@ -82,7 +82,7 @@ impl<'a> Shapes<'a> {
         for (hash, (entry, count, rows)) in sharers {
             let late = late.filter(|_| entry.body_is_late && !entry.body().is_empty());
             let (decoded, rows_there) =
-                late.map_or((decoded, all_rows.len()), |late| (&late.decoded, late.rows.len()));
+                late.map_or((decoded, all_rows.len()), |late| (&late.decoded, late.decoded.rows));
             if count < SHARERS_MIN || rows < rows_there {
                 continue;
             }
@@ -108,6 +108,9 @@ impl<'a> Shapes<'a> {
 
 /// The aggregation of an entry, where it may share with others of its shape.
 fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
+    if entry.counts_rows.is_some() {
+        return None;
+    }
     let query = &entry.query;
     let CompiledBody::Group(group) = &query.body else { return None };
     let is_plain = query.views.is_none()

@@ -13,7 +13,7 @@ use bumpalo::Bump;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Millis, StreamName, Value, check_block};
 use swiftwater_lang::ddl::{ColumnDef, CreateStream, StreamOptions};
-use swiftwater_live::{Groups, Key, Row, columns::{ColumnsScratch, StreamColumns, arrow_type}, parse_rfc3339_micros};
+use swiftwater_live::{GroupTable, Key, Row, columns::{ColumnsScratch, StreamColumns, arrow_type}, parse_rfc3339_micros};
 use swiftwater_views::ViewStoreError;
 
 use super::view::{At, View};
@@ -190,7 +190,7 @@ impl View {
                 last = Some(key);
             }
             if !groups.is_empty() {
-                let result = self.query.rows(&groups, now);
+                let result = self.query.rows(groups, now);
                 count += result.count;
                 each(result.text)?;
             }
@@ -198,7 +198,7 @@ impl View {
         Ok((at, count, last.filter(|_| !is_end)))
     }
 
-    fn add(&self, groups: &mut Groups, key: &[u8], state: &[u8]) -> Result<(), EngineError> {
+    fn add(&self, groups: &mut GroupTable, key: &[u8], state: &[u8]) -> Result<(), EngineError> {
         self.query.add_state(groups, key, state).map_err(|error| self.unavailable(error))
     }
 

@@ -61,10 +61,10 @@ pub(crate) fn run(
         let (batch, count) = (batch_of(events), shards.len());
         let mut steps = Vec::new();
         shards[number % count].step(&index, &input_of(&batch), &mut steps);
-        for step in steps {
+        for mut step in steps {
             done.matches += step.matches;
             done.expression_errors += step.expression_errors;
-            if let Some(rows) = &step.rows {
+            if let Some(rows) = &mut step.rows {
                 collector.rows(rows, 0, &mut results);
             }
         }

@@ -1,9 +1,9 @@
 //! Groups of which some come and go: found by key, taken out as bytes, put back.
 
-use super::{Groups, PASSED_OVER};
+use super::{GroupTable, PASSED_OVER};
 use crate::operate::cells::image::NoState;
 
-impl Groups {
+impl GroupTable {
     /// The group of a key, in the encoding of [`crate::expr::encode_group_value`].
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         use std::hash::BuildHasher;
@@ -11,20 +11,20 @@ impl Groups {
         self.table.find(hash, |&group| self.key(group as usize) == key).copied()
     }
 
-    /// As [`Groups::merge`], of some groups; appends which groups of ours they are. Native only.
-    pub(crate) fn merge_chosen(&mut self, other: &Groups, chosen: &[u32], ours: &mut Vec<u32>) {
+    /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
+    pub(crate) fn merge_chosen(&mut self, other: &GroupTable, chosen: &[u32], ours: &mut Vec<u32>) {
         let group_of = self.merge_some(other, chosen);
         ours.extend(chosen.iter().map(|&group| group_of[group as usize]).filter(|&group| group != PASSED_OVER));
     }
 
     /// Some groups by themselves.
-    pub(crate) fn subset(&self, chosen: &[u32]) -> Groups {
+    pub(crate) fn subset(&self, chosen: &[u32]) -> GroupTable {
         let mut subset = self.emptied();
         subset.merge_some(self, chosen);
         subset
     }
 
-    /// Appends a group's state, which [`Groups::insert_state`] reads.
+    /// Appends a group's state, which [`GroupTable::insert_state`] reads.
     pub(crate) fn encode_state(&self, group: usize, out: &mut Vec<u8>) {
         self.cells.iter().for_each(|cells| cells.encode(group, out));
     }
