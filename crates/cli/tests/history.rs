@@ -281,14 +281,14 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
 #[test]
 fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path(), &[]);
+    let server = start(dir.path(), &["--sql.unread-ms-max", "1s"]);
     let mut steady = Steady::start(&server, "steady");
     let rounds = amount(40, 1_000) as u64;
     (0..rounds).for_each(|_| steady.round(2_000));
     until_committed(&server, "steady");
-    // Answers of many megabytes, of which the first bytes are read and no more; fewer than statements may run at once
-    // (`sql.statements_max`, 8), as one that is not read keeps its place.
-    let mut readers: Vec<Connection> = (0..6).map(|_| server.connect()).collect();
+    // Answers of many megabytes, of which the first bytes are read and no more; more than statements may run at once
+    // (`sql.statements_max`, 8): one that is not read loses its place.
+    let mut readers: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
     for reader in &mut readers {
         reader.send("POST", "/v1/sql", &["accept: application/x-ndjson"], b"SELECT * FROM steady").unwrap();
         reader.reader.read_exact(&mut [0; 12]).unwrap();

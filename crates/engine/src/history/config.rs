@@ -59,6 +59,8 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// Milliseconds that a statement waits for the reader of its answer to take rows; 0: as long as it takes.
+    pub sql_unread_ms_max: u64,
     /// The most jobs that there can be.
     pub jobs_max: usize,
     /// Jobs that run at once; others wait.
@@ -102,6 +104,7 @@ impl HistoryConfig {
             sql_spill_bytes_max: sql.spill_bytes_max,
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
+            sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),
             jobs_max: 1_000,
             jobs_running_max: 4,
             jobs_retry_pause_ms_min: 1_000,

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
@@ -317,6 +318,9 @@ impl History {
             spill_bytes_max: self.config.sql_spill_bytes_max,
             threads: self.config.sql_threads,
             statements_max: self.config.sql_statements_max,
+            unread_max: Some(self.config.sql_unread_ms_max)
+                .filter(|millis| *millis > 0)
+                .map(Duration::from_millis),
             output_roots: self.dir.iter().map(DataDir::exports).collect(),
             ..SqlOptions::default()
         }
