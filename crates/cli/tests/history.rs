@@ -305,6 +305,29 @@ fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
 }
 
 #[test]
+fn long_numbered_request_goes_on_behind_a_part_without_a_good_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &[]);
+    sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
+    // Of such events 31 are a part; none is in the first, nor in the third.
+    let pad = "x".repeat(1 << 19);
+    let event = |n: usize| match (n / 31) % 2 {
+        0 => format!("{{\"n\":\"no number\",\"pad\":\"{pad}\"}}\n"),
+        _ => format!("{{\"n\":{n},\"pad\":\"{pad}\"}}\n"),
+    };
+    let body: String = (0..4 * 31).map(event).collect();
+    let fields = ["swiftwater-producer: p", "swiftwater-sequence: 1"];
+    for is_again in [false, true] {
+        let path = "/v1/streams/t/events?ack=disk";
+        let answer = server.connect().ask_with("POST", path, &fields, body.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(answer.json()["repeated"].as_bool().unwrap_or(false), is_again, "{}", answer.json());
+        assert_eq!(sql(&server, "SELECT count(*) AS n FROM t"), json!([{"n": 62}]));
+    }
+    server.ends_well();
+}
+
+#[test]
 fn memory_and_log_do_not_grow_however_long_events_are_stored() {
     let dir = tempfile::tempdir().unwrap();
     let more = ["--data.log-segment-bytes", "32MiB", "--store.tail-bytes-max", "64MiB"];

@@ -84,10 +84,11 @@ impl History {
         let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
         let batch = Checker::new(limits).push(lines.into()).batch;
         // Parts without bad events leave no gap, as each part is one of its own producer here.
-        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part }| Numbered {
+        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| Numbered {
             producer: format!("{}/{part}/{producer}", of.id.0).into(),
             sequence: *sequence,
             part: 0,
+            after: 0,
         });
         let options = AppendOptions { numbered, ..AppendOptions::default() };
         let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;

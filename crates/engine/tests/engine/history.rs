@@ -95,7 +95,7 @@ pub(crate) async fn try_sql(engine: &Engine, text: &str) -> Result<String, SqlEr
 }
 
 fn number(producer: &str, sequence: u64) -> Option<Numbered> {
-    Some(Numbered { producer: producer.into(), sequence, part: 0 })
+    Some(Numbered { producer: producer.into(), sequence, part: 0, after: 0 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
