@@ -42,6 +42,8 @@ pub(crate) struct Catalog {
     dropped: BTreeSet<StreamName>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
+    /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
+    pub(super) store: Option<Box<str>>,
 }
 
 /// A stream that was created.
@@ -94,6 +96,9 @@ pub(crate) struct Snapshot {
     next_job: u32,
     #[serde(default)]
     jobs: Vec<JobSnapshot>,
+    /// Not in a backup: what is restored lies in another store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) store: Option<Box<str>>,
 }
 
 /// A stream within a snapshot.
@@ -341,12 +346,14 @@ impl Catalog {
             dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
+            store: self.store.clone(),
         }
     }
 
     pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Result<Catalog, HistoryError> {
         let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
-        let mut catalog = Catalog { next_stream, next_job, ..Catalog::default() };
+        let store = snapshot.store.clone();
+        let mut catalog = Catalog { next_stream, next_job, store, ..Catalog::default() };
         for StreamSnapshot { id, created, text, found: columns, .. } in &snapshot.streams {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };

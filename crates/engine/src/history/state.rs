@@ -94,6 +94,9 @@ impl History {
         let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
         let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
         let replay = Replay::of(&config, &log, snapshot)?;
+        if let Some(id) = &replay.catalog.store {
+            store.expect(id);
+        }
         let jobs = Jobs::new(config.jobs_running_max);
         let history = Arc::new(History {
             config,
