@@ -22,6 +22,7 @@ mod changing;
 mod checkpoints;
 mod columns;
 mod feeding;
+mod holding;
 mod opening;
 mod spec;
 mod state;
@@ -45,7 +46,8 @@ pub use quarantine::QUARANTINE;
 pub use state::Disks;
 
 pub(crate) use directory::DataDir;
+pub(crate) use holding::Held;
 pub(crate) use state::History;
 pub(crate) use statements::Statements;
-pub(crate) use stored::Stored;
+pub(crate) use stored::{Declared, Stored};
 pub(crate) use tables::HistoryTables;

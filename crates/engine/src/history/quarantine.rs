@@ -10,10 +10,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::columns::Rejected;
 
-use super::{
-    state::History,
-    stored::{Declared, Stored},
-};
+use super::{state::History, stored::Declared};
 use crate::{AppendOptions, EngineError, Numbered, Ticket, shared::Shared};
 
 /// The stream that keeps bad events of all streams that have theirs kept.
@@ -65,7 +62,7 @@ impl History {
     pub(super) async fn quarantine(
         &self,
         shared: &Shared,
-        of: &Stored,
+        of: &Declared,
         bad: &[BadEvent<'_>],
         options: &AppendOptions,
     ) -> Result<(u64, Option<Ticket>), EngineError> {
@@ -76,7 +73,7 @@ impl History {
         for BadEvent { path, reason, event } in bad {
             let event = String::from_utf8_lossy(event);
             let kept = serde_json::json!({
-                "stream": of.name.as_str(), "path": path, "reason": reason, "event": event,
+                "stream": of.create.name.as_str(), "path": path, "reason": reason, "event": event,
             });
             lines.extend_from_slice(kept.to_string().as_bytes());
             lines.push(b'\n');

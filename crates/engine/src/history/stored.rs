@@ -44,6 +44,7 @@ pub(crate) struct Stored {
 /// What is declared of a stream, compiled.
 #[derive(Debug)]
 pub(crate) struct Declared {
+    pub(crate) id: StreamId,
     pub(crate) create: CreateStream,
     pub(crate) columns: Columns,
 }
