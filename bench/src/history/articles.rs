@@ -41,14 +41,7 @@ pub(super) fn run(
     let stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
     let count = bodies.holding(sent);
-    let plan = Plan {
-        address: stored.server()?.address,
-        stream: STREAM,
-        bodies: Arc::clone(&bodies),
-        first: 0,
-        count: Some(count),
-        rate: None,
-    };
+    let plan = Plan::all(stored.server()?.address, STREAM, &bodies, count);
     let needed = Needed::Bytes(BYTES_PER_SECOND_MIN);
     let (_, mut delta) = sustained::run(&stored, &plan, "articles of 3.5 KB", needed, table)?;
     delta.settle()?;

@@ -33,6 +33,13 @@ pub(super) struct Plan {
     pub(super) rate: Option<f64>,
 }
 
+impl Plan {
+    /// So many bodies from the first on, as fast as they are taken.
+    pub(super) fn all(address: SocketAddr, stream: &'static str, bodies: &Arc<Bodies>, count: u64) -> Plan {
+        Plan { address, stream, bodies: Arc::clone(bodies), first: 0, count: Some(count), rate: None }
+    }
+}
+
 /// A body that was acknowledged, on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Acked {

@@ -45,14 +45,7 @@ pub(super) fn run(
     let stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
     let count = bodies.holding(events);
-    let plan = Plan {
-        address: stored.server()?.address,
-        stream: STREAM,
-        bodies: Arc::clone(&bodies),
-        first: 0,
-        count: Some(count),
-        rate: None,
-    };
+    let plan = Plan::all(stored.server()?.address, STREAM, &bodies, count);
     let needed = Needed::Events(EVENTS_PER_SECOND_MIN);
     let (rate, mut delta) = sustained::run(&stored, &plan, "smart-home events", needed, table)?;
 

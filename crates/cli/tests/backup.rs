@@ -22,19 +22,6 @@ use common::{Ran, Running, TestServer, http::Connection, run};
 use serde_json::Value;
 use swiftwater_testkit::{Moto, Rng};
 
-fn start(data: &Path) -> TestServer {
-    TestServer::start(&[
-        "--data",
-        data.to_str().unwrap(),
-        "--store.commit-interval-ms",
-        "50",
-        "--data.checkpoint-interval-ms",
-        "20",
-        "--data.log-free-bytes-min",
-        "0",
-    ])
-}
-
 fn ask(server: &str, path: &str, body: &str) -> Value {
     let mut connection = Connection::open(server.strip_prefix("http://").unwrap()).unwrap();
     let answer = connection.ask_with("POST", path, &["accept: application/json"], body.as_bytes()).unwrap();
@@ -72,7 +59,7 @@ fn restored(dir: &Path) -> (u64, u64, u64) {
     let data = tempfile::tempdir().unwrap();
     let ran = run(&["restore", dir.to_str().unwrap(), "--data", data.path().to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let server = start(data.path());
+    let server = TestServer::over(data.path());
     let row = sql(&server, "SELECT count(*) AS n, count(DISTINCT n) AS d, max(n) + 1 AS top FROM t");
     let number = |name: &str| row[0][name].as_u64().unwrap();
     (number("n"), number("d"), number("top"))
@@ -89,7 +76,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 fn backup_that_is_killed_again_and_again_goes_on_and_is_whole_in_the_end() {
     let (data, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = copies.path().join("new/backup");
-    let server = start(data.path());
+    let server = TestServer::over(data.path());
     sql(&server, "CREATE STREAM t (n LONG NOT NULL)");
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let sender = sender(&server, &stop, &sent);
@@ -129,7 +116,7 @@ fn backup_that_is_killed_again_and_again_goes_on_and_is_whole_in_the_end() {
 #[test]
 fn second_backup_fetches_what_has_changed_and_what_is_damaged() {
     let (data, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = start(data.path());
+    let server = TestServer::over(data.path());
     sql(&server, "CREATE STREAM t (n LONG NOT NULL, s STRING)");
     let lines: Vec<String> = (0..2000).map(|n| format!("{{\"n\":{n},\"s\":\"{n}\"}}")).collect();
     ask(&server.url, "/v1/streams/t/events", &lines.join("\n"));
@@ -200,7 +187,7 @@ fn backup_is_restored_into_an_object_store_and_taken_from_one() {
     let s3 = ["--store.location", "s3://swiftwater/again", "--store.options", &options.join(",")];
     let (data, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = copies.path().join("backup");
-    let server = start(data.path());
+    let server = TestServer::over(data.path());
     sql(&server, "CREATE STREAM t (n LONG NOT NULL, day STRING) WITH (partition_by = (day))");
     sql(&server, "CREATE TABLE plain AS SELECT value AS a FROM range(0, 1000)");
     let lines = |numbers: std::ops::Range<u64>| {
@@ -256,13 +243,13 @@ fn backup_is_restored_into_an_object_store_and_taken_from_one() {
     let local = tempfile::tempdir().unwrap();
     let ran = run(&["restore", from_s3.to_str().unwrap(), "--data", local.path().to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert_eq!(counted(&start(local.path())), expected);
+    assert_eq!(counted(&TestServer::over(local.path())), expected);
 }
 
 #[test]
 fn directory_of_something_else_is_left_alone() {
     let data = tempfile::tempdir().unwrap();
-    let server = start(data.path());
+    let server = TestServer::over(data.path());
     sql(&server, "CREATE STREAM t (n LONG)");
     let mine = tempfile::tempdir().unwrap();
     fs::create_dir(mine.path().join("log")).unwrap();

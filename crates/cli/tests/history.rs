@@ -281,14 +281,14 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
 #[test]
 fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path(), &[]);
+    let server = start(dir.path(), &["--sql.unread-ms-max", "1s"]);
     let mut steady = Steady::start(&server, "steady");
     let rounds = amount(40, 1_000) as u64;
     (0..rounds).for_each(|_| steady.round(2_000));
     until_committed(&server, "steady");
-    // Answers of many megabytes, of which the first bytes are read and no more; fewer than statements may run at once
-    // (`sql.statements_max`, 8), as one that is not read keeps its place.
-    let mut readers: Vec<Connection> = (0..6).map(|_| server.connect()).collect();
+    // Answers of many megabytes, of which the first bytes are read and no more; more than statements may run at once
+    // (`sql.statements_max`, 8): one that is not read loses its place.
+    let mut readers: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
     for reader in &mut readers {
         reader.send("POST", "/v1/sql", &["accept: application/x-ndjson"], b"SELECT * FROM steady").unwrap();
         reader.reader.read_exact(&mut [0; 12]).unwrap();
@@ -301,6 +301,29 @@ fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
     assert!(steady.longest < 10.0, "a request took {} s", steady.longest);
     server.check_peak("readers that do not read", BASE);
     drop(readers);
+    server.ends_well();
+}
+
+#[test]
+fn long_numbered_request_goes_on_behind_a_part_without_a_good_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &[]);
+    sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
+    // Of such events 31 are a part; none is in the first, nor in the third.
+    let pad = "x".repeat(1 << 19);
+    let event = |n: usize| match (n / 31) % 2 {
+        0 => format!("{{\"n\":\"no number\",\"pad\":\"{pad}\"}}\n"),
+        _ => format!("{{\"n\":{n},\"pad\":\"{pad}\"}}\n"),
+    };
+    let body: String = (0..4 * 31).map(event).collect();
+    let fields = ["swiftwater-producer: p", "swiftwater-sequence: 1"];
+    for is_again in [false, true] {
+        let path = "/v1/streams/t/events?ack=disk";
+        let answer = server.connect().ask_with("POST", path, &fields, body.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(answer.json()["repeated"].as_bool().unwrap_or(false), is_again, "{}", answer.json());
+        assert_eq!(sql(&server, "SELECT count(*) AS n FROM t"), json!([{"n": 62}]));
+    }
     server.ends_well();
 }
 

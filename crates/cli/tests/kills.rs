@@ -16,7 +16,6 @@ mod common;
 
 use std::{
     collections::HashMap,
-    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -33,21 +32,6 @@ const CLIENTS: u64 = 4;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-fn start(dir: &Path) -> TestServer {
-    TestServer::start(&[
-        "--data",
-        dir.to_str().unwrap(),
-        "--store.commit-interval-ms",
-        "50",
-        "--data.checkpoint-interval-ms",
-        "20",
-        "--data.log-free-bytes-min",
-        "0",
-        "--views.commit-interval-ms",
-        "30",
-    ])
 }
 
 fn sql(server: &TestServer, text: &str) -> Vec<Value> {
@@ -178,7 +162,7 @@ fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
 fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
     let dir = tempfile::tempdir().unwrap();
-    let mut server = start(dir.path());
+    let mut server = TestServer::over(dir.path());
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
     sql(&server, VIEWS);
@@ -204,7 +188,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         std::thread::park_timeout(Duration::from_millis(rng.below(300) as u64));
         server.running.signal("KILL");
         drop(server);
-        server = start(dir.path());
+        server = TestServer::over(dir.path());
         set_address(&server);
     }
     stop.store(true, Ordering::Relaxed);

@@ -42,6 +42,8 @@ pub struct Numbered {
     pub sequence: u64,
     /// Which part of the request, from 0.
     pub part: u16,
+    /// The number after that of the last part that was stored; parts from there to this one had no event that was taken in.
+    pub after: u16,
 }
 
 /// What became of appended events.

@@ -26,7 +26,7 @@ use tracing::info;
 use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
-    history::{DataDir, History, HistoryTables, Statements},
+    history::{DataDir, Held, History, HistoryTables, Statements},
     indexer::run_indexer,
     mailbox::{Mailbox, Waiting},
     operator::Operator,
@@ -240,6 +240,16 @@ impl Engine {
             let stream = shared.stream(stream)?;
             return history.append(shared, (&stream, &stored), batch, options).await;
         }
+        if let Some((history, declared)) = shared.unstored(stream) {
+            let held = shared.stream(stream)?;
+            let now = shared.clock.now_micros();
+            let held = history.hold(shared, (&held, &declared), batch, now, &options).await?;
+            if !held.good.is_empty() {
+                shared.pending.enter(held.good.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
+            }
+            let Held { good, refusals, quarantined, ticket, .. } = held;
+            return Ok(Appended { refusals, quarantined, ticket, ..self.put(stream, good, &options)? });
+        }
         if !batch.is_empty() {
             shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
         }
@@ -248,10 +258,13 @@ impl Engine {
 
     /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
     pub fn quarantines(&self, stream: &StreamName) -> bool {
-        self.shared.stored(stream).is_some_and(|(_, stored)| stored.declared().quarantines())
+        match self.shared.stored(stream) {
+            Some((_, stored)) => stored.declared().quarantines(),
+            None => self.shared.unstored(stream).is_some_and(|(_, declared)| declared.quarantines()),
+        }
     }
 
-    /// As [`Engine::append`], for a thread that may wait, and for streams that are not stored.
+    /// As [`Engine::append`], for a thread that may wait, and for streams that are not in the catalog.
     pub fn append_blocking(
         &self,
         _principal: &Principal,
@@ -259,8 +272,8 @@ impl Engine {
         batch: EventBatch,
         options: AppendOptions,
     ) -> Result<Appended, EngineError> {
-        if self.shared.stored(stream).is_some() {
-            return Err(EngineError::NotStored("this source gives no events to stored streams".to_owned()));
+        if self.shared.stored(stream).is_some() || self.shared.unstored(stream).is_some() {
+            return Err(EngineError::NotStored("this source gives no events to declared streams".to_owned()));
         }
         if !batch.is_empty() {
             self.shared.pending.enter_blocking(batch.bytes().len()).map_err(|_| EngineError::ShuttingDown)?;

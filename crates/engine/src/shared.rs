@@ -18,7 +18,7 @@ use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
     engine::dialect_name,
     gate::Gate,
-    history::{History, HistoryTables, Stored},
+    history::{Declared, History, HistoryTables, Stored},
     line::Line,
     running::{EmitContext, QueryHandle, Running, Totals},
     stream::{Stream, lock},
@@ -117,6 +117,12 @@ impl Shared {
     pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<Stored>)> {
         let history = self.history.get()?;
         Some((history, history.stored(name)?))
+    }
+
+    /// The declaration of a stream that has one and is not stored.
+    pub(crate) fn unstored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<Declared>)> {
+        let history = self.history.get()?;
+        Some((history, history.unstored(name)?))
     }
 
     /// The stream of this name, made if there is none yet.

@@ -344,19 +344,25 @@ impl Ingest {
             None if piece.is_empty() && rejected.is_none() => Ok(()),
             None => self.store(piece, rejected, None).await,
             Some(parts) => {
-                for (part, rejected, numbered) in parts.push(piece, rejected) {
-                    self.store(part, rejected, Some(numbered)).await?;
+                for (piece, rejected, part) in parts.push(piece, rejected) {
+                    self.store(piece, rejected, Some(part)).await?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// Appends and counts.
-    async fn store(&mut self, piece: Piece, rejected: Bad, numbered: Option<Numbered>) -> Result<(), Stop> {
+    /// Appends and counts; `part`: its number, where the request has one.
+    async fn store(&mut self, piece: Piece, rejected: Bad, part: Option<u16>) -> Result<(), Stop> {
         let source = piece.source();
+        let numbered = self.parts.as_ref().zip(part).map(|(parts, part)| parts.numbered(part));
         let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
             self.append(piece, rejected, numbered).await?;
+        if let (Some(parts), Some(part)) = (&mut self.parts, part)
+            && (accepted > 0 || is_repeated)
+        {
+            parts.stored(part);
+        }
         let tally = &mut self.tally;
         tally.rejected += refusals.len() as u64;
         tally.quarantined += quarantined;
@@ -373,9 +379,9 @@ impl Ingest {
     /// After the body's end: the last part, and the disk.
     async fn finish(&mut self) -> Result<(), Stop> {
         if let Some(parts) = &mut self.parts
-            && let Some((part, rejected, numbered)) = parts.finish()
+            && let Some((piece, rejected, part)) = parts.finish()
         {
-            self.store(part, rejected, Some(numbered)).await?;
+            self.store(piece, rejected, Some(part)).await?;
         }
         match self.tally.ticket {
             Some(ticket) if self.options.ack == Ack::Disk => {

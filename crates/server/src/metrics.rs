@@ -130,6 +130,26 @@ impl Table {
     }
 }
 
+/// Kind, name, help, and what the number is of each row.
+type Numbers<'f, R> = &'f [(Kind, &'static str, &'static str, fn(&R) -> Number)];
+
+impl Table {
+    /// Families with a number of each row, told apart by the row's name.
+    fn of_rows<R>(&mut self, label: &'static str, rows: &[(&str, &R)], families: Numbers<'_, R>) {
+        for (kind, name, help, number) in families {
+            let samples = rows
+                .iter()
+                .map(|(row, of)| Sample { labels: vec![(label, (*row).to_owned())], number: number(of) });
+            self.family(*kind, name, help, samples.collect());
+        }
+    }
+}
+
+/// Those with numbers of their own, and all others as one.
+fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r R>) -> Vec<(&'r str, &'r R)> {
+    own.iter().map(|row| (name(row), row)).chain(others.map(|sum| (OTHER_STREAMS, sum))).collect()
+}
+
 /// All numbers, as they stand in `engine`, `http` and `process`.
 pub(crate) fn families(
     engine: Metrics,
@@ -240,8 +260,7 @@ fn shard_families(table: &mut Table, engine: &Metrics) {
 }
 
 fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&StreamStatus>) {
-    type Of = fn(&StreamStatus) -> Number;
-    let families: [(Kind, &str, &str, Of); 6] = [
+    let families: Numbers<'_, StreamStatus> = &[
         (Kind::Counter, "swiftwater_stream_events_total", "Events accepted.", |stream| stream.events.into()),
         (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of events accepted.", |stream| {
             stream.bytes.into()
@@ -265,19 +284,12 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
             |stream| (stream.lag_ms as f64 / 1e3).into(),
         ),
     ];
-    for (kind, name, help, number) in families {
-        let label = |name: &str| vec![("stream", name.to_owned())];
-        let own =
-            own.iter().map(|stream| Sample { labels: label(stream.name.as_str()), number: number(stream) });
-        let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
-        table.family(kind, name, help, own.chain(others).collect());
-    }
+    table.of_rows("stream", &own_and_others(own, |stream| stream.name.as_str(), others), families);
 }
 
 /// There are no more jobs than `jobs.jobs_max`, so each has numbers of its own.
 fn job_families(table: &mut Table, jobs: &[JobStatus]) {
-    type Of = fn(&JobStatus) -> Number;
-    let families: [(Kind, &str, &str, Of); 6] = [
+    let families: Numbers<'_, JobStatus> = &[
         (
             Kind::Gauge,
             "swiftwater_job_running",
@@ -307,12 +319,8 @@ fn job_families(table: &mut Table, jobs: &[JobStatus]) {
             |job| (job.millis as f64 / 1e3).into(),
         ),
     ];
-    for (kind, name, help, number) in families {
-        let samples = jobs
-            .iter()
-            .map(|job| Sample { labels: vec![("job", job.name.to_string())], number: number(job) });
-        table.family(kind, name, help, samples.collect());
-    }
+    let rows: Vec<(&str, &JobStatus)> = jobs.iter().map(|job| (&*job.name, job)).collect();
+    table.of_rows("job", &rows, families);
 }
 
 fn http_families(table: &mut Table, http: &HttpStats) {

@@ -112,6 +112,8 @@ pub(crate) struct Parts {
     sequence: u64,
     /// The number of the part that is gathered.
     part: u16,
+    /// The number after that of the last part that is stored.
+    after: u16,
     gathered: Vec<(EventBatch, Origin)>,
     bytes: usize,
     rejected: Bad,
@@ -119,12 +121,20 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new((producer, sequence): (Arc<str>, u64)) -> Parts {
-        Parts { producer, sequence, part: 0, gathered: Vec::new(), bytes: 0, rejected: Bad::default() }
+        Parts {
+            producer,
+            sequence,
+            part: 0,
+            after: 0,
+            gathered: Vec::new(),
+            bytes: 0,
+            rejected: Bad::default(),
+        }
     }
 
     /// Takes events, and those that were refused beside them, which are told of with the next part; answers the parts that
     /// they complete.
-    pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, Numbered)> {
+    pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, u16)> {
         let mut complete = Vec::new();
         self.rejected.count += bad.count;
         self.rejected.texts.extend(bad.texts);
@@ -132,7 +142,7 @@ impl Parts {
         if kept > PART_BYTES {
             // By themselves: where parts end must not depend on how the body arrives.
             let bad = std::mem::take(&mut self.rejected);
-            complete.push((Piece::joined(Vec::new()), bad, self.numbered()));
+            complete.push((Piece::joined(Vec::new()), bad, self.part));
         }
         let Some((_, _, begins)) = piece.source.segments.first() else { return complete };
         let batch = &piece.batch;
@@ -163,21 +173,27 @@ impl Parts {
         self.gathered.push((part, begins));
     }
 
-    /// The part that was gathered; none where there is nothing to tell.
-    pub(crate) fn finish(&mut self) -> Option<(Piece, Bad, Numbered)> {
+    /// The part that was gathered, with its number; none where there is nothing to tell.
+    pub(crate) fn finish(&mut self) -> Option<(Piece, Bad, u16)> {
         let gathered = std::mem::take(&mut self.gathered);
         let rejected = std::mem::take(&mut self.rejected);
         self.bytes = 0;
         if gathered.is_empty() && rejected.is_none() {
             return None;
         }
-        let numbered = self.numbered();
+        let number = self.part;
         self.part = self.part.saturating_add(u16::from(!gathered.is_empty()));
-        Some((Piece::joined(gathered), rejected, numbered))
+        Some((Piece::joined(gathered), rejected, number))
     }
 
-    fn numbered(&self) -> Numbered {
-        Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part: self.part }
+    /// What the engine is told of a part; what was stored before it is noted by then.
+    pub(crate) fn numbered(&self, part: u16) -> Numbered {
+        Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part, after: self.after }
+    }
+
+    /// Notes that a part is stored, now or before.
+    pub(crate) fn stored(&mut self, part: u16) {
+        self.after = part.saturating_add(1);
     }
 }
 
@@ -207,12 +223,9 @@ mod tests {
                 .flat_map(|piece| parts.push(piece, Bad::default()))
                 .collect();
             complete.extend(parts.finish());
-            complete
-                .into_iter()
-                .map(|(piece, _, numbered)| (piece.len(), numbered.part, numbered.sequence))
-                .collect::<Vec<_>>()
+            complete.into_iter().map(|(piece, _, part)| (piece.len(), part)).collect::<Vec<_>>()
         };
-        let expected = [(31, 0, 7), (31, 1, 7), (8, 2, 7)];
+        let expected = [(31, 0), (31, 1), (8, 2)];
         assert_eq!(cut(1 << 20), expected);
         assert_eq!(cut(700_001), expected);
         assert_eq!(cut(usize::MAX), expected);

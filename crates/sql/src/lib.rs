@@ -10,6 +10,7 @@ mod array_text;
 mod copy;
 mod copy_in;
 mod error;
+mod few_groups;
 pub mod forms;
 mod grouping;
 mod json_functions;

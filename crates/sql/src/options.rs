@@ -25,6 +25,8 @@ pub struct SqlOptions {
     pub statements_waiting_max: usize,
     /// How long a run of statements may take; none: as long as it takes.
     pub duration_max: Option<Duration>,
+    /// How long a statement with rows to give waits for its reader to take some, before it fails; none: as long as it takes.
+    pub unread_max: Option<Duration>,
     /// Length of the text of a run of statements, in bytes.
     pub text_bytes_max: usize,
     /// Statements in one text.
@@ -45,6 +47,7 @@ impl Default for SqlOptions {
             statements_max: 8,
             statements_waiting_max: 256,
             duration_max: None,
+            unread_max: Some(Duration::from_secs(60)),
             text_bytes_max: 1 << 20,
             statements_per_text_max: 1000,
             batch_rows: 8192,

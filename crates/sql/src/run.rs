@@ -38,6 +38,8 @@ pub(crate) struct Run {
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
+    /// Room for how it ended, which is told however many rows wait for their reader.
+    pub(crate) end: mpsc::OwnedPermit<Item>,
 }
 
 /// What a statement gives.
@@ -73,12 +75,8 @@ impl Run {
                 // Nobody waits for the answer any more.
                 let _ = head.send(Err(error));
             }
-            (Err(error), None) => {
-                let _ = self.rows.send(Item::Failed(error)).await;
-            }
-            (Ok(()), _) => {
-                let _ = self.rows.send(Item::End).await;
-            }
+            (Err(error), None) => drop(self.end.send(Item::Failed(error))),
+            (Ok(()), _) => drop(self.end.send(Item::End)),
         }
     }
 
@@ -127,11 +125,25 @@ impl Run {
                 })?;
             }
             self.progress.returned(batch.num_rows());
-            if self.rows.send(Item::Rows(batch)).await.is_err() {
+            if !self.give(batch).await? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Gives rows to the reader, who has a certain time to take what was given before; false if nobody reads any more.
+    async fn give(&self, batch: RecordBatch) -> Result<bool, SqlError> {
+        let giving = self.rows.send(Item::Rows(batch));
+        let Some(time) = self.inner.options.unread_max else { return Ok(giving.await.is_ok()) };
+        match tokio::time::timeout(time, giving).await {
+            Ok(given) => Ok(given.is_ok()),
+            Err(_) => Err(SqlError::new(
+                ErrorKind::Limit,
+                format!("nobody read the answer for {} ms, and others wait for their turn", time.as_millis()),
+            )
+            .with_hint("Read the rows as they come, or raise sql.unread_ms_max.")),
+        }
     }
 
     async fn execute(&self, text: &StatementText) -> Result<Outcome, SqlError> {

@@ -24,6 +24,7 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
+use crate::few_groups::FewGroups;
 use crate::names::{CATALOG, Names, SCHEMA, SYSTEM};
 use crate::{SqlError, SqlOptions, TableKind, Tables};
 
@@ -86,6 +87,7 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(FewGroups))
             .with_type_planner(Arc::new(Types));
         crate::map_keys::register(&mut template);
         let mut template = template.build();

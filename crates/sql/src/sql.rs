@@ -2,7 +2,7 @@
 //!
 //! Statements run on threads of their own, so that one that computes for minutes never holds up a listener. A run of
 //! statements is one task there; its rows go to the answer through a queue of two batches, so a reader that is slow
-//! slows the statement, and an answer that is dropped ends it.
+//! slows the statement, one that has stopped reading ends it after a while, and so does an answer that is dropped.
 //! Limits: [`SqlOptions`].
 
 use std::collections::BTreeMap;
@@ -104,7 +104,9 @@ impl Sql {
         let registered = self.register(&text, &options, &progress)?;
         let id = Arc::clone(&registered.id);
         let (head, columns) = oneshot::channel();
-        let (rows, receiver) = mpsc::channel(BATCHES_WAITING);
+        let (rows, receiver) = mpsc::channel(BATCHES_WAITING + 1);
+        let end = rows.clone().try_reserve_owned();
+        let end = end.map_err(|_| SqlError::internal("an answer has no room for its end"))?;
         let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
         let run = Run {
             inner: Arc::clone(&self.inner),
@@ -113,6 +115,7 @@ impl Sql {
             progress: Arc::clone(&progress),
             head: Some(head),
             rows,
+            end,
         };
         let work = async move {
             // Its name is free again when the task ends, in whatever way.

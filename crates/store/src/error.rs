@@ -32,6 +32,17 @@ pub enum StoreError {
         /// What is wrong.
         why: Box<str>,
     },
+    /// Not the store that is expected lies there.
+    #[error(
+        "the store is not the one of this data directory: its file `_swiftwater_store` {}, not `{expected}`",
+        found.as_ref().map_or_else(|| "is missing".to_owned(), |found| format!("says `{found}`"))
+    )]
+    Away {
+        /// The id of the store that is.
+        expected: Box<str>,
+        /// The id that was found.
+        found: Option<Box<str>>,
+    },
     /// A setting that cannot hold.
     #[error("`{name}` cannot be {value}: {why}")]
     Setting {
@@ -175,9 +186,10 @@ impl StoreError {
             | StoreError::OtherOwner { .. }
             | StoreError::Protocol { .. } => ErrorKind::Conflict,
             StoreError::TooManyColumns { .. } => ErrorKind::Limit,
-            StoreError::Closed(_) | StoreError::ObjectStore { .. } | StoreError::Delta { .. } => {
-                ErrorKind::Unavailable
-            }
+            StoreError::Away { .. }
+            | StoreError::Closed(_)
+            | StoreError::ObjectStore { .. }
+            | StoreError::Delta { .. } => ErrorKind::Unavailable,
             StoreError::Corrupt { .. } => ErrorKind::Corrupt,
             StoreError::Parquet { source, .. } => match **source {
                 parquet::errors::ParquetError::External(_) => ErrorKind::Unavailable,
@@ -193,6 +205,9 @@ impl StoreError {
             StoreError::Location { .. } => {
                 Some("Give a directory, a file:// URL or an s3://bucket/prefix URL.")
             }
+            StoreError::Away { .. } => Some(
+                "Mount the store's disk, or set store.location. Where the tables were moved, write the id into that file.",
+            ),
             StoreError::NoVersion { .. } => {
                 Some("Old versions go with store.log_retention and store.vacuum_retention.")
             }

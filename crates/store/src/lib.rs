@@ -17,6 +17,7 @@ mod layout;
 mod ledger;
 mod load;
 mod location;
+mod mark;
 mod options;
 mod owner;
 mod provider;

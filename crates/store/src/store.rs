@@ -26,6 +26,7 @@ use crate::{
     ledger::{self, KIND_KEY, Ledger},
     load::Place,
     location,
+    mark::Expected,
     options::StoreOptions,
     owner::{Owner, REQUESTS_MAX},
     provider, schema,
@@ -62,6 +63,7 @@ struct Inner {
     /// Where the store was opened; owners of tables run there.
     runtime: Handle,
     pins: Arc<Pins>,
+    expected: Expected,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
 }
@@ -95,6 +97,7 @@ impl Store {
             writing: Arc::new(Semaphore::new(WRITERS_MIN.max(cores))),
             runtime: Handle::current(),
             pins: Arc::default(),
+            expected: Expected::default(),
             tables: Mutex::new(HashMap::new()),
         };
         Ok(Store { inner: Arc::new(inner) })
@@ -109,6 +112,10 @@ impl Store {
         &self.inner.objects
     }
 
+    pub(crate) fn expected(&self) -> &Expected {
+        &self.inner.expected
+    }
+
     pub(crate) fn pins(&self) -> &Pins {
         &self.inner.pins
     }
@@ -117,6 +124,7 @@ impl Store {
     /// rewritten for that, this waits for it.
     pub async fn open_table(&self, spec: TableSpec) -> Result<Table> {
         spec.check(self.inner.options.columns_max)?;
+        self.check().await?;
         let mut tables = self.inner.tables.lock().await;
         let table = match tables.get(&spec.name) {
             Some(table) => table.clone(),
@@ -148,6 +156,7 @@ impl Store {
     /// Creates a plain table, for `CREATE TABLE AS` and the like; types that Delta Lake does not have become wider ones.
     pub async fn create_plain(&self, name: &str, schema: SchemaRef) -> Result<Table> {
         check_name(name)?;
+        self.check().await?;
         let columns_max = self.inner.options.columns_max;
         let mut tables = self.inner.tables.lock().await;
         let place = self.place(name);
@@ -186,6 +195,7 @@ impl Store {
         if check_name(name).is_err() {
             return Ok(None);
         }
+        self.check().await?;
         let mut tables = self.inner.tables.lock().await;
         if let Some(table) = tables.get(name) {
             return Ok(Some(table.clone()));
@@ -200,6 +210,7 @@ impl Store {
 
     /// The names of all tables, in order.
     pub async fn tables(&self) -> Result<Vec<Box<str>>> {
+        self.check().await?;
         let listing = StoreError::store("listing tables");
         let list = self.inner.objects.list_with_delimiter(None).await.map_err(listing)?;
         let mut names = Vec::new();
@@ -219,6 +230,7 @@ impl Store {
         if check_name(name).is_err() {
             return Ok(false);
         }
+        self.check().await?;
         let mut tables = self.inner.tables.lock().await;
         let open = tables.remove(name);
         if let Some(table) = &open {

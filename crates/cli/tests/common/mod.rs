@@ -10,6 +10,7 @@ pub(crate) mod tortured;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    path::Path,
     process::{Child, ChildStdout, Command, Output, Stdio},
     time::Duration,
 };
@@ -161,6 +162,22 @@ impl TestServer {
     }
 
     /// The body of an answer.
+    /// Over a data directory, with settings under which much happens in little time.
+    pub(crate) fn over(data: &Path) -> TestServer {
+        TestServer::start(&[
+            "--data",
+            data.to_str().expect("a path of tests is text"),
+            "--store.commit-interval-ms",
+            "50",
+            "--data.checkpoint-interval-ms",
+            "20",
+            "--data.log-free-bytes-min",
+            "0",
+            "--views.commit-interval-ms",
+            "30",
+        ])
+    }
+
     pub(crate) fn get(&self, path: &str) -> String {
         let authority = self.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(authority).unwrap();

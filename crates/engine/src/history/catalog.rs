@@ -44,6 +44,8 @@ pub(crate) struct Catalog {
     views: BTreeMap<Box<str>, ViewEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
+    /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
+    pub(super) store: Option<Box<str>>,
 }
 
 /// A view that was created.
@@ -117,6 +119,9 @@ pub(crate) struct Snapshot {
     next_job: u32,
     #[serde(default)]
     jobs: Vec<JobSnapshot>,
+    /// Not in a backup: what is restored lies in another store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) store: Option<Box<str>>,
 }
 
 /// A view within a snapshot.
@@ -446,13 +451,14 @@ impl Catalog {
             views: self.views.values().map(ViewEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
+            store: self.store.clone(),
         }
     }
 
     pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Result<Catalog, HistoryError> {
         let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
-        let next_view = snapshot.next_view;
-        let mut catalog = Catalog { next_stream, next_view, next_job, ..Catalog::default() };
+        let (next_view, store) = (snapshot.next_view, snapshot.store.clone());
+        let mut catalog = Catalog { next_stream, next_view, next_job, store, ..Catalog::default() };
         for StreamSnapshot { id, created, text, found: columns, .. } in &snapshot.streams {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };

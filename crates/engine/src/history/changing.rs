@@ -79,12 +79,17 @@ impl History {
                     return Err(error);
                 }
             }
+            Ddl::CreateStream(create) => {
+                let entry = lock(&self.catalog).stream(&create.name).cloned();
+                entry.map_or(Ok(()), |entry| self.unstored.declare(&entry))?;
+            }
             Ddl::AlterStream(alter) => self.alter(shared, &alter.name).await?,
             Ddl::DropStream { name, .. } => {
                 if let Some(stream) = shared.find_stream(name) {
                     stream.is_stored.store(false, Ordering::Relaxed);
                 }
                 self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                self.unstored.forget(name);
                 // The stream is gone for good: what is left of its table goes as soon as that can be done.
                 if let Err(error) = self.clear_dropped(name).await {
                     tracing::warn!(stream = %name, %error, "the table of a stream that was dropped is deleted later");
@@ -159,10 +164,10 @@ impl History {
         let entry = lock(&self.catalog).stream(name).cloned();
         let Some(entry) = entry else { return Ok(()) };
         let Some(stored) = self.stored(name) else {
-            if entry.create.is_stored() {
-                self.open_stream(shared, &entry, None, self.config.recovered())?;
-            }
-            return Ok(());
+            return match entry.create.is_stored() {
+                true => self.open_stream(shared, &entry, None, self.config.recovered()),
+                false => self.unstored.declare(&entry),
+            };
         };
         let spec = table_spec(&entry.create, &entry.found);
         if let Some(table) = stored.table() {

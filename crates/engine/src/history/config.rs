@@ -67,6 +67,8 @@ pub struct HistoryConfig {
     pub views_cache_bytes: usize,
     /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
     pub views_commit_interval_ms: u64,
+    /// Milliseconds that a statement waits for the reader of its answer to take rows; 0: as long as it takes.
+    pub sql_unread_ms_max: u64,
     /// The most jobs that there can be.
     pub jobs_max: usize,
     /// Jobs that run at once; others wait.
@@ -114,6 +116,7 @@ impl HistoryConfig {
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
+            sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),
             jobs_max: 1_000,
             jobs_running_max: 4,
             jobs_retry_pause_ms_min: 1_000,

@@ -7,6 +7,7 @@
 //! DIR/log/           segments of the log (room `log`)
 //! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store lies elsewhere
 //! DIR/views/         what views keep by key (room `views`)
+//! DIR/tables/_swiftwater_store   the store's id, wherever it lies
 //! DIR/exports/       what COPY … TO writes
 //! DIR/spill/         what SQL puts aside; emptied at each start
 //! ```

@@ -22,6 +22,7 @@ mod changing;
 mod checkpoints;
 mod columns;
 mod feeding;
+mod holding;
 mod opening;
 mod spec;
 mod state;
@@ -47,7 +48,8 @@ pub use state::Disks;
 pub use views::{KeyValue, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted};
 
 pub(crate) use directory::DataDir;
+pub(crate) use holding::Held;
 pub(crate) use state::History;
 pub(crate) use statements::Statements;
-pub(crate) use stored::Stored;
+pub(crate) use stored::{Declared, Stored};
 pub(crate) use tables::HistoryTables;

@@ -31,6 +31,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// One thing to do.
 enum Debt {
+    /// The catalog does not know yet which store it is.
+    Identify,
     /// A stream has no table yet.
     Open(Arc<Stored>),
     /// A dropped stream may have one still.
@@ -68,6 +70,7 @@ impl History {
     /// Does what can be done at the start of the server, within the time that one answer may take.
     pub(crate) async fn settle_at_start(&self, tables: &HistoryTables) {
         let settling = async {
+            self.identify_store().await?;
             let dropped: Vec<StreamName> = self.with_catalog(|catalog| catalog.dropped().cloned().collect());
             for name in &dropped {
                 self.clear_dropped(name).await?;
@@ -108,6 +111,9 @@ impl History {
         let Some(tables) = shared.tables.get() else { return false };
         let unopened = self.all_stored().into_iter().filter(|stored| stored.table().is_none());
         let mut debts: Vec<Debt> = unopened.map(Debt::Open).collect();
+        if self.with_catalog(|catalog| catalog.store.is_none()) {
+            debts.push(Debt::Identify);
+        }
         debts.extend(
             self.with_catalog(|catalog| catalog.dropped().cloned().collect::<Vec<_>>())
                 .into_iter()
@@ -122,6 +128,7 @@ impl History {
             // No stream is made, altered or dropped meanwhile.
             let _one_at_a_time = self.changing.lock().await;
             let settled = match &debt {
+                Debt::Identify => self.identify_store().await,
                 Debt::Open(stored) => self.open_late(stored).await,
                 Debt::Delete(name) => self.clear_dropped(name).await,
                 Debt::Names => self.name_tables(tables).await,
@@ -134,6 +141,16 @@ impl History {
             }
         }
         true
+    }
+
+    /// Remembers which store it is, if that is not known.
+    async fn identify_store(&self) -> Result<(), EngineError> {
+        if self.with_catalog(|catalog| catalog.store.is_some()) {
+            return Ok(());
+        }
+        let id = self.store.identify().await.map_err(|error| EngineError::Table(causes(&error)))?;
+        self.change_catalog(|catalog| catalog.store = Some(id));
+        self.checkpoint().await.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))
     }
 
     async fn open_late(&self, stored: &Arc<Stored>) -> Result<(), EngineError> {

@@ -3,7 +3,8 @@
 //! A producer names itself and numbers its requests, in any order but rising on the whole. Of each producer the last
 //! 64 numbers are kept with what became of them; of producers, those that sent last. Both bounds hold
 //! over restarts: the table is rebuilt from the catalog's snapshot and the log, where every stored part carries its number.
-//! A request of several parts is stored part by part, in order, so how many are there says all.
+//! A request of several parts is stored part by part, in order, so how many are there says all. A part none of whose
+//! events is taken in is nowhere noted: the next one that is stored counts it among those that are there.
 //! Knows no clock: whoever wrote last in the log is the latest.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -64,23 +65,23 @@ impl Producers {
         Producers { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1) }
     }
 
-    /// What is to become of part `part` of request `sequence`.
-    pub(crate) fn look(&self, id: &str, sequence: u64, part: u16) -> Verdict {
-        let part = u32::from(part);
-        let Some(producer) = self.by_id.get(id) else { return Verdict::of_new(part) };
+    /// What is to become of part `part` of request `sequence`, all of whose parts before `after` are to be there.
+    pub(crate) fn look(&self, id: &str, sequence: u64, part: u16, after: u16) -> Verdict {
+        let (part, after) = (u32::from(part), u32::from(after.min(part)));
+        let Some(producer) = self.by_id.get(id) else { return Verdict::of_new(after) };
         match producer.receipts.binary_search_by_key(&sequence, |receipt| receipt.sequence) {
             Ok(place) => {
                 let receipt = producer.receipts[place];
-                match part.cmp(&receipt.parts) {
-                    std::cmp::Ordering::Less => Verdict::Stored(receipt),
-                    std::cmp::Ordering::Equal => Verdict::New,
-                    std::cmp::Ordering::Greater => Verdict::Gap(receipt.parts),
+                match receipt.parts {
+                    parts if part < parts => Verdict::Stored(receipt),
+                    parts if after <= parts => Verdict::New,
+                    parts => Verdict::Gap(parts),
                 }
             }
             Err(0) if producer.receipts.len() >= SEQUENCES_KEPT => {
                 Verdict::Forgotten(producer.receipts.front().map_or(0, |receipt| receipt.sequence))
             }
-            Err(_) => Verdict::of_new(part),
+            Err(_) => Verdict::of_new(after),
         }
     }
 
@@ -117,8 +118,8 @@ impl Producers {
 }
 
 impl Verdict {
-    fn of_new(part: u32) -> Verdict {
-        if part == 0 { Verdict::New } else { Verdict::Gap(0) }
+    fn of_new(after: u32) -> Verdict {
+        if after == 0 { Verdict::New } else { Verdict::Gap(0) }
     }
 }
 
@@ -133,35 +134,49 @@ mod tests {
     #[test]
     fn retry_is_known_and_later_numbers_are_new() {
         let mut producers = Producers::new(10);
-        assert_eq!(producers.look("a", 1, 0), Verdict::New);
+        assert_eq!(producers.look("a", 1, 0, 0), Verdict::New);
         producers.note("a", receipt(1, 1));
-        assert_eq!(producers.look("a", 1, 0), Verdict::Stored(receipt(1, 1)));
-        assert_eq!(producers.look("a", 2, 0), Verdict::New);
-        assert_eq!(producers.look("b", 1, 0), Verdict::New);
+        assert_eq!(producers.look("a", 1, 0, 0), Verdict::Stored(receipt(1, 1)));
+        assert_eq!(producers.look("a", 2, 0, 0), Verdict::New);
+        assert_eq!(producers.look("b", 1, 0, 0), Verdict::New);
     }
 
     #[test]
     fn numbers_may_come_in_any_order_within_those_kept() {
         let mut producers = Producers::new(10);
         for sequence in (100..100 + SEQUENCES_KEPT as u64).rev() {
-            assert_eq!(producers.look("a", sequence, 0), Verdict::New);
+            assert_eq!(producers.look("a", sequence, 0, 0), Verdict::New);
             producers.note("a", receipt(sequence, 1));
         }
-        assert_eq!(producers.look("a", 99, 0), Verdict::Forgotten(100));
+        assert_eq!(producers.look("a", 99, 0, 0), Verdict::Forgotten(100));
         producers.note("a", receipt(1000, 1));
-        assert_eq!(producers.look("a", 100, 0), Verdict::Forgotten(101));
-        assert_eq!(producers.look("a", 500, 0), Verdict::New, "between those kept, it was never there");
+        assert_eq!(producers.look("a", 100, 0, 0), Verdict::Forgotten(101));
+        assert_eq!(producers.look("a", 500, 0, 0), Verdict::New, "between those kept, it was never there");
     }
 
     #[test]
     fn parts_are_stored_in_order_and_once() {
         let mut producers = Producers::new(10);
-        assert_eq!(producers.look("a", 1, 1), Verdict::Gap(0));
+        assert_eq!(producers.look("a", 1, 1, 1), Verdict::Gap(0));
         producers.note("a", receipt(1, 1));
-        assert_eq!(producers.look("a", 1, 2), Verdict::Gap(1));
-        assert_eq!(producers.look("a", 1, 1), Verdict::New);
+        assert_eq!(producers.look("a", 1, 2, 2), Verdict::Gap(1));
+        assert_eq!(producers.look("a", 1, 1, 1), Verdict::New);
         producers.note("a", receipt(1, 2));
-        assert_eq!(producers.look("a", 1, 1), Verdict::Stored(Receipt { accepted: 4, ..receipt(1, 2) }));
+        assert_eq!(producers.look("a", 1, 1, 1), Verdict::Stored(Receipt { accepted: 4, ..receipt(1, 2) }));
+    }
+
+    #[test]
+    fn part_without_a_good_event_leaves_no_gap() {
+        let mut producers = Producers::new(10);
+        assert_eq!(producers.look("a", 1, 1, 0), Verdict::New, "the first part had none");
+        producers.note("a", receipt(1, 2));
+        assert_eq!(producers.look("a", 1, 3, 2), Verdict::New, "nor had the third");
+        assert_eq!(producers.look("a", 1, 4, 4), Verdict::Gap(2), "but this one was told to be there");
+        producers.note("a", receipt(1, 4));
+        for part in 0..4 {
+            assert!(matches!(producers.look("a", 1, part, 0), Verdict::Stored(_)), "part {part}");
+        }
+        assert_eq!(producers.look("a", 1, 4, 4), Verdict::New);
     }
 
     #[test]
@@ -170,8 +185,8 @@ mod tests {
         for id in ["a", "b", "a", "c"] {
             producers.note(id, receipt(1, 1));
         }
-        assert_eq!(producers.look("b", 1, 0), Verdict::New);
-        assert!(matches!(producers.look("a", 1, 0), Verdict::Stored(_)));
+        assert_eq!(producers.look("b", 1, 0, 0), Verdict::New);
+        assert!(matches!(producers.look("a", 1, 0, 0), Verdict::Stored(_)));
         let ids: Vec<&str> = producers.iter().map(|(id, _)| id).collect();
         assert_eq!(ids, ["a", "c"]);
         assert_eq!(producers.by_use.len(), 2);

@@ -10,10 +10,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::columns::Rejected;
 
-use super::{
-    state::History,
-    stored::{Declared, Stored},
-};
+use super::{state::History, stored::Declared};
 use crate::{AppendOptions, EngineError, Numbered, Ticket, shared::Shared};
 
 /// The stream that keeps bad events of all streams that have theirs kept.
@@ -65,7 +62,7 @@ impl History {
     pub(super) async fn quarantine(
         &self,
         shared: &Shared,
-        of: &Stored,
+        of: &Declared,
         bad: &[BadEvent<'_>],
         options: &AppendOptions,
     ) -> Result<(u64, Option<Ticket>), EngineError> {
@@ -76,7 +73,7 @@ impl History {
         for BadEvent { path, reason, event } in bad {
             let event = String::from_utf8_lossy(event);
             let kept = serde_json::json!({
-                "stream": of.name.as_str(), "path": path, "reason": reason, "event": event,
+                "stream": of.create.name.as_str(), "path": path, "reason": reason, "event": event,
             });
             lines.extend_from_slice(kept.to_string().as_bytes());
             lines.push(b'\n');
@@ -84,10 +81,11 @@ impl History {
         let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
         let batch = Checker::new(limits).push(lines.into()).batch;
         // Parts without bad events leave no gap, as each part is one of its own producer here.
-        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part }| Numbered {
+        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| Numbered {
             producer: format!("{}/{part}/{producer}", of.id.0).into(),
             sequence: *sequence,
             part: 0,
+            after: 0,
         });
         let options = AppendOptions { numbered, ..AppendOptions::default() };
         let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
@@ -26,14 +27,14 @@ use super::{
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
     directory::DataDir,
+    holding::{Held, Unstored},
     jobs::Jobs,
-    quarantine::BadEvent,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
     views::View,
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Ticket,
     shared::Shared,
     stream::{Stream, lock},
 };
@@ -53,6 +54,7 @@ pub(crate) struct History {
     pub(super) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
+    pub(super) unstored: Unstored,
     pub(super) backups: Backups,
     /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
     pub(super) cutting: tokio::sync::RwLock<()>,
@@ -99,6 +101,9 @@ impl History {
         let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
         let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
         let replay = Replay::of(&config, &log, snapshot)?;
+        if let Some(id) = &replay.catalog.store {
+            store.expect(id);
+        }
         let jobs = Jobs::new(config.jobs_running_max);
         let history = Arc::new(History {
             config,
@@ -111,6 +116,7 @@ impl History {
             stored: RwLock::default(),
             views: RwLock::default(),
             view_store: Mutex::default(),
+            unstored: Unstored::default(),
             backups: Backups::default(),
             cutting: tokio::sync::RwLock::default(),
             tasks: Mutex::default(),
@@ -139,8 +145,17 @@ impl History {
     ) -> Result<(), HistoryError> {
         let entries: Vec<StreamEntry> =
             lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
+        let statement_failed = |entry: &StreamEntry, error: EngineError| HistoryError::Statement {
+            text: entry.create.name.to_string(),
+            why: error.to_string(),
+        };
+        let (entries, unstored): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.create.is_stored());
+        for entry in &unstored {
+            self.unstored.declare(entry).map_err(|error| statement_failed(entry, error))?;
+        }
         let mut is_away = false;
-        for entry in entries.into_iter().filter(|entry| entry.create.is_stored()) {
+        for entry in entries {
             let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
             let views: Vec<ViewEntry> =
@@ -153,10 +168,8 @@ impl History {
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();
-            self.open_stream(shared, &entry, table, state).map_err(|error| HistoryError::Statement {
-                text: entry.create.name.to_string(),
-                why: error.to_string(),
-            })?;
+            self.open_stream(shared, &entry, table, state)
+                .map_err(|error| statement_failed(&entry, error))?;
             for (view, store, position) in kept {
                 let Some(stored) = self.stored(&entry.create.name) else { continue };
                 if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
@@ -189,6 +202,7 @@ impl History {
         let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(entry.create.name.clone(), Arc::clone(&stored));
         drop(all);
+        self.unstored.forget(&entry.create.name);
         if !is_open {
             self.owes.notify_one();
         }
@@ -259,30 +273,11 @@ impl History {
         {
             return Ok(stored.appended(Outcome::Repeated(receipt), receipt.offset, batch.len() as u64));
         }
-        let declared = stored.declared();
-        let mut bad = Vec::new();
-        if declared.quarantines() {
-            bad.extend(options.refused.iter().map(BadEvent::of_text));
-        }
-        if batch.is_empty() {
-            let (quarantined, ticket) = self.quarantine(shared, stored, &bad, &options).await?;
-            return Ok(Appended { quarantined, ticket, ..Appended::live(&stored.name, stored.next(), 0) });
-        }
         let bytes = batch.bytes().len();
-        let (good, columns, rejected) =
-            heavy(bytes, || declared.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
-        let mut appended = Appended {
-            refusals: rejected.iter().map(Refusal::from).collect(),
-            ..Appended::live(&stored.name, stored.next(), 0)
-        };
-        if options.all_or_none && !rejected.is_empty() {
-            return Ok(appended);
-        }
-        stream.count_rejected(rejected.len() as u64);
-        if declared.quarantines() {
-            bad.extend(rejected.iter().map(|rejected| BadEvent::of_row(&batch, rejected)));
-        }
-        (appended.quarantined, appended.ticket) = self.quarantine(shared, stored, &bad, &options).await?;
+        let held = self.hold(shared, (stream, &stored.declared()), batch, now_micros, &options).await?;
+        let Held { good, columns, refusals, quarantined, ticket } = held;
+        let appended =
+            Appended { refusals, quarantined, ticket, ..Appended::live(&stored.name, stored.next(), 0) };
         let events = good.len() as u64;
         if events == 0 {
             return Ok(appended);
@@ -342,6 +337,9 @@ impl History {
             spill_bytes_max: self.config.sql_spill_bytes_max,
             threads: self.config.sql_threads,
             statements_max: self.config.sql_statements_max,
+            unread_max: Some(self.config.sql_unread_ms_max)
+                .filter(|millis| *millis > 0)
+                .map(Duration::from_millis),
             output_roots: self.dir.iter().map(DataDir::exports).collect(),
             ..SqlOptions::default()
         }
@@ -436,6 +434,6 @@ pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 impl Declared {
     pub(super) fn new(entry: &StreamEntry) -> Result<Declared, EngineError> {
         let columns = Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
-        Ok(Declared { columns, create: entry.create.clone() })
+        Ok(Declared { id: StreamId(entry.id), columns, create: entry.create.clone() })
     }
 }

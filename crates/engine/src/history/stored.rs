@@ -62,6 +62,7 @@ pub(crate) struct Stored {
 /// What is declared of a stream, compiled.
 #[derive(Debug)]
 pub(crate) struct Declared {
+    pub(crate) id: StreamId,
     pub(crate) create: CreateStream,
     pub(crate) columns: Columns,
 }
@@ -235,7 +236,7 @@ impl Stored {
         let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
         state.next = first + events;
         state.last = end;
-        if let Some(Numbered { producer, sequence, part }) = &options.numbered {
+        if let Some(Numbered { producer, sequence, part, .. }) = &options.numbered {
             let receipt = Receipt {
                 sequence: *sequence,
                 parts: u32::from(*part) + 1,
@@ -405,8 +406,8 @@ impl State {
     }
 
     fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
-        let Numbered { producer, sequence, part } = numbered;
-        match self.producers.look(producer, *sequence, *part) {
+        let Numbered { producer, sequence, part, after } = numbered;
+        match self.producers.look(producer, *sequence, *part, *after) {
             Verdict::New => Ok(None),
             Verdict::Stored(receipt) => Ok(Some(receipt)),
             Verdict::Forgotten(lowest) => Err(EngineError::NumberForgotten {

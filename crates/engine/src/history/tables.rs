@@ -279,7 +279,7 @@ impl HistoryTables {
     ) -> Result<u64, SqlError> {
         if let (Some(stored), false) = (self.stored(name)?, overwrite) {
             let sequence = application.version;
-            let number = Numbered { producer: (*application.id).into(), sequence, part: 0 };
+            let number = Numbered { producer: (*application.id).into(), sequence, part: 0, after: 0 };
             return self.insert_events(&stored, rows, Some(number)).await;
         }
         match self.plain_table(name).await? {

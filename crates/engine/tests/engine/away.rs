@@ -3,15 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use swiftwater_engine::Engine;
+use swiftwater_engine::{Engine, EngineConfig};
+use swiftwater_event::SystemClock;
 use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::TestClock;
 
 use crate::{
     crashes::{Kind, Machine, look_again, send},
-    history::{sql, try_sql, until_said},
+    history::{append, open_when_free, quick, sql, stop as stop_in, try_sql, until_said},
     jobs::START,
 };
 
@@ -24,7 +25,7 @@ async fn open(machine: &Machine) -> Engine {
 }
 
 async fn stop(engine: Engine) {
-    engine.shutdown(std::time::Duration::ZERO).await;
+    stop_in(engine, Duration::ZERO).await;
 }
 
 /// Sends `{"n":…}` of these numbers.
@@ -100,6 +101,43 @@ async fn server_that_starts_without_its_store_takes_events_and_commits_them_late
         assert_eq!(sql(&engine, COUNTED).await, counted(31));
         stop(engine).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_of_a_disk_that_is_not_mounted_is_no_empty_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, disk) = (dir.path().join("tables"), dir.path().join("disk"));
+    let clock = || Arc::new(SystemClock::new());
+    let open = async || open_when_free(EngineConfig::default(), quick(dir.path()), clock()).await;
+    let engine = open().await;
+    sql(&engine, "CREATE STREAM t (n LONG); CREATE TABLE p (a BIGINT); INSERT INTO p VALUES (7)").await;
+    append(&engine, "t", "{\"n\":0}", None).await;
+    stop_in(engine, Duration::from_secs(5)).await;
+
+    std::fs::rename(&tables, &disk).unwrap();
+    for has_another in [false, true] {
+        if has_another {
+            std::fs::write(tables.join("_swiftwater_store"), "another\n").unwrap();
+        }
+        let engine = open().await;
+        append(&engine, "t", &format!("{{\"n\":{}}}", 1 + i32::from(has_another)), None).await;
+        for text in
+            ["SELECT * FROM t", "SELECT * FROM p", "CREATE TABLE q (a BIGINT)", "CREATE STREAM u (n LONG)"]
+        {
+            let error = try_sql(&engine, text).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}: {error}");
+        }
+        stop(engine).await;
+        let there: Vec<_> =
+            std::fs::read_dir(&tables).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(there.len(), usize::from(has_another), "nothing was written: {there:?}");
+    }
+    let engine = open().await;
+    std::fs::remove_dir_all(&tables).unwrap();
+    std::fs::rename(&disk, &tables).unwrap();
+    until_said(&engine, COUNTED, &counted(3)).await;
+    until_said(&engine, "SELECT a FROM p", "{\"a\":7}\n").await;
+    stop_in(engine, Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

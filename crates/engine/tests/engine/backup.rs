@@ -93,8 +93,12 @@ async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once
                 let mut number = 0;
                 while !stopped.load(Ordering::Relaxed) {
                     let event = format!("{{\"sender\":{sender},\"number\":{number}}}");
-                    let numbered =
-                        Numbered { producer: format!("s{sender}").into(), sequence: number, part: 0 };
+                    let numbered = Numbered {
+                        producer: format!("s{sender}").into(),
+                        sequence: number,
+                        part: 0,
+                        after: 0,
+                    };
                     append(&engine, "t", &event, Some(numbered)).await;
                     append(&engine, "found", &event, None).await;
                     number += 1;
@@ -140,8 +144,12 @@ async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once
                 assert!(least.contains(&n), "round {round}, {table}, sender {sender}: {n} of {least:?}");
                 assert_eq!((&row["d"], &row["top"]), (&row["n"], &row["n"]), "round {round}, {table}");
                 if table == "t" {
-                    let numbered =
-                        Numbered { producer: format!("s{sender}").into(), sequence: n - 1, part: 0 };
+                    let numbered = Numbered {
+                        producer: format!("s{sender}").into(),
+                        sequence: n - 1,
+                        part: 0,
+                        after: 0,
+                    };
                     let event = format!("{{\"sender\":{sender},\"number\":{}}}", n - 1);
                     let repeated = append(&again, "t", &event, Some(numbered)).await;
                     assert!(repeated.is_repeated, "round {round}: a producer's numbers are in the backup");

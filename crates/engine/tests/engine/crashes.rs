@@ -484,7 +484,7 @@ pub(crate) async fn send(
     let lines = good.iter().map(String::as_str).chain(bad.iter().copied());
     let text = lines.map(|line| format!("{line}\n")).collect::<String>();
     let batch = Checker::new(CheckLimits::default()).push(Bytes::from(text)).batch;
-    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0 });
+    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0 });
     let options = AppendOptions { numbered, ..AppendOptions::default() };
     let name = StreamName::new(stream).unwrap();
     let appended = engine.append(&Principal::local(), &name, batch, options).await;

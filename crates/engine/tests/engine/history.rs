@@ -95,7 +95,7 @@ pub(crate) async fn try_sql(engine: &Engine, text: &str) -> Result<String, SqlEr
 }
 
 fn number(producer: &str, sequence: u64) -> Option<Numbered> {
-    Some(Numbered { producer: producer.into(), sequence, part: 0 })
+    Some(Numbered { producer: producer.into(), sequence, part: 0, after: 0 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,6 +119,32 @@ async fn acknowledged_event_is_in_sql_at_once_and_after_a_restart() {
         // What is not in the table is in the log.
         stop(engine, Duration::ZERO).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_stream_that_is_not_stored_takes_no_event_that_breaks_its_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path()).await;
+    let create = "CREATE STREAM d (a LONG NOT NULL, b STRING CHECK (b <> 'no')) \
+                  WITH (store = false, on_bad_event = quarantine)";
+    sql(&engine, create).await;
+    let events = "{\"a\":1}\n{\"b\":\"x\"}\n{\"a\":\"text\"}\n{\"a\":2,\"b\":\"no\"}\n{\"a\":3}";
+    for _ in 0..2 {
+        let appended = append(&engine, "d", events, None).await;
+        let rows: Vec<u32> = appended.refusals.iter().map(|refusal| refusal.row).collect();
+        assert_eq!((appended.accepted, rows, appended.quarantined), (2, vec![1, 2, 3], 3));
+        assert_eq!(appended.position.offset.0, 2);
+        stop(engine, Duration::from_secs(5)).await;
+        engine = open(dir.path()).await;
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine WHERE stream = 'd'").await, "{\"n\":6}\n");
+    let accepted = async |engine: &Engine| append(engine, "d", events, None).await.accepted;
+    sql(&engine, "ALTER STREAM d ALTER COLUMN a DROP NOT NULL").await;
+    assert_eq!(accepted(&engine).await, 3);
+    sql(&engine, "ALTER STREAM d SET (store = true)").await;
+    assert_eq!(accepted(&engine).await, 3, "as a stored one");
+    sql(&engine, "DROP STREAM d").await;
+    assert_eq!(accepted(&engine).await, 5, "of which nothing is declared");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 
 use swiftwater_engine::{HistoryMetrics, StreamStatus, TableMetrics};
 
-use super::{Kind, Number, OTHER_STREAMS, Sample, Table};
+use super::{Kind, Numbers, Table, own_and_others};
 
 /// `shown`: the streams that have numbers of their own.
 pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[StreamStatus]) {
@@ -36,8 +36,7 @@ fn log_families(table: &mut Table, history: &HistoryMetrics) {
 }
 
 fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {
-    type Of = fn(&TableMetrics) -> Number;
-    let families: [(Kind, &str, &str, Of); 6] = [
+    let families: Numbers<'_, TableMetrics> = &[
         (
             Kind::Gauge,
             "swiftwater_table_lag_events",
@@ -66,11 +65,5 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
             |table| u64::from(table.is_failing).into(),
         ),
     ];
-    for (kind, name, help, number) in families {
-        let label = |name: &str| vec![("stream", name.to_owned())];
-        let own =
-            own.iter().map(|table| Sample { labels: label(table.name.as_str()), number: number(table) });
-        let others = others.map(|sum| Sample { labels: label(OTHER_STREAMS), number: number(sum) });
-        table.family(kind, name, help, own.chain(others).collect());
-    }
+    table.of_rows("stream", &own_and_others(own, |table| table.name.as_str(), others), families);
 }

@@ -2,5 +2,6 @@
 
 mod common;
 mod forms;
+mod groups;
 mod slt;
 mod statements;

@@ -90,6 +90,33 @@ fn dropping_an_answer_ends_its_statement() {
 }
 
 #[test]
+fn statement_whose_answer_nobody_reads_gives_its_turn_away() {
+    let options = SqlOptions {
+        statements_max: 1,
+        unread_max: Some(Duration::from_millis(50)),
+        ..SqlOptions::default()
+    };
+    let sql = over_numbers(options, 4, 10_000);
+    block_on(async {
+        let mut answer = sql.run("SELECT a.k FROM n a, n b, n c", RunOptions::default()).await.unwrap();
+        let next = csv(&sql, "SELECT 1 AS a", RunOptions::default());
+        assert_eq!(tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap(), "a\n1\n");
+        // What was computed before is there, then it is said why there is no more.
+        let mut batches = 0;
+        let error = loop {
+            match answer.next().await.unwrap() {
+                Ok(_) => batches += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(batches, 2);
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.to_string().starts_with("nobody read the answer for 50 ms"), "{error}");
+        assert!(answer.next().await.is_none() && sql.running().is_empty());
+    });
+}
+
+#[test]
 fn a_statement_is_cancelled_by_its_name() {
     let sql = over_numbers(SqlOptions::default(), 1, 10);
     block_on(async {

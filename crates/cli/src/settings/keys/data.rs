@@ -194,6 +194,12 @@ pub(super) fn keys() -> Vec<Key> {
             "Statements that run at once; others wait for their turn."
         ),
         number!(
+            "sql.unread_ms_max",
+            Kind::Millis(0, DAY),
+            history.sql_unread_ms_max,
+            "How long a statement waits for a client that does not read its answer, before it fails; 0: any time."
+        ),
+        number!(
             "views.views_max",
             Kind::Count(0, 100_000),
             history.views_max,

@@ -258,7 +258,9 @@ impl History {
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
         let _catalog_stays = self.cutting.write().await;
         let held = self.log.hold();
-        let catalog = Bytes::from(self.snapshot().to_bytes());
+        let mut catalog = self.snapshot();
+        catalog.store = None;
+        let catalog = Bytes::from(catalog.to_bytes());
         let store = self.store.cut().await.map_err(from_store)?;
         let taken = self.clock.now();
         if self.log.usage().segments == 0 {
