@@ -39,14 +39,15 @@ pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
-    Disks, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError, PRODUCER_BYTES_MAX, QUARANTINE,
-    RestoreError, ScheduleError, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore, verify_backup,
+    Disks, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError, PRODUCER_BYTES_MAX,
+    QUARANTINE, RestoreError, ScheduleError, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore,
+    verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use status::{
     HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
-    StreamStatus, TableMetrics,
+    StreamStatus, TableMetrics, ViewsMetrics,
 };
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 pub use swiftwater_log::Compression;

@@ -186,6 +186,23 @@ pub struct HistoryMetrics {
     pub log_sync_nanos: u64,
     /// The table of every stored stream.
     pub tables: Vec<TableMetrics>,
+    /// All views together.
+    pub views: ViewsMetrics,
+}
+
+/// All views together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ViewsMetrics {
+    /// How many there are.
+    pub views: u64,
+    /// Events that were taken and that a view does not count yet, of all views.
+    pub lag_events: u64,
+    /// Keys in memory.
+    pub keys_held: u64,
+    /// Bytes that these take, about.
+    pub held_bytes: u64,
+    /// Views that are not kept on disk, or do not go on.
+    pub failing: u64,
 }
 
 /// A stored stream's table.

@@ -23,8 +23,9 @@ pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, by_part};
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
-    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, Partial, ResultSet, ResultWindow,
-    NoState, RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
+    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, NoState, Partial,
+    ResultSet, ResultWindow, RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices,
+    Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};

@@ -22,8 +22,8 @@ mod queries;
 mod results;
 mod sql;
 mod status;
-mod views;
 mod syslog;
+mod views;
 
 mod openapi;
 mod prepared;

@@ -51,7 +51,8 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<
 }
 
 fn view_json(view: &ViewStatus) -> Value {
-    let columns: Vec<Value> = view.columns.iter().map(|(name, ty)| json!({"name": name, "type": ty})).collect();
+    let columns: Vec<Value> =
+        view.columns.iter().map(|(name, ty)| json!({"name": name, "type": ty})).collect();
     json!({
         "name": view.name,
         "stream": view.stream.as_str(),
@@ -159,8 +160,13 @@ pub(crate) async fn rows(
     let after = parameters.get("after").map(|text| {
         from_hex(text).ok_or_else(|| bad("parameter `after` is what an earlier page gave as `next`"))
     });
-    let range =
-        ViewRange { from: key("from")?, to: key("to")?, prefix: key("prefix")?, after: after.transpose()?, limit };
+    let range = ViewRange {
+        from: key("from")?,
+        to: key("to")?,
+        prefix: key("prefix")?,
+        after: after.transpose()?,
+        limit,
+    };
     let page = shared.engine.view_rows(&Principal::anonymous(), &view, &range, wanted).await?;
     let next = page.next.as_deref().map(to_hex);
     if prefers(&headers, "application/x-ndjson", "application/json") {
@@ -179,7 +185,9 @@ pub(crate) async fn rows(
         text.extend_from_slice(row);
     }
     let ViewReading { position, age_ms, .. } = page.reading;
-    text.extend(format!("],\"next\":{},\"position\":{position},\"age_ms\":{age_ms}}}\n", json!(next)).bytes());
+    text.extend(
+        format!("],\"next\":{},\"position\":{position},\"age_ms\":{age_ms}}}\n", json!(next)).bytes(),
+    );
     let fields = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     Ok((marks(&page.reading), fields, Body::from(text)).into_response())
 }

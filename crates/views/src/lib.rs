@@ -241,9 +241,7 @@ impl ViewSnapshot {
         let rows = self.rows.as_ref().map(|rows| self.snapshot.range(rows, bounds));
         rows.into_iter().flatten().map(|pair| match pair.into_inner() {
             Ok((key, state)) => Ok((key[1..].to_vec(), state.to_vec())),
-            Err(error) => {
-                Err(ViewStoreError::Store { path: self.path.clone(), what: error.to_string() })
-            }
+            Err(error) => Err(ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }),
         })
     }
 }

@@ -741,7 +741,10 @@ mod tests {
         assert_eq!(told("CREATE STREAM a"), "true");
         assert_eq!(told(view), "stream `a` is not stored, and a view is of what is");
         assert_eq!(told("ALTER STREAM a SET (store = true)"), "true");
-        assert_eq!(told("CREATE MATERIALIZED VIEW a AS SELECT COUNT(*) FROM STREAM(a)"), "there is a stream `a` already");
+        assert_eq!(
+            told("CREATE MATERIALIZED VIEW a AS SELECT COUNT(*) FROM STREAM(a)"),
+            "there is a stream `a` already"
+        );
         assert_eq!(told(view), "true");
         assert_eq!(told(view), "there is a view `v` already");
         assert_eq!(told(&view.replace("VIEW v", "VIEW IF NOT EXISTS v")), "false");
@@ -751,7 +754,11 @@ mod tests {
         assert_eq!(told("DROP VIEW v"), "no view `v`");
         assert_eq!(told("DROP VIEW IF EXISTS v"), "false");
         assert_eq!(told(view), "true");
-        assert_eq!(catalog.view("v").map(|view| (view.id, view.from)), Ok((1, 3)), "a number is not given again");
+        assert_eq!(
+            catalog.view("v").map(|view| (view.id, view.from)),
+            Ok((1, 3)),
+            "a number is not given again"
+        );
     }
 
     #[test]

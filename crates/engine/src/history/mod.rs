@@ -29,9 +29,9 @@ mod state;
 
 mod inserted;
 mod jobs;
-mod views;
 mod statements;
 mod tables;
+mod views;
 
 mod backup;
 

@@ -244,6 +244,7 @@ impl History {
             log_syncs: usage.groups,
             log_sync_nanos: usage.sync_nanos,
             tables: tables.iter().map(|stored| stored.metrics()).collect(),
+            views: self.views_metrics(),
         }
     }
 

@@ -60,10 +60,13 @@ impl OtherStatements for Statements {
                     Ddl::CreateView(create) => Some(create.query.clone()),
                     _ => None,
                 };
-                let is_changed = carry_out(history, &shared, ddl).await.map_err(|error| match (error, of_view) {
-                    (EngineError::Query(errors), Some(query)) => within(from_query(&errors), text, &query),
-                    (error, _) => from_engine(error),
-                })?;
+                let is_changed =
+                    carry_out(history, &shared, ddl).await.map_err(|error| match (error, of_view) {
+                        (EngineError::Query(errors), Some(query)) => {
+                            within(from_query(&errors), text, &query)
+                        }
+                        (error, _) => from_engine(error),
+                    })?;
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
         }

@@ -115,7 +115,8 @@ impl Stored {
     ) -> Stored {
         let Recovered { next, last, mut feed, producers, views } = recovered;
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
-        let views = views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
+        let views =
+            views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
         let views = views.collect();
         let needed = feed.needs_from(committed, next);
         if let Some(from) = needed {
@@ -290,7 +291,8 @@ impl Stored {
         let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
-        let of_views = state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
+        let of_views =
+            state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
         state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
     }
 
@@ -399,9 +401,7 @@ impl State {
     fn feed_of(&mut self, reader: Reader) -> Option<&mut Feed> {
         match reader {
             Reader::Table => Some(&mut self.feed),
-            Reader::View(view) => {
-                self.views.iter_mut().find(|of| of.view == view).map(|of| &mut of.feed)
-            }
+            Reader::View(view) => self.views.iter_mut().find(|of| of.view == view).map(|of| &mut of.feed),
         }
     }
 

@@ -43,7 +43,8 @@ const STATS: &str = "CREATE MATERIALIZED VIEW stats AS SELECT swiper, \
      COUNT(*) FILTER (WHERE direction = 'right') AS likes, COUNT(*) FILTER (WHERE direction = 'left') AS dislikes \
      FROM STREAM(swipes) GROUP BY swiper";
 
-const SWIPES: &str = "CREATE STREAM swipes (swiper LONG NOT NULL, swipee LONG NOT NULL, direction STRING NOT NULL)";
+const SWIPES: &str =
+    "CREATE STREAM swipes (swiper LONG NOT NULL, swipee LONG NOT NULL, direction STRING NOT NULL)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_counts_each_acknowledged_event_at_once_and_after_restarts() {
@@ -100,7 +101,16 @@ async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
     let firsts: Vec<&str> = rows.iter().step_by(3).map(|row| row.split(',').next().unwrap()).collect();
     assert_eq!(
         firsts,
-        ["{\"a\":null", "{\"a\":true", "{\"a\":-1", "{\"a\":2.5", "{\"a\":9", "{\"a\":10", "{\"a\":\"x\"", "{\"a\":\"x y/ü\""]
+        [
+            "{\"a\":null",
+            "{\"a\":true",
+            "{\"a\":-1",
+            "{\"a\":2.5",
+            "{\"a\":9",
+            "{\"a\":10",
+            "{\"a\":\"x\"",
+            "{\"a\":\"x y/ü\""
+        ]
     );
     let (mut paged, mut after) = (Vec::new(), None);
     loop {
@@ -113,7 +123,12 @@ async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
         }
     }
     assert_eq!(paged, rows);
-    let range = |from: &[&str], to: &[&str]| ViewRange { from: Some(key(from)), to: Some(key(to)), limit: 99, ..ViewRange::default() };
+    let range = |from: &[&str], to: &[&str]| ViewRange {
+        from: Some(key(from)),
+        to: Some(key(to)),
+        limit: 99,
+        ..ViewRange::default()
+    };
     assert_eq!(lines(&page(&engine, "v", range(&["9"], &["10", "2"])).await.rows), rows[12..16]);
     assert!(page(&engine, "v", range(&["10"], &["9"])).await.rows.is_empty());
     let prefix = ViewRange { prefix: Some(key(&["x"])), limit: 99, ..ViewRange::default() };
@@ -201,10 +216,15 @@ async fn what_cannot_be_a_view_is_said_with_its_place() {
     assert_eq!(row(&engine, "v", &[]).await, "", "no event, no row");
     append(&engine, "t", "{\"a\":1}\n{}", None).await;
     assert_eq!(row(&engine, "v", &[]).await, "{\"n\":2}");
-    assert!(try_sql(&engine, "INSERT INTO v VALUES (1)").await.unwrap_err().to_string().contains("is a view"));
+    assert!(
+        try_sql(&engine, "INSERT INTO v VALUES (1)").await.unwrap_err().to_string().contains("is a view")
+    );
     assert!(try_sql(&engine, "CREATE TABLE v AS SELECT 1 AS a").await.is_err());
     assert_eq!(sql(&engine, "SHOW CREATE VIEW v").await.matches("MATERIALIZED").count(), 1);
-    assert_eq!(sql(&engine, "DESCRIBE VIEW v").await, "{\"column\":\"n\",\"type\":\"LONG\",\"nullable\":true}\n");
+    assert_eq!(
+        sql(&engine, "DESCRIBE VIEW v").await,
+        "{\"column\":\"n\",\"type\":\"LONG\",\"nullable\":true}\n"
+    );
     sql(&engine, "DROP MATERIALIZED VIEW v").await;
     assert!(try_sql(&engine, "SELECT * FROM v").await.is_err());
     // Another one of that name begins anew.

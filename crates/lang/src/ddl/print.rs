@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Write};
 use swiftwater_event::{Path, Step, Type};
 
 use super::{
-    AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DefaultValue, JobChange, JobOptions, Show,
-    StreamChange, StreamOptions, Thing, options::DurationText, split_statements,
+    AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DefaultValue, JobChange,
+    JobOptions, Show, StreamChange, StreamOptions, Thing, options::DurationText, split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
 

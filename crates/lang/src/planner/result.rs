@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn columns_have_the_types_of_what_they_are_made_of() {
-        let schema = Schema::from_json(r#"{"i": "INTEGER", "f": "FLOAT", "t": "STRING", "m": "MAP[LONG]"}"#).unwrap();
+        let schema =
+            Schema::from_json(r#"{"i": "INTEGER", "f": "FLOAT", "t": "STRING", "m": "MAP[LONG]"}"#).unwrap();
         let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
         let text = "SELECT t, m.k AS k, i + 1 AS j, COUNT(*) AS n, SUM(i) AS si, SUM(f) AS sf, MIN(t) AS lo, MAX(i) AS hi, \
              AVG(i) AS m, COUNT(DISTINCT t) AS d, SUM(i) / COUNT(*) AS q, COUNT(*) > 5 AS many, SUM(other) AS o \
@@ -70,8 +71,19 @@ mod tests {
         assert_eq!(
             told,
             [
-                "t STRING", "k LONG", "j INTEGER", "n LONG", "si LONG", "sf DOUBLE", "lo STRING", "hi INTEGER", "m DOUBLE",
-                "d LONG", "q LONG", "many BOOLEAN", "o ANY"
+                "t STRING",
+                "k LONG",
+                "j INTEGER",
+                "n LONG",
+                "si LONG",
+                "sf DOUBLE",
+                "lo STRING",
+                "hi INTEGER",
+                "m DOUBLE",
+                "d LONG",
+                "q LONG",
+                "many BOOLEAN",
+                "o ANY"
             ]
         );
         assert_eq!(parse_typed("SELECT * FROM STREAM()", &options).unwrap().1, None);

@@ -148,10 +148,11 @@ impl KeyedQuery {
             fold.mistyped += step.mistyped;
             fold.expression_errors += step.expression_errors;
         }
-        let groups = shard.remove(NUMBER).into_iter().map(|partial| partial.groups).reduce(|mut whole, groups| {
-            whole.merge(&groups);
-            whole
-        });
+        let groups =
+            shard.remove(NUMBER).into_iter().map(|partial| partial.groups).reduce(|mut whole, groups| {
+                whole.merge(&groups);
+                whole
+            });
         fold.groups = groups.map(Groups::into_table);
         fold
     }

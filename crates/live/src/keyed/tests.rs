@@ -52,7 +52,12 @@ enum Action {
 }
 
 fn event() -> impl Strategy<Value = String> {
-    let key = prop_oneof![(0..6i64).prop_map(|k| k.to_string()), Just("\"a\"".into()), Just("null".into()), Just("1.5".into())];
+    let key = prop_oneof![
+        (0..6i64).prop_map(|k| k.to_string()),
+        Just("\"a\"".into()),
+        Just("null".into()),
+        Just("1.5".into())
+    ];
     let number = prop_oneof![
         (-9..20i64).prop_map(|x| x.to_string()),
         Just("1e300".to_owned()),
@@ -60,7 +65,8 @@ fn event() -> impl Strategy<Value = String> {
         Just("\"no\"".to_owned()),
         Just("null".to_owned())
     ];
-    (key, 0..3u8, number, 0..9u8).prop_map(|(k, j, x, t)| format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}"}}"#))
+    (key, 0..3u8, number, 0..9u8)
+        .prop_map(|(k, j, x, t)| format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}"}}"#))
 }
 
 fn action() -> impl Strategy<Value = Action> {

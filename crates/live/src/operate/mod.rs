@@ -25,9 +25,9 @@ mod window;
 
 mod collector;
 
-pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub use cells::image::NoState;
 pub(crate) use cells::image::{push_varint, take_varint};
+pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
 pub(crate) use group_result::{Bounds, GroupResult, write_groups};
 pub use group_table::GroupTable;

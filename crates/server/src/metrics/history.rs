@@ -1,14 +1,15 @@
-//! The log, and the tables of stored streams, in numbers.
+//! The log, the tables of stored streams, and views, in numbers.
 //!
 //! A stream whose own numbers are shown has those of its table too; the tables of the others are told as one.
 
-use swiftwater_engine::{HistoryMetrics, StreamStatus, TableMetrics};
+use swiftwater_engine::{HistoryMetrics, StreamStatus, TableMetrics, ViewsMetrics};
 
 use super::{Kind, Numbers, Table, own_and_others};
 
 /// `shown`: the streams that have numbers of their own.
 pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[StreamStatus]) {
     log_families(table, history);
+    view_families(table, &history.views);
     let is_shown = |table: &TableMetrics| shown.iter().any(|stream| stream.name == table.name);
     let (own, rest): (Vec<_>, Vec<_>) = history.tables.iter().cloned().partition(is_shown);
     let others = rest.into_iter().reduce(|mut sum, table| {
@@ -33,6 +34,16 @@ fn log_families(table: &mut Table, history: &HistoryMetrics) {
     table.gauge("swiftwater_log_queued_bytes", queued, history.log_queued_bytes);
     let files = "Bytes of the log's files, those kept for reuse included.";
     table.gauge("swiftwater_log_file_bytes", files, history.log_file_bytes);
+}
+
+fn view_families(table: &mut Table, views: &ViewsMetrics) {
+    table.gauge("swiftwater_views", "Views.", views.views);
+    let lag = "Events that a view does not count yet, of all views.";
+    table.gauge("swiftwater_views_lag_events", lag, views.lag_events);
+    table.gauge("swiftwater_views_held_keys", "Keys of views in memory.", views.keys_held);
+    table.gauge("swiftwater_views_held_bytes", "Bytes that these take, about.", views.held_bytes);
+    let failing = "Views that are not kept on disk, or do not go on.";
+    table.gauge("swiftwater_views_failing", failing, views.failing);
 }
 
 fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {

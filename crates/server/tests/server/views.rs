@@ -40,7 +40,10 @@ async fn a_row_comes_by_its_key_with_what_it_counts() {
         assert_eq!(reply.status, status, "{field}");
     }
     for (path, expected) in [
-        ("routes/keys/JFK/S%C3%A3o%20Paulo%2FGRU", json!({"origin": "JFK", "dest": "São Paulo/GRU", "n": 1, "delay": 1})),
+        (
+            "routes/keys/JFK/S%C3%A3o%20Paulo%2FGRU",
+            json!({"origin": "JFK", "dest": "São Paulo/GRU", "n": 1, "delay": 1}),
+        ),
         ("routes/keys/EWR/LAX", json!({"origin": "EWR", "dest": "LAX", "n": 1, "delay": null})),
         ("seats/keys/12", json!({"seat": 12, "n": 1})),
         ("seats/keys/%2212%22", json!({"seat": "12", "n": 1})),

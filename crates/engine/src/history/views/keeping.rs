@@ -60,7 +60,11 @@ impl History {
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
         }
-        let path = self.dir.as_ref().map(DataDir::views).ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
+        let path = self
+            .dir
+            .as_ref()
+            .map(DataDir::views)
+            .ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
         let options = ViewStoreOptions { cache_bytes: self.config.views_cache_bytes as u64 };
         let opened = heavy(usize::MAX, || ViewStore::open(&path, options));
         let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
@@ -91,7 +95,8 @@ impl History {
             return Err(EngineError::Exists { kind: "table", name: create.name.to_string() });
         }
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
-        let compiled = compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
+        let compiled =
+            compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
         let store = self.view_store(&create.name)?;
         // From here on the log keeps what the view needs.
         let id = self.with_catalog(|catalog| catalog.next_view());
@@ -115,7 +120,8 @@ impl History {
         (store, position): (Arc<ViewStore>, Option<u64>),
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
-        let compiled = compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
+        let compiled =
+            compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
         let from = position.unwrap_or(entry.from);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, from, position.is_none());
         if let Some(view) = &view
@@ -255,7 +261,11 @@ impl History {
             let Err(error) = taken else { continue };
             if view.note_failure(causes(&error), error.is_for_good()) {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(view = view.name(), error, "a view does not go on; unless that is for good, it is tried again");
+                tracing::error!(
+                    view = view.name(),
+                    error,
+                    "a view does not go on; unless that is for good, it is tried again"
+                );
             }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);

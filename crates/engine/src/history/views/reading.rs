@@ -1,11 +1,6 @@
 //! Reading views: by key, in ranges of keys, as a table.
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
@@ -13,11 +8,18 @@ use bumpalo::Bump;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Millis, StreamName, Value, check_block};
 use swiftwater_lang::ddl::{ColumnDef, CreateStream, StreamOptions};
-use swiftwater_live::{GroupTable, Key, Row, columns::{ColumnsScratch, StreamColumns, arrow_type}, parse_rfc3339_micros};
+use swiftwater_live::{
+    GroupTable, Key, Row,
+    columns::{ColumnsScratch, StreamColumns, arrow_type},
+    parse_rfc3339_micros,
+};
 use swiftwater_views::ViewStoreError;
 
 use super::view::{At, View};
-use crate::{Engine, EngineError, Principal, history::state::{History, heavy}};
+use crate::{
+    Engine, EngineError, Principal,
+    history::state::{History, heavy},
+};
 
 /// How long a reader waits for a view to get as far as it asked.
 const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
@@ -85,7 +87,9 @@ impl KeyValue {
                 let number = match (text.parse::<i64>(), text.parse::<f64>()) {
                     (Ok(whole), _) => Some(Value::Long(whole)),
                     // Words like `inf` are no numbers that anybody means.
-                    (_, Ok(double)) if text.ends_with(|c: char| c.is_ascii_digit()) => Some(Value::Double(double)),
+                    (_, Ok(double)) if text.ends_with(|c: char| c.is_ascii_digit()) => {
+                        Some(Value::Double(double))
+                    }
                     _ => None,
                 };
                 let word = match text.as_str() {
@@ -106,7 +110,10 @@ fn keys_of(values: &[KeyValue]) -> Vec<Key> {
     let mut all: Vec<Vec<Value<'_>>> = vec![Vec::new()];
     for value in values {
         let more = value.values(&arena);
-        all = all.iter().flat_map(|before| more.iter().map(move |value| [&before[..], &[*value]].concat())).collect();
+        all = all
+            .iter()
+            .flat_map(|before| more.iter().map(move |value| [&before[..], &[*value]].concat()))
+            .collect();
         all.truncate(KEYS_TRIED_MAX);
     }
     all.iter().map(|values| Key::of(values)).collect()
@@ -122,7 +129,8 @@ impl View {
 
     fn reading(&self, at: At, now: Millis) -> ViewReading {
         let is_behind = self.stored.next() > at.position;
-        let age_ms = if is_behind && at.arrival > 0 { now.saturating_sub(at.arrival).max(0) as u64 } else { 0 };
+        let age_ms =
+            if is_behind && at.arrival > 0 { now.saturating_sub(at.arrival).max(0) as u64 } else { 0 };
         ViewReading { position: at.position, age_ms, created: self.entry.created }
     }
 
@@ -168,7 +176,8 @@ impl View {
             let parts = self.all_parts();
             let at = self.at();
             let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
-            let fresh: BTreeMap<Vec<u8>, Vec<u8>> = parts.iter().flat_map(|part| part.unkept(is_in)).collect();
+            let fresh: BTreeMap<Vec<u8>, Vec<u8>> =
+                parts.iter().flat_map(|part| part.unkept(is_in)).collect();
             (snapshot, fresh, at)
         };
         let mut stored = snapshot.range((from, to)).peekable();
@@ -304,9 +313,9 @@ impl History {
         match tokio::time::timeout(CONSISTENT_TIME_MAX, reached).await {
             Ok(Ok(_)) => Ok(()),
             _ => {
-                let why = view.failing().unwrap_or_else(|| {
-                    format!("it is at {} and not yet at {position}", view.at().position)
-                });
+                let why = view
+                    .failing()
+                    .unwrap_or_else(|| format!("it is at {} and not yet at {position}", view.at().position));
                 Err(view.unavailable(why))
             }
         }
@@ -377,7 +386,11 @@ impl Engine {
         let bytes = |values: &Option<Vec<KeyValue>>| -> Result<Option<Vec<u8>>, EngineError> {
             let Some(values) = values else { return Ok(None) };
             if values.len() > most {
-                return Err(EngineError::KeyValues { view: name.to_owned(), wanted: most, found: values.len() });
+                return Err(EngineError::KeyValues {
+                    view: name.to_owned(),
+                    wanted: most,
+                    found: values.len(),
+                });
             }
             Ok(keys_of(values).into_iter().next().map(|key| key.ordered))
         };
@@ -386,7 +399,9 @@ impl Engine {
         let lowest = [from, prefix].into_iter().flatten().max();
         let highest = [to, prefix_end].into_iter().flatten().min();
         let from = match (&range.after, &lowest) {
-            (Some(after), lowest) if lowest.as_ref().is_none_or(|lowest| after >= lowest) => Bound::Excluded(&after[..]),
+            (Some(after), lowest) if lowest.as_ref().is_none_or(|lowest| after >= lowest) => {
+                Bound::Excluded(&after[..])
+            }
             (_, Some(lowest)) => Bound::Included(&lowest[..]),
             _ => Bound::Unbounded,
         };
@@ -397,7 +412,12 @@ impl Engine {
             _ => false,
         };
         if is_empty || range.limit == 0 {
-            return Ok(ViewPage { rows: Vec::new(), count: 0, next: None, reading: view.reading(view.at(), now) });
+            return Ok(ViewPage {
+                rows: Vec::new(),
+                count: 0,
+                next: None,
+                reading: view.reading(view.at(), now),
+            });
         }
         let mut rows = Vec::new();
         let scanned = heavy(usize::MAX, || {

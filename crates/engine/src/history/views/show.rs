@@ -9,7 +9,7 @@ use swiftwater_sql::SqlError;
 
 use super::View;
 use crate::{
-    Engine, EngineError, Principal,
+    Engine, EngineError, Principal, ViewsMetrics,
     history::{
         state::History,
         statements::{table, texts},
@@ -90,6 +90,18 @@ impl Engine {
 }
 
 impl History {
+    pub(in crate::history) fn views_metrics(&self) -> ViewsMetrics {
+        let mut all = ViewsMetrics::default();
+        for view in self.all_views().iter().map(|view| view.status()) {
+            all.views += 1;
+            all.lag_events += view.lag_events;
+            all.keys_held += view.keys_held;
+            all.held_bytes += view.held_bytes;
+            all.failing += u64::from(view.failing.is_some());
+        }
+        all
+    }
+
     pub(in crate::history) fn show_views(&self) -> RecordBatch {
         let views: Vec<ViewStatus> = self.all_views().iter().map(|view| view.status()).collect();
         let numbers = |of: fn(&ViewStatus) -> u64| -> ArrayRef {

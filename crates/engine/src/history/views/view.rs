@@ -18,7 +18,11 @@ use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, St
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
-use crate::{EngineError, history::{catalog::ViewEntry, stored::Stored}, stream::lock};
+use crate::{
+    EngineError,
+    history::{catalog::ViewEntry, stored::Stored},
+    stream::lock,
+};
 
 /// Parts that a view's keys lie in, each with a lock of its own.
 const PARTS: usize = 32;
@@ -222,7 +226,8 @@ impl View {
         if let Some(groups) = &groups {
             // All that may fail comes before the first change.
             for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
-                let lacked = self.parts[place].read().unwrap_or_else(PoisonError::into_inner).lacks(groups, chosen);
+                let lacked =
+                    self.parts[place].read().unwrap_or_else(PoisonError::into_inner).lacks(groups, chosen);
                 let mut found = Vec::new();
                 for key in lacked {
                     found.extend(self.store.get(self.id(), &key.ordered)?.map(|state| (key, state)));
@@ -239,7 +244,6 @@ impl View {
                 self.change(place).merge(groups, chosen, next);
             }
         }
-        drop(one_position);
         let Fold { matched, mistyped, expression_errors, .. } = fold;
         for (count, more) in [
             (&self.counts.events, batch.len() as u64),
@@ -250,7 +254,9 @@ impl View {
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
+        // Before another may look at all parts: they are told with the position that they have.
         self.at.send_replace(At { position: next, arrival: batch.meta().arrival });
+        drop(one_position);
         Ok(())
     }
 

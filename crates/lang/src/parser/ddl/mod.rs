@@ -319,12 +319,8 @@ impl Parser<'_> {
 
     /// `None`: it is SQL's.
     fn describe(&mut self) -> Option<Parsed<Ddl>> {
-        let kinds = [
-            ("STREAM", Thing::Stream),
-            ("VIEW", Thing::View),
-            ("TABLE", Thing::Table),
-            ("JOB", Thing::Job),
-        ];
+        let kinds =
+            [("STREAM", Thing::Stream), ("VIEW", Thing::View), ("TABLE", Thing::Table), ("JOB", Thing::Job)];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());

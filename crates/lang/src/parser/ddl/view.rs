@@ -25,7 +25,9 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.view_name()?;
         if !self.take_word("AS") {
-            return Err(self.expected_one_of(&["AS"]).hint("Behind AS stands the query that the view keeps."));
+            return Err(self
+                .expected_one_of(&["AS"])
+                .hint("Behind AS stands the query that the view keeps."));
         }
         let start = self.last_span().end as usize;
         let body = &self.text[start..];

@@ -14,7 +14,9 @@ impl GroupTable {
     /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
     pub(crate) fn merge_chosen(&mut self, other: &GroupTable, chosen: &[u32], ours: &mut Vec<u32>) {
         let group_of = self.merge_some(other, chosen);
-        ours.extend(chosen.iter().map(|&group| group_of[group as usize]).filter(|&group| group != PASSED_OVER));
+        ours.extend(
+            chosen.iter().map(|&group| group_of[group as usize]).filter(|&group| group != PASSED_OVER),
+        );
     }
 
     /// Some groups by themselves.
