@@ -277,7 +277,7 @@ impl<'a> Source<'a> {
 
     #[inline(always)]
     fn list(&mut self, field: &FieldRef, inner: &Layout, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let mut elements = Elements { values: self.empty(2 * slots.len()) };
+        let mut elements = Elements { values: self.empty(likely_parts(slots)) };
         let (offsets, nulls) = self.containers(&mut elements, slots, misfits);
         let values = self.parts(inner, elements.values, &offsets, misfits);
         Arc::new(ListArray::new(Arc::clone(field), OffsetBuffer::new(offsets), values, nulls))
@@ -292,9 +292,10 @@ impl<'a> Source<'a> {
         slots: &[Slot],
         misfits: &mut Misfits,
     ) -> ArrayRef {
+        let likely = likely_parts(slots);
         let mut entries = Entries {
-            keys: Views::with_capacity(2 * slots.len()),
-            values: self.empty(2 * slots.len()),
+            keys: Views::with_capacity(likely),
+            values: self.empty(likely),
             seen: std::mem::take(&mut self.seen),
         };
         entries.seen.clear();
@@ -390,6 +391,11 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
         b'-' | b'0'..=b'9' => time::from_unit(number::integer(text)?, unit),
         _ => None,
     }
+}
+
+/// For how many parts of these containers there should be room.
+fn likely_parts(containers: &[Slot]) -> usize {
+    2 * containers.iter().filter(|slot| slot.is_there()).count()
 }
 
 /// The parts of containers, one container after another.
