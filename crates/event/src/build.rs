@@ -148,7 +148,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A column of numbers: what `read` makes of each, given the text up to its end and its place there; `None` is a misfit.
+    /// A column of numbers: what `read` makes of each, given the text up to its end and where it begins there; `None` is
+    /// a misfit.
     #[inline(always)]
     fn numbers<T: ArrowPrimitiveType>(
         &self,

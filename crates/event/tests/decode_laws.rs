@@ -275,7 +275,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn many_fields_of_wide_events_are_decoded_as_serde_json_does(events in wide_events(), left_out in 0..WIDE, few in any::<bool>()) {
+    fn many_fields_of_wide_events_are_decoded_as_serde_json_does(
+        events in wide_events(),
+        left_out in 0..WIDE,
+        few in any::<bool>(),
+    ) {
         // A comma within a text may have got a space, in what is parsed here too.
         let parsed: Vec<Json> = events.iter().map(|event| serde_json::from_str(event).unwrap()).collect();
         let wanted = (0..WIDE).filter(|&field| field != left_out && !(few && field % 3 > 0));
