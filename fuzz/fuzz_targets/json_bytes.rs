@@ -81,7 +81,32 @@ fn decode(batch: &EventBatch) {
         want("a[0].b", Type::DOUBLE),
         want("['']", Type::Any),
     ]);
+    // So many keys that they are guessed from the events before, as what most of them are.
+    let types = ["ANY", "STRING", "MAP[LONG]", "MAP[STRING]", "DOUBLE", "LIST[MAP[STRING]]", "LONG", "MAP[DOUBLE]", "BOOLEAN"];
+    let wide = DecodePlan::new(
+        ('a'..='p').zip(types.iter().cycle()).map(|(key, ty)| want(&key.to_string(), Type::parse(ty).expect("a type"))),
+    );
     let mut decoder = Decoder::new();
+    let decoded = decoder.decode(batch, &wide);
+    for row in 0..batch.len() {
+        let alone = check_block(Bytes::copy_from_slice(batch.event(row)), &CheckLimits::default(), 1).batch;
+        let alone = decoder.decode(&alone, &wide);
+        assert_eq!(written(&decoded, row), written(&alone, 0));
+        let Ok(event) = serde_json::from_slice::<Json>(batch.event(row)) else { continue };
+        let arena = Bump::new();
+        agree(&decoded.columns[0].value(row, &arena), &event["a"]);
+        if let Some(Json::Object(fields)) = event.get("d") {
+            let Value::Map(found) = decoded.columns[3].value(row, &arena) else { panic!("no map") };
+            assert_eq!(found.len(), fields.len());
+            for (key, part) in found {
+                if let Json::String(text) = &fields[*key] {
+                    agree(part, &Json::String(text.clone()));
+                } else {
+                    assert!(matches!(part, Value::Null));
+                }
+            }
+        }
+    }
     let decoded = decoder.decode(batch, &plan);
     for row in 0..batch.len() {
         let alone = check_block(Bytes::copy_from_slice(batch.event(row)), &CheckLimits::default(), 1).batch;

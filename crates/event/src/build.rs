@@ -3,15 +3,16 @@
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, Int64Array, ListArray, MapArray,
+    ArrayRef, ArrowPrimitiveType, BooleanArray, Float64Array, Int64Array, ListArray, MapArray,
     PrimitiveArray, StringViewArray, StructArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{FieldRef, Fields};
 use bytes::Bytes;
 
 use crate::{
-    Kind, Primitive, Tagged, TimeUnit, Type, Values,
+    Kind, Primitive, Tagged, TimeUnit, Values,
+    layout::Layout,
     number::{self, Plain},
     scan::{same, skip_blank},
     structure::{
@@ -30,8 +31,11 @@ pub(crate) struct Source<'a> {
     marks: &'a Marks,
     isa: Isa,
     /// The same bytes, as Arrow shares them.
-    shared: Buffer,
+    shared: Arc<[Buffer]>,
     scratch: Vec<u8>,
+    /// Scratch for the parts of a column of containers, and for the keys of objects.
+    parts: Vec<Slot>,
+    seen: Vec<SeenField>,
 }
 
 /// As [`Source::column`], with the instructions of `B` allowed.
@@ -40,8 +44,8 @@ pub(crate) struct Source<'a> {
 ///
 /// The machine has them.
 #[inline(always)]
-unsafe fn column<B: Block>(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
-    source.column_here(ty, slots)
+unsafe fn column<B: Block>(source: &mut Source<'_>, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
+    source.column_here(layout, slots)
 }
 
 /// Rows whose value does not fit the type, in order, each once.
@@ -53,36 +57,43 @@ impl<'a> Source<'a> {
             bytes,
             marks,
             isa: block::widest(),
-            shared: Buffer::from(bytes.clone()),
+            shared: Arc::new([Buffer::from(bytes.clone())]),
             scratch: Vec::new(),
+            parts: Vec::new(),
+            seen: Vec::new(),
         }
     }
 
-    /// The column of these values wanted as `ty`.
-    pub(crate) fn column(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+    /// The column of these values.
+    pub(crate) fn column(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
         let (isa, source) = (self.isa, self);
-        with_block!(isa, column(source: &mut Source<'_>, ty: &Type, slots: &[Slot]) -> (Values, Misfits))
+        with_block!(isa, column(
+            source: &mut Source<'_>,
+            layout: &Layout,
+            slots: &[Slot],
+        ) -> (Values, Misfits))
     }
 
     #[inline(always)]
-    fn column_here(&mut self, ty: &Type, slots: &[Slot]) -> (Values, Misfits) {
+    fn column_here(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
         let mut misfits = Vec::new();
-        let values = match ty {
-            Type::Any => Values::Tagged(self.tagged(slots)),
-            Type::Primitive(primitive) => self.primitive(*primitive, slots, &mut misfits),
-            Type::List(inner) | Type::Map(inner) if inner.holds_any() => {
-                let open = if matches!(ty, Type::List(_)) { b'[' } else { b'{' };
+        let values = match layout {
+            Layout::Tagged => Values::Tagged(self.tagged(slots)),
+            Layout::TaggedWithin(open) => {
                 let mut kept = slots.to_vec();
                 for (row, slot) in kept.iter_mut().enumerate() {
-                    if self.first_byte(*slot).is_some_and(|first| first != open) {
+                    if self.first_byte(*slot).is_some_and(|first| first != *open) {
                         misfits.push(row as u32);
                         *slot = Slot::MISSING;
                     }
                 }
                 Values::Tagged(self.tagged(&kept))
             }
-            Type::List(inner) => Values::Nested(self.list(inner, slots, &mut misfits)),
-            Type::Map(inner) => Values::Nested(self.map(inner, slots, &mut misfits)),
+            Layout::Primitive(primitive) => self.primitive(*primitive, slots, &mut misfits),
+            Layout::List(field, inner) => Values::Nested(self.list(field, inner, slots, &mut misfits)),
+            Layout::Map(field, fields, inner) => {
+                Values::Nested(self.map(field, fields, inner, slots, &mut misfits))
+            }
         };
         (values, misfits)
     }
@@ -137,7 +148,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A column of numbers: what `read` makes of each, given the text up to its end and its place there; `None` is a misfit.
+    /// A column of numbers: what `read` makes of each, given the text up to its end and where it begins there; `None` is
+    /// a misfit.
     #[inline(always)]
     fn numbers<T: ArrowPrimitiveType>(
         &self,
@@ -265,28 +277,44 @@ impl<'a> Source<'a> {
     }
 
     #[inline(always)]
-    fn list(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let mut elements = Elements { values: Vec::with_capacity(2 * slots.len()) };
+    fn list(&mut self, field: &FieldRef, inner: &Layout, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
+        let mut elements = Elements { values: self.empty(likely_parts(slots)) };
         let (offsets, nulls) = self.containers(&mut elements, slots, misfits);
-        let values = self.parts(inner, &elements.values, &offsets, misfits);
-        let field = Field::new("item", values.data_type().clone(), true);
-        Arc::new(ListArray::new(Arc::new(field), OffsetBuffer::new(offsets), values, nulls))
+        let values = self.parts(inner, elements.values, &offsets, misfits);
+        Arc::new(ListArray::new(Arc::clone(field), OffsetBuffer::new(offsets), values, nulls))
     }
 
     #[inline(always)]
-    fn map(&mut self, inner: &Type, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
-        let mut entries = Entries::with_capacity(2 * slots.len());
+    fn map(
+        &mut self,
+        field: &FieldRef,
+        fields: &Fields,
+        inner: &Layout,
+        slots: &[Slot],
+        misfits: &mut Misfits,
+    ) -> ArrayRef {
+        let likely = likely_parts(slots);
+        let mut entries = Entries {
+            keys: Views::with_capacity(likely),
+            values: self.empty(likely),
+            seen: std::mem::take(&mut self.seen),
+        };
+        entries.seen.clear();
         let (offsets, nulls) = self.containers(&mut entries, slots, misfits);
-        let Entries { keys, values, .. } = entries;
-        let values = self.parts(inner, &values, &offsets, misfits);
+        let Entries { keys, values, seen } = entries;
+        self.seen = seen;
+        let values = self.parts(inner, values, &offsets, misfits);
         let keys: ArrayRef = Arc::new(keys.finish(&self.shared, None));
-        let fields = Fields::from(vec![
-            Field::new("key", DataType::Utf8View, false),
-            Field::new("value", values.data_type().clone(), true),
-        ]);
-        let entries = StructArray::new(fields, vec![keys, values], None);
-        let field = Field::new("entries", entries.data_type().clone(), false);
-        Arc::new(MapArray::new(Arc::new(field), OffsetBuffer::new(offsets), entries, nulls, false))
+        let entries = StructArray::new(fields.clone(), vec![keys, values], None);
+        Arc::new(MapArray::new(Arc::clone(field), OffsetBuffer::new(offsets), entries, nulls, false))
+    }
+
+    /// Room for so many places of parts.
+    fn empty(&mut self, parts: usize) -> Vec<Slot> {
+        let mut room = std::mem::take(&mut self.parts);
+        room.clear();
+        room.reserve(parts);
+        room
     }
 
     /// Offsets and nulls of a column of containers, whose parts are added to `parts`.
@@ -313,8 +341,15 @@ impl<'a> Source<'a> {
     }
 
     /// The parts of a column of containers; a part that does not fit makes its row a misfit.
-    fn parts(&mut self, ty: &Type, parts: &[Slot], offsets: &[i32], misfits: &mut Misfits) -> ArrayRef {
-        let (values, part_misfits) = self.column(ty, parts);
+    fn parts(
+        &mut self,
+        layout: &Layout,
+        parts: Vec<Slot>,
+        offsets: &[i32],
+        misfits: &mut Misfits,
+    ) -> ArrayRef {
+        let (values, part_misfits) = self.column(layout, &parts);
+        self.parts = parts;
         if !part_misfits.is_empty() {
             let rows =
                 part_misfits.iter().map(|&part| offsets.partition_point(|&offset| offset <= part as i32) - 1);
@@ -357,6 +392,11 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
         b'-' | b'0'..=b'9' => time::from_unit(number::integer(text)?, unit),
         _ => None,
     }
+}
+
+/// For how many parts of these containers there should be room.
+fn likely_parts(containers: &[Slot]) -> usize {
+    2 * containers.iter().filter(|slot| slot.is_there()).count()
 }
 
 /// The parts of containers, one container after another.
@@ -418,10 +458,6 @@ struct SeenField {
 impl Entries {
     /// Places that are remembered.
     const SEEN_MAX: usize = 64;
-
-    fn with_capacity(fields: usize) -> Entries {
-        Entries { keys: Views::with_capacity(fields), values: Vec::with_capacity(fields), seen: Vec::new() }
-    }
 
     /// The key behind the bracket or comma at `at`, which is its object's `place`th, and where its value begins.
     #[inline(always)]
@@ -536,6 +572,8 @@ pub(crate) fn keep_last<F: Copy, K: Eq + Hash>(fields: &mut [F], key: impl Fn(&F
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::DataType;
+
     use super::*;
 
     #[test]

@@ -79,9 +79,9 @@ impl Decoder {
         };
         walk.events(batch, plan);
         let mut source = Source::new(batch.bytes(), batch.marks());
-        let columns = wants.iter().enumerate().map(|(place, want)| {
+        let columns = plan.layouts.iter().enumerate().map(|(place, layout)| {
             let slots = &self.slots[place * rows..(place + 1) * rows];
-            let (values, misfits) = source.column(&want.ty, slots);
+            let (values, misfits) = source.column(layout, slots);
             let errors = slots
                 .contains(&Slot::ERROR)
                 .then(|| BooleanBuffer::collect_bool(rows, |row| slots[row] == Slot::ERROR));

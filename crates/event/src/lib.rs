@@ -23,6 +23,7 @@ mod seek;
 
 mod build;
 mod decode;
+mod layout;
 mod number;
 mod order;
 mod text;

@@ -43,8 +43,7 @@ pub(crate) fn plain_integer_in(text: &[u8], start: usize) -> Plain {
     }
 }
 
-/// The number that the last `len` of these bytes are, 1 to 8, if all of them are digits; as Langdale and Lemire do it in simdjson,
-/// eight digits at once.
+/// The number that the last `len` of these bytes are, 1 to 8, if all of them are digits: all at once, as in simdjson.
 #[inline(always)]
 fn eight_digits(bytes: &[u8; 8], len: usize) -> Option<u64> {
     const fn repeat(byte: u8) -> u64 {

@@ -1,6 +1,6 @@
 //! Guesses of the events' own keys: which stands where, as learnt from earlier events of the buffer; after Li et al.,
-//! "Mison", VLDB 2017. What is guessed is compared with the whole key, so it changes no result. Where guesses fail, they are
-//! left alone for a while.
+//! "Mison", VLDB 2017. What is guessed is compared with the whole key, so it changes no result. Where guesses fail, they
+//! are left alone for a while.
 
 use crate::{plan::Target, scan::same};
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     Path, Step, Type,
+    layout::Layout,
     seek::{Filter, KeyTable, is_plain},
 };
 
@@ -25,6 +26,8 @@ pub struct WantId(pub u32);
 #[derive(Debug, Default)]
 pub struct DecodePlan {
     wants: Vec<Want>,
+    /// How the column of each is made.
+    pub(crate) layouts: Vec<Layout>,
     by_want: HashMap<Want, WantId>,
     pub(crate) root: PlanNode,
     pub(crate) search: Search,
@@ -109,6 +112,7 @@ impl DecodePlan {
             let id = WantId(plan.wants.len() as u32);
             plan.root.insert(want.path.steps(), id, want.ty.holds_any());
             plan.by_want.insert(want.clone(), id);
+            plan.layouts.push(Layout::of(&want.ty));
             plan.wants.push(want);
         }
         plan.root.number_from(&mut plan.node_count);

@@ -1,5 +1,7 @@
 //! What many columns are made of: Arrow's views of texts, and which rows are null.
 
+use std::sync::Arc;
+
 use arrow_array::StringViewArray;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 
@@ -99,11 +101,13 @@ impl Views {
         view.to_le_bytes()[4..4 + len(view)].to_vec()
     }
 
-    pub(crate) fn finish(self, shared: &Buffer, nulls: Option<NullBuffer>) -> StringViewArray {
-        let mut buffers = vec![shared.clone()];
-        if !self.unescaped.is_empty() {
-            buffers.push(Buffer::from_vec(self.unescaped));
-        }
+    /// The texts; `shared` is the source.
+    pub(crate) fn finish(self, shared: &Arc<[Buffer]>, nulls: Option<NullBuffer>) -> StringViewArray {
+        let buffers = if self.unescaped.is_empty() {
+            Arc::clone(shared)
+        } else {
+            shared.iter().cloned().chain([Buffer::from_vec(self.unescaped)]).collect()
+        };
         // SAFETY: every view was made by `view` of a place within the buffer it names, and what lies there is a whole
         // string (or container) of an event whose UTF-8 was checked, or was made by `unescape` from one.
         unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(self.views), buffers, nulls) }

@@ -15,8 +15,8 @@ use crate::{
     text::{string_end, unescape},
 };
 
-/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is the
-/// bracket alone: where it ends is found by who reads what is in it.
+/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is
+/// the bracket alone: where it ends is found by who reads what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     start: u32,
