@@ -225,8 +225,8 @@ impl Running {
         let Some(work) = &self.work else { return handle };
         let counts =
             work.counts.seen ^ work.counts.expression_errors ^ work.cost.candidates ^ work.cost.cpu_nanos;
-        let rest = work.emits ^ work.accounted_bytes ^ work.collector.late() ^ u64::from(work.rate.is_some());
-        handle ^ counts ^ rest ^ u64::from(work.collector.is_done())
+        let rest = work.emits ^ work.accounted_bytes ^ u64::from(work.rate.is_some());
+        handle ^ counts ^ rest ^ work.collector.touch()
     }
 
     /// Takes one shard's step on one batch, whose first event has the offset `first`.

@@ -93,6 +93,8 @@ pub struct Collector {
     limits: CollectorLimits,
     axis: Axis,
     shape: Option<Shape>,
+    /// Each match is given out as it comes.
+    streams: bool,
     started: Millis,
     order: RowOrder,
     /// Which epochs of the slices it sees.
@@ -151,15 +153,17 @@ impl Collector {
                 [stated, dialect.raw_limit_max()].into_iter().flatten().min()
             }
         };
-        let keys = match &query.body {
+        let keys: Vec<_> = match &query.body {
             CompiledBody::Raw { order, .. } => order.iter().map(|(_, key)| *key).collect(),
             CompiledBody::Group(_) => Vec::new(),
         };
+        let streams = dialect.streams_raw() && !one_answer && keys.is_empty();
         let axis = Axis::of(&plan.window);
         Collector {
             limits,
             axis,
             shape: Shape::of(&query, origin),
+            streams,
             started,
             order: RowOrder { limit, keys, sorts_first: dialect.sorts_first_n(), dialect },
             epochs: 0..u64::MAX,
@@ -249,6 +253,12 @@ impl Collector {
         self.is_done
     }
 
+    /// Reads what taking records in needs; what it answers means nothing. For whoever asks for the memory of several.
+    pub fn touch(&self) -> u64 {
+        let limits = u64::from(self.limits.times) ^ self.order.limit.unwrap_or(0);
+        limits ^ self.streamed ^ self.emits ^ self.late ^ u64::from(self.streams) ^ u64::from(self.is_done)
+    }
+
     /// Bytes held, about, besides those in the slices.
     pub fn bytes(&self) -> usize {
         let total = self.total.as_ref().map_or(0, |total| total.bytes());
@@ -280,7 +290,7 @@ impl Collector {
         if self.is_done || chunk.is_empty() {
             return 0;
         }
-        if self.axis == Axis::None && self.streams() {
+        if self.axis == Axis::None && self.streams {
             return self.rows_as_they_come(chunk, now_micros, out);
         }
         let slices = &mut Slices::default();
@@ -325,14 +335,6 @@ impl Collector {
             }
         }
         chunk.len()
-    }
-
-    /// Whether each match is given out as it comes.
-    fn streams(&self) -> bool {
-        self.query.dialect().streams_raw()
-            && !self.limits.one_answer
-            && self.outer.is_none()
-            && self.order.keys.is_empty()
     }
 
     fn rows_as_they_come(
@@ -566,7 +568,7 @@ impl Collector {
         }
         let Some(shape) = self.shape else {
             let is_raw = matches!(self.query.body, CompiledBody::Raw { .. });
-            if is_raw && self.streams() {
+            if is_raw && self.streams {
                 return;
             }
             self.emits += 1;
