@@ -240,9 +240,13 @@ mod tests {
 
     #[test]
     fn every_byte_but_a_digit_ends_a_plain_integer() {
+        // Miri is a hundred times slower.
+        let apart = if cfg!(miri) { 29 } else { 1 };
         for len in 1..=17 {
             for place in 0..len {
-                for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit() && *byte != b'-') {
+                for byte in
+                    (0..=u8::MAX).step_by(apart).filter(|byte| !byte.is_ascii_digit() && *byte != b'-')
+                {
                     let mut text = [b'7'; 24];
                     text[24 - len + place] = byte;
                     let found = plain_integer_in(&text, 24 - len);
