@@ -21,6 +21,7 @@ mod options;
 mod progress;
 mod run;
 mod session;
+mod short_texts;
 mod sql;
 mod storable;
 mod tables;

@@ -26,6 +26,7 @@ use swiftwater_sketch::SketchSizes;
 
 use crate::few_groups::FewGroups;
 use crate::names::{CATALOG, Names, SCHEMA, SYSTEM};
+use crate::short_texts::ShortTexts;
 use crate::{SqlError, SqlOptions, TableKind, Tables};
 
 /// Consumers of memory that an error names.
@@ -88,6 +89,7 @@ impl Sessions {
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
             .with_physical_optimizer_rule(Arc::new(FewGroups))
+            .with_physical_optimizer_rule(Arc::new(ShortTexts))
             .with_type_planner(Arc::new(Types));
         crate::map_keys::register(&mut template);
         let mut template = template.build();
