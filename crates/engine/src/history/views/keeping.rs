@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
@@ -231,7 +231,7 @@ impl History {
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
-        let (mut due, mut pause) = (Instant::now() + interval, PAUSE_MIN);
+        let (mut due, mut pause) = (Box::pin(tokio::time::sleep(interval)), PAUSE_MIN);
         while view.broken().is_none() {
             let is_changed = view.at().position > view.committed();
             let event = tokio::select! {
@@ -240,14 +240,14 @@ impl History {
                 _ = dropped.wait_for(|dropped| *dropped) => break,
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
-                    due = Instant::now() + interval;
+                    due.set(tokio::time::sleep(interval));
                     pause = if self.note_kept(view, kept) { PAUSE_MIN } else {
-                        due = Instant::now() + pause;
+                        due.set(tokio::time::sleep(pause));
                         (pause * 2).min(PAUSE_MAX)
                     };
                     None
                 }
-                () = tokio::time::sleep_until(due.into()), if keeping.is_none() && is_changed => {
+                () = &mut due, if keeping.is_none() && is_changed => {
                     keeping = Some(begin_keeping(view));
                     None
                 }

@@ -82,13 +82,16 @@ pub(super) enum TakeError {
     Panic(u64),
 }
 
+/// What a view is of, and its columns.
+pub(crate) type Compiled = (KeyedQuery, Vec<(Box<str>, Type)>);
+
 /// Compiles what a view is of; also answers its columns.
 pub(crate) fn compile_view(
     create: &CreateView,
     stream: &CreateStream,
     sizes: SketchSizes,
     now: Millis,
-) -> Result<(KeyedQuery, Vec<(Box<str>, Type)>), EngineError> {
+) -> Result<Compiled, EngineError> {
     let schema = stream.is_declared().then(|| stream.schema());
     let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
     let (statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
@@ -111,7 +114,7 @@ impl View {
     pub(crate) fn new(
         entry: ViewEntry,
         stored: Arc<Stored>,
-        (query, columns): (KeyedQuery, Vec<(Box<str>, Type)>),
+        (query, columns): Compiled,
         store: Arc<ViewStore>,
         position: u64,
         is_new: bool,
