@@ -589,7 +589,8 @@ impl Merge {
     pub(crate) fn touch(&self, numbers: &[QueryNumber]) {
         let mut sum = 0;
         for number in numbers {
-            sum += match self.operators.get(number) {
+            // Numbers of any size, of which no sum is wanted.
+            sum ^= match self.operators.get(number) {
                 Some(operator) => operator.touch(),
                 None => self.running.get(number).map_or(0, |running| running.touch()),
             };
