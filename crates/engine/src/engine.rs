@@ -288,6 +288,10 @@ impl Engine {
         options: &AppendOptions,
     ) -> Result<Appended, EngineError> {
         let shared = &self.shared;
+        if shared.history.get().is_some_and(|history| history.is_view(name.as_str())) {
+            shared.pending.leave(batch.bytes().len());
+            return Err(EngineError::Exists { kind: "view", name: name.to_string() });
+        }
         if batch.is_empty() {
             let Some(stream) = shared.find_stream(name) else { return Ok(Appended::live(name, 0, 0)) };
             stream.count_rejected(options.rejected);
@@ -452,6 +456,9 @@ impl Engine {
         }
         stream.forget_replaced();
         drop(change);
+        if let Some(history) = shared.history.get() {
+            history.stream_view(shared, &stream.name);
+        }
         // Shutdown ends what it finds standing; what it came too early to find is ended here.
         if shared.is_closing.load(Ordering::Acquire) {
             shared.end(&meta.id, EndReason::Shutdown);
@@ -485,6 +492,9 @@ impl Engine {
             QueryForm::Bql => stream_of(text, options)?.or_else(default)?,
             QueryForm::Json => default()?,
         };
+        if let Ok(view) = history.view(stream.as_str()) {
+            return Some(view.declared().schema());
+        }
         history.with_catalog(|catalog| {
             let create = &catalog.stream(&stream)?.create;
             create.is_declared().then(|| create.schema())

@@ -40,8 +40,8 @@ pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Disks, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError, PRODUCER_BYTES_MAX,
-    QUARANTINE, RestoreError, ScheduleError, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore,
-    verify_backup,
+    QUARANTINE, RestoreError, ScheduleError, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange,
+    ViewReading, ViewStatus, Wanted, restore, verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};

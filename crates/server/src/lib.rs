@@ -14,6 +14,7 @@ mod routes;
 mod backups;
 mod body;
 mod bullet;
+mod changes;
 mod ingest;
 mod inputs;
 mod numbered;

@@ -12,12 +12,12 @@ use axum::{
 };
 
 use crate::{
-    backups, bullet, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared, sql,
-    status, views,
+    backups, bullet, changes, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared,
+    sql, status, views,
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 23] = [
+const ROUTES: [&str; 24] = [
     "/",
     "/healthz",
     "/readyz",
@@ -39,6 +39,7 @@ const ROUTES: [&str; 23] = [
     "/v1/sql/{id}",
     "/v1/views",
     "/v1/views/{view}",
+    "/v1/views/{view}/changes",
     "/v1/views/{view}/keys",
     "/v1/views/{view}/keys/{*key}",
 ];
@@ -72,6 +73,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/backups/{id}/files/{name}", get(backups::file))
         .route("/v1/views", get(views::list))
         .route("/v1/views/{view}", get(views::rows))
+        .route("/v1/views/{view}/changes", get(changes::changes))
         .route("/v1/views/{view}/keys", post(views::many))
         .route("/v1/views/{view}/keys/{*key}", get(views::row))
         .route("/v1/openapi.json", get(openapi::contract))

@@ -125,7 +125,7 @@ fn tag(row: &Row, reading: &ViewReading) -> String {
     format!("\"{:x}-{:x}\"", reading.created, row.changed)
 }
 
-fn marks(reading: &ViewReading) -> [(HeaderName, HeaderValue); 2] {
+pub(crate) fn marks(reading: &ViewReading) -> [(HeaderName, HeaderValue); 2] {
     [(POSITION, HeaderValue::from(reading.position)), (AGE, HeaderValue::from(reading.age_ms))]
 }
 

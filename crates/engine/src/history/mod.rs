@@ -45,7 +45,9 @@ pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
 pub use state::Disks;
-pub use views::{KeyValue, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted};
+pub use views::{
+    KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted,
+};
 
 pub(crate) use directory::DataDir;
 pub(crate) use holding::Held;

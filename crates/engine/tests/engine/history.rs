@@ -54,7 +54,7 @@ pub(crate) async fn stop(engine: Engine, grace: Duration) {
     engine.shutdown(grace).await;
 }
 
-fn batch(text: &str) -> EventBatch {
+pub(crate) fn batch(text: &str) -> EventBatch {
     let mut checker = Checker::new(CheckLimits::default());
     let batch = checker.push(Bytes::from(format!("{text}\n"))).batch;
     assert!(checker.finish().batch.is_empty());

@@ -5,6 +5,7 @@ mod backup;
 mod bullet_answers;
 mod bullet_clock;
 mod bullet_rules;
+mod changes;
 mod crashes;
 mod declared;
 mod held;

@@ -12,7 +12,7 @@ use swiftwater_testkit::Rng;
 
 use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
 
-async fn open(dir: &Path, change: impl FnOnce(&mut swiftwater_engine::HistoryConfig)) -> Engine {
+pub(crate) async fn open(dir: &Path, change: impl FnOnce(&mut swiftwater_engine::HistoryConfig)) -> Engine {
     let config = EngineConfig { shards: 2, ..EngineConfig::default() };
     let mut history = quick(dir);
     history.views_commit_interval_ms = 20;
@@ -31,11 +31,11 @@ async fn row(engine: &Engine, view: &str, values: &[&str]) -> String {
     row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default()
 }
 
-async fn page(engine: &Engine, view: &str, range: ViewRange) -> ViewPage {
+pub(crate) async fn page(engine: &Engine, view: &str, range: ViewRange) -> ViewPage {
     engine.view_rows(&Principal::local(), view, &range, Wanted::Acknowledged).await.unwrap()
 }
 
-fn lines(rows: &[u8]) -> Vec<String> {
+pub(crate) fn lines(rows: &[u8]) -> Vec<String> {
     String::from_utf8(rows.to_vec()).unwrap().lines().map(str::to_owned).collect()
 }
 

@@ -10,7 +10,7 @@ mod part;
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use swiftwater_event::{EventBatch, Millis, Value};
+use swiftwater_event::{EventBatch, Millis, Value, write_json};
 use swiftwater_lang::{
     Dialect,
     plan::{Body, Window},
@@ -181,6 +181,11 @@ impl KeyedQuery {
         Ok(self.row(groups, changed, now))
     }
 
+    /// The position after the last event that changed a key, from its state as [`Changes`] has it.
+    pub fn changed_of_state(state: &[u8]) -> Result<u64, NoState> {
+        split_state(state).map(|(changed, _)| changed)
+    }
+
     /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key.
     pub fn add_state(&self, groups: &mut GroupTable, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
         let (_, state) = split_state(state)?;
@@ -212,10 +217,32 @@ impl Key {
         Key { grouped, ordered }
     }
 
-    fn of_group(grouped: &[u8]) -> Key {
+    /// A key of groups.
+    pub fn of_group(grouped: &[u8]) -> Key {
         let mut ordered = Vec::with_capacity(grouped.len() + 8);
         push_ordered(grouped, &mut ordered);
         Key { grouped: grouped.into(), ordered }
+    }
+
+    /// A key, from its bytes in the order of its values.
+    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
+        Ok(Key { grouped: grouped(ordered)?, ordered: ordered.into() })
+    }
+
+    /// Its values as a JSON array.
+    pub fn json(&self) -> Vec<u8> {
+        let arena = Bump::new();
+        let (mut rest, mut out) = (&self.grouped[..], vec![b'[']);
+        while !rest.is_empty() {
+            let (value, after) = decode_group_value(rest, &arena);
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            write_json(&value, &mut out);
+            rest = after;
+        }
+        out.push(b']');
+        out
     }
 
     /// In which of so many parts it lies. The same in every run.

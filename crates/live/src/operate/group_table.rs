@@ -369,7 +369,7 @@ impl GroupTable {
     }
 
     /// A group's key.
-    pub(crate) fn key(&self, group: usize) -> &[u8] {
+    pub fn key(&self, group: usize) -> &[u8] {
         let start = if group == 0 { 0 } else { self.key_ends[group - 1] };
         &self.key_bytes[start..self.key_ends[group]]
     }

@@ -131,3 +131,38 @@ async fn what_is_wrong_with_a_request_is_said() {
     without.get("/v1/views/seats/keys/1").await.problem(StatusCode::CONFLICT, "conflict").await;
     assert_eq!(without.get("/v1/views").await.json().await, json!({"views": []}));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_come_as_they_are_made_and_go_on_where_a_feed_broke() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let mut feed = server.get("/v1/views/total/changes").await;
+    assert_eq!((feed.status, feed.field("content-type")), (200, "text/event-stream"));
+    let next = async |feed: &mut crate::client::Reply| {
+        let mut lines = Vec::new();
+        loop {
+            let line = feed.line().await.unwrap();
+            if line.is_empty() {
+                return lines.join("\n");
+            }
+            lines.push(line);
+        }
+    };
+    assert_eq!(next(&mut feed).await, "id: 0\nevent: position\ndata: {\"position\":0}");
+    assert_eq!(server.ingest("flights", EVENTS).await.status, 200);
+    let change = "id: 4\nevent: change\ndata: {\"key\":[],\"row\":{\"n\":4},\"position\":4}";
+    assert_eq!(next(&mut feed).await, change);
+    drop(feed);
+    assert_eq!(server.ingest("flights", "{\"origin\":\"EWR\",\"dest\":\"São\"}").await.status, 200);
+    server.get("/v1/views/routes?consistent=true").await;
+    let fields = [("accept", "application/x-ndjson"), ("last-event-id", "4")];
+    let mut feed = server.send("GET", "/v1/views/routes/changes?from=0", &fields, "").await;
+    assert_eq!(feed.line().await.unwrap(), "{\"position\":4}");
+    assert_eq!(
+        feed.line().await.unwrap(),
+        "{\"key\":[\"EWR\",\"São\"],\"row\":{\"origin\":\"EWR\",\"dest\":\"São\",\"n\":1,\"delay\":null},\"position\":5}"
+    );
+    let odd = server.get("/v1/views/routes/changes?from=-1").await;
+    odd.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
+    server.get("/v1/views/none/changes").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+}

@@ -1,6 +1,11 @@
 //! Reading views: by key, in ranges of keys, as a table.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, ControlFlow},
+    sync::Arc,
+    time::Duration,
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
@@ -123,11 +128,11 @@ fn keys_of(values: &[KeyValue]) -> Vec<Key> {
 const KEYS_TRIED_MAX: usize = 64;
 
 impl View {
-    fn unavailable(&self, why: impl ToString) -> EngineError {
+    pub(super) fn unavailable(&self, why: impl ToString) -> EngineError {
         EngineError::ViewUnavailable { view: self.name().to_owned(), why: why.to_string() }
     }
 
-    fn reading(&self, at: At, now: Millis) -> ViewReading {
+    pub(super) fn reading(&self, at: At, now: Millis) -> ViewReading {
         let is_behind = self.stored.next() > at.position;
         let age_ms =
             if is_behind && at.arrival > 0 { now.saturating_sub(at.arrival).max(0) as u64 } else { 0 };
@@ -135,7 +140,7 @@ impl View {
     }
 
     /// The row of a key.
-    fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
+    pub(super) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
         if let Some(row) = self.part(key).row(&self.query, key, now) {
             return Ok(row);
         }
@@ -150,14 +155,13 @@ impl View {
         }
     }
 
-    /// Rows of keys between bounds, in order, at most so many; `each` gets them some at a time.
-    fn scan(
+    /// Keys between bounds with their states, in order, as they are at one position, until `each` breaks off. Answers that
+    /// position, and whether there are no more.
+    pub(super) fn walk(
         &self,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
-        limit: u64,
-        now: Millis,
-        mut each: impl FnMut(Vec<u8>) -> Result<(), EngineError>,
-    ) -> Result<(At, u64, Option<Vec<u8>>), EngineError> {
+        mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<(At, bool), EngineError> {
         let is_in = |key: &[u8]| {
             let after_from = match from {
                 Bound::Included(from) => key >= from,
@@ -182,27 +186,42 @@ impl View {
         };
         let mut stored = snapshot.range((from, to)).peekable();
         let mut fresh = fresh.into_iter().peekable();
-        let (mut count, mut last) = (0, None);
-        let mut is_end = false;
-        while count < limit && !is_end {
-            let mut groups = self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"))?;
+        while let Some((key, state)) =
+            next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
+        {
+            if each(key, &state)?.is_break() {
+                return Ok((at, false));
+            }
+        }
+        Ok((at, true))
+    }
+
+    /// Rows of keys between bounds, in order, at most so many; `each` gets them some at a time.
+    fn scan(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        limit: u64,
+        now: Millis,
+        mut each: impl FnMut(Vec<u8>) -> Result<(), EngineError>,
+    ) -> Result<(At, u64, Option<Vec<u8>>), EngineError> {
+        let no_groups = || self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"));
+        let (mut count, mut last, mut groups) = (0, None, no_groups()?);
+        let mut flush = |groups: GroupTable, count: &mut u64| {
+            let result = self.query.rows(groups, now);
+            *count += result.count;
+            each(result.text)
+        };
+        let (at, is_end) = self.walk(bounds, |key, state| {
+            self.add(&mut groups, &key, state)?;
+            last = Some(key);
             // With HAVING there may be fewer rows than keys: then there is another round.
-            let keys = CHUNK_KEYS.min(usize::try_from(limit - count).unwrap_or(CHUNK_KEYS));
-            while groups.len() < keys {
-                let Some((key, state)) =
-                    next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
-                else {
-                    is_end = true;
-                    break;
-                };
-                self.add(&mut groups, &key, &state)?;
-                last = Some(key);
+            if groups.len() >= CHUNK_KEYS.min(usize::try_from(limit - count).unwrap_or(CHUNK_KEYS)) {
+                flush(std::mem::replace(&mut groups, no_groups()?), &mut count)?;
             }
-            if !groups.is_empty() {
-                let result = self.query.rows(groups, now);
-                count += result.count;
-                each(result.text)?;
-            }
+            Ok(if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        if !groups.is_empty() {
+            flush(groups, &mut count)?;
         }
         Ok((at, count, last.filter(|_| !is_end)))
     }
@@ -217,17 +236,22 @@ impl View {
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 
-    /// All its rows at one position.
-    fn table(&self, now: Millis) -> Result<RecordBatch, EngineError> {
+    /// Its rows as the events of a stream.
+    pub(crate) fn declared(&self) -> CreateStream {
         let columns = self.columns.iter().map(|(name, ty)| ColumnDef::new(name.clone(), ty.clone()));
-        let declared = CreateStream {
+        CreateStream {
             name: self.stream.clone(),
             if_not_exists: false,
             columns: columns.collect(),
             checks: Vec::new(),
             watermark: None,
             options: StreamOptions::default(),
-        };
+        }
+    }
+
+    /// All its rows at one position.
+    fn table(&self, now: Millis) -> Result<RecordBatch, EngineError> {
+        let declared = self.declared();
         let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
         let (mut scratch, mut text) = (ColumnsScratch::default(), Vec::new());
         self.scan((Bound::Unbounded, Bound::Unbounded), u64::MAX, now, |rows| {
@@ -335,11 +359,11 @@ pub enum Wanted {
 }
 
 impl Engine {
-    fn history_of_views(&self) -> Result<&Arc<History>, EngineError> {
+    pub(super) fn history_of_views(&self) -> Result<&Arc<History>, EngineError> {
         self.shared().history.get().ok_or(EngineError::NoHistory)
     }
 
-    async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
+    pub(super) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
         let history = self.history_of_views()?;
         let view = history.view(name)?;
         history.wait_for_view(&view, wanted).await?;

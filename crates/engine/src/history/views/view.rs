@@ -4,7 +4,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -16,8 +16,9 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, StandingQuery, by_part};
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
+use super::changes::{TOLD_MAX, Told};
 use crate::{
     EngineError,
     history::{catalog::ViewEntry, stored::Stored},
@@ -49,6 +50,10 @@ pub(crate) struct View {
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
     pub(super) is_dropped: watch::Sender<bool>,
+    /// Who listens for changes.
+    pub(super) told: broadcast::Sender<Arc<Told>>,
+    /// Its changes are the events of a stream at present.
+    pub(super) is_streamed: AtomicBool,
 }
 
 /// How far a view is.
@@ -135,6 +140,8 @@ impl View {
             counts: Counts::default(),
             failing: Mutex::default(),
             is_dropped: watch::Sender::new(false),
+            told: broadcast::Sender::new(TOLD_MAX),
+            is_streamed: AtomicBool::new(false),
         })
     }
 
@@ -260,6 +267,12 @@ impl View {
         // Before another may look at all parts: they are told with the position that they have.
         self.at.send_replace(At { position: next, arrival: batch.meta().arrival });
         drop(one_position);
+        if let Some(groups) = &groups
+            && self.told.receiver_count() > 0
+        {
+            // Who is gone meanwhile needs nothing.
+            let _ = self.told.send(Arc::new(Told::of(groups, &by_part, next)));
+        }
         Ok(())
     }
 

@@ -1,0 +1,284 @@
+//! What changes in a view, as it changes: for feeds, and as events for live queries over it.
+//!
+//! Whoever takes a batch in tells the keys that it changed ([`Told`]); their rows are read when they are given out, so a key
+//! that changed several times meanwhile comes once, as it is then. Who is too slow for that, or begins at an earlier position,
+//! gets the rows of all keys that changed since, which a walk over the view finds: so a feed holds little, and a key's last
+//! change is never missed.
+
+use std::{
+    ops::{Bound, ControlFlow},
+    sync::{
+        Arc, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use swiftwater_event::{CheckLimits, Clock, Millis, StreamName, check_block};
+use swiftwater_live::{GroupTable, Key, KeyedQuery, Row};
+use tokio::sync::{
+    broadcast::{Receiver, error::RecvError},
+    watch,
+};
+
+use super::{
+    View,
+    reading::{ViewReading, Wanted},
+};
+use crate::{
+    AppendOptions, Engine, EngineError, Principal,
+    history::state::{History, heavy},
+    shared::Shared,
+    stream::lock,
+};
+
+/// Batches that wait for a listener; one that is slower walks over the view instead.
+pub(super) const TOLD_MAX: usize = 32;
+/// Keys of a batch that are told; where more changed, to walk costs little more.
+const TOLD_KEYS_MAX: usize = 4096;
+/// Keys that are looked at in one go of a walk.
+const WALK_KEYS: usize = 1 << 16;
+/// Rows that are given out at once by a walk.
+const WALK_ROWS: usize = 1024;
+
+/// The keys that a batch changed.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// The position after the batch.
+    position: u64,
+    /// None: too many to tell.
+    keys: Option<Vec<Key>>,
+}
+
+/// A key that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewChange {
+    /// Its values: a JSON array.
+    pub key: Vec<u8>,
+    /// Its row as it is now, a JSON object; none where it has none any more.
+    pub row: Option<Vec<u8>>,
+}
+
+/// Some changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ViewChangesSome {
+    /// A key is among them once.
+    pub changes: Vec<ViewChange>,
+    /// With these, everything before this position was given: a feed can go on from here. None: more belong to them.
+    pub position: Option<u64>,
+}
+
+/// The changes of a view, one after another.
+pub struct ViewChanges {
+    view: Arc<View>,
+    clock: Arc<dyn Clock>,
+    /// The engine is ending.
+    closing: watch::Receiver<bool>,
+    told: Receiver<Arc<Told>>,
+    /// All changes before this position were given.
+    given: u64,
+    walk: Option<Walk>,
+}
+
+/// A walk over the view, for what changed since [`ViewChanges::given`].
+#[derive(Debug, Default)]
+struct Walk {
+    /// The view was there when the walk began.
+    until: u64,
+    /// The last key that was looked at.
+    after: Option<Vec<u8>>,
+}
+
+impl Told {
+    pub(super) fn of(groups: &GroupTable, by_part: &[Vec<u32>], position: u64) -> Told {
+        let count: usize = by_part.iter().map(Vec::len).sum();
+        let keys = || {
+            let chosen = by_part.iter().flatten();
+            chosen.map(|&group| Key::of_group(groups.key(group as usize))).collect()
+        };
+        Told { position, keys: (count <= TOLD_KEYS_MAX).then(keys) }
+    }
+}
+
+impl View {
+    /// Some of the keys that changed at or after `since`, in order, behind `after`; and the last key that was looked at,
+    /// where there are more.
+    fn changed_since(
+        &self,
+        since: u64,
+        after: Option<&[u8]>,
+        now: Millis,
+    ) -> Result<(Vec<ViewChange>, Option<Vec<u8>>), EngineError> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut changes, mut looked_at, mut last) = (Vec::new(), 0, None);
+        let (_, is_end) = self.walk((from, Bound::Unbounded), |ordered, state| {
+            let changed = KeyedQuery::changed_of_state(state).map_err(|error| self.unavailable(error))?;
+            if changed > since {
+                let key = Key::of_ordered(&ordered).map_err(|error| self.unavailable(error))?;
+                let row = self.query.row_of_state(&key, state, now);
+                changes.push(ViewChange::of(&key, row.map_err(|error| self.unavailable(error))?));
+            }
+            last = Some(ordered);
+            looked_at += 1;
+            let is_enough = looked_at >= WALK_KEYS || changes.len() >= WALK_ROWS;
+            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok((changes, last.filter(|_| !is_end)))
+    }
+}
+
+impl ViewChange {
+    fn of(key: &Key, row: Option<Row>) -> ViewChange {
+        ViewChange { key: key.json(), row: row.map(|row| row.json) }
+    }
+}
+
+impl ViewChanges {
+    /// From what changes after position `from` on, or after now.
+    fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
+        // Before the position is looked at: nothing falls between.
+        let told = view.told.subscribe();
+        let position = view.at().position;
+        let given = from.unwrap_or(position);
+        let walk = (given < position).then(|| Walk { until: position, after: None });
+        let (clock, closing) = (Arc::clone(&history.clock), history.closing());
+        ViewChanges { view, clock, closing, told, given, walk }
+    }
+
+    /// Up to which position all was given.
+    pub fn position(&self) -> u64 {
+        self.given
+    }
+
+    /// How far the view is.
+    pub fn reading(&self) -> ViewReading {
+        self.view.reading(self.view.at(), self.clock.now())
+    }
+
+    /// The next changes; waits until there are any. None when the view was dropped, or the engine ends. Nothing is lost where this is left off.
+    pub async fn next(&mut self) -> Result<Option<ViewChangesSome>, EngineError> {
+        let mut dropped = self.view.is_dropped.subscribe();
+        loop {
+            if *dropped.borrow() || *self.closing.borrow() {
+                return Ok(None);
+            }
+            if let Some(why) = self.view.broken() {
+                return Err(self.view.unavailable(why));
+            }
+            if self.walk.is_some() {
+                let some = heavy(usize::MAX, || self.walk_on())?;
+                if some.position.is_some() || !some.changes.is_empty() {
+                    return Ok(Some(some));
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let told = tokio::select! {
+                told = self.told.recv() => told,
+                _ = dropped.wait_for(|dropped| *dropped) => return Ok(None),
+                _ = self.closing.wait_for(|closing| *closing) => return Ok(None),
+            };
+            match told {
+                Ok(told) if told.position <= self.given => {}
+                Ok(told) => match &told.keys {
+                    Some(keys) => {
+                        let now = self.clock.now();
+                        let rows = keys.iter().map(|key| Ok(ViewChange::of(key, self.view.row(key, now)?)));
+                        let changes = heavy(usize::MAX, || rows.collect::<Result<_, EngineError>>())?;
+                        self.given = told.position;
+                        return Ok(Some(ViewChangesSome { changes, position: Some(self.given) }));
+                    }
+                    None => self.walk_from_here(),
+                },
+                Err(RecvError::Lagged(_)) => self.walk_from_here(),
+                Err(RecvError::Closed) => return Ok(None),
+            }
+        }
+    }
+
+    fn walk_from_here(&mut self) {
+        self.walk = Some(Walk { until: self.view.at().position, after: None });
+    }
+
+    fn walk_on(&mut self) -> Result<ViewChangesSome, EngineError> {
+        let Some(walk) = &mut self.walk else { return Ok(ViewChangesSome::default()) };
+        let (changes, after) =
+            self.view.changed_since(self.given, walk.after.as_deref(), self.clock.now())?;
+        match after {
+            Some(after) => {
+                walk.after = Some(after);
+                Ok(ViewChangesSome { changes, position: None })
+            }
+            None => {
+                self.given = self.given.max(walk.until);
+                self.walk = None;
+                Ok(ViewChangesSome { changes, position: Some(self.given) })
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// The changes of a view after a position, or from now on.
+    pub async fn view_changes(
+        &self,
+        _principal: &Principal,
+        name: &str,
+        from: Option<u64>,
+    ) -> Result<ViewChanges, EngineError> {
+        let view = self.view_as(name, Wanted::AsItIs).await?;
+        Ok(ViewChanges::of(self.history_of_views()?, view, from))
+    }
+}
+
+impl History {
+    /// Whether there is a view of this name.
+    pub(crate) fn is_view(&self, name: &str) -> bool {
+        self.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
+    /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
+    pub(crate) fn stream_view(self: &Arc<Self>, shared: &Arc<Shared>, name: &StreamName) {
+        let Ok(view) = self.view(name.as_str()) else { return };
+        if !view.is_streamed.swap(true, Ordering::AcqRel) {
+            let changes = ViewChanges::of(self, view, None);
+            let (shared, name) = (Arc::downgrade(shared), name.clone());
+            self.spawn(async move { stream_changes(changes, &shared, &name).await });
+        }
+    }
+}
+
+/// Puts the rows of changes into a stream, until no query stands over it.
+async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &StreamName) {
+    let view = Arc::clone(&changes.view);
+    let is_streamed: &AtomicBool = &view.is_streamed;
+    while let Ok(Some(some)) = changes.next().await {
+        let Some(shared) = shared.upgrade() else { return };
+        let Some(stream) = shared.find_stream(name) else { break };
+        if lock(&stream.merge).running.is_empty() {
+            is_streamed.store(false, Ordering::Release);
+            // One that came meanwhile has found that there is somebody, or finds that there is nobody.
+            if lock(&stream.merge).running.is_empty() || is_streamed.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+        let mut text = Vec::new();
+        for row in some.changes.iter().filter_map(|change| change.row.as_ref()) {
+            text.extend_from_slice(row);
+            text.push(b'\n');
+        }
+        if text.is_empty() {
+            continue;
+        }
+        let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
+        let batch = heavy(text.len(), || check_block(Bytes::from(text), &limits, 1).batch);
+        if shared.pending.enter(batch.bytes().len()).await.is_err() {
+            return;
+        }
+        let (_, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), &AppendOptions::default());
+        if is_new_in_line {
+            shared.put_in_line(stream);
+        }
+    }
+    is_streamed.store(false, Ordering::Release);
+}
