@@ -183,6 +183,7 @@ impl Engine {
                 let _ = engine.shared.history.set(Arc::clone(&history));
                 let _ = engine.shared.sql.set(Arc::new(sql));
                 let _ = engine.shared.tables.set(tables);
+                history.begin_alerts(&engine.shared);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
                 let store = Arc::clone(&history).keep_store(Arc::downgrade(&engine.shared));

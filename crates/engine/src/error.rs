@@ -47,6 +47,36 @@ pub enum EngineError {
     /// A view would be of a stream whose events are not kept.
     #[error("stream `{0}` is not stored, and a view is of what is")]
     ViewOfUnstored(String),
+    /// No such alert.
+    #[error("no alert `{0}`")]
+    NoAlert(String),
+    /// An alert would tell a stream whose events are not kept.
+    #[error("stream `{0}` is not stored, and an alert tells one that is")]
+    AlertIntoUnstored(String),
+    /// An alert would tell the stream that its view is of.
+    #[error("view `{view}` is of stream `{stream}`: its alert would tell of itself")]
+    AlertOnItself {
+        /// The view.
+        view: String,
+        /// The stream.
+        stream: String,
+    },
+    /// A view that an alert watches.
+    #[error("alert `{alert}` watches view `{view}`")]
+    ViewHasAlert {
+        /// The view.
+        view: String,
+        /// One of its alerts.
+        alert: String,
+    },
+    /// A stream that an alert tells.
+    #[error("alert `{alert}` tells stream `{stream}`")]
+    StreamHasAlert {
+        /// The stream.
+        stream: String,
+        /// One such alert.
+        alert: String,
+    },
     /// A stream that a view is of.
     #[error("view `{view}` is of stream `{stream}`")]
     StreamHasView {
@@ -192,11 +222,13 @@ impl EngineError {
             | EngineError::NoDefaultStream
             | EngineError::ViewOfNoStream
             | EngineError::Unfit(_)
+            | EngineError::AlertOnItself { .. }
             | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
             | EngineError::NoView(_)
             | EngineError::NoJob(_)
+            | EngineError::NoAlert(_)
             | EngineError::NoBackup(_)
             | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
             EngineError::Attached(_)
@@ -205,6 +237,9 @@ impl EngineError {
             | EngineError::StaysStored(_)
             | EngineError::ViewOfUnstored(_)
             | EngineError::StreamHasView { .. }
+            | EngineError::AlertIntoUnstored(_)
+            | EngineError::ViewHasAlert { .. }
+            | EngineError::StreamHasAlert { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
@@ -238,8 +273,13 @@ impl EngineError {
             EngineError::Schedule(error) => Some(error.hint().to_owned()),
             EngineError::NoView(_) => Some("SHOW VIEWS tells which there are.".to_owned()),
             EngineError::ViewOfNoStream => Some("Write FROM STREAM(name).".to_owned()),
-            EngineError::ViewOfUnstored(stream) => {
+            EngineError::ViewOfUnstored(stream) | EngineError::AlertIntoUnstored(stream) => {
                 Some(format!("ALTER STREAM {stream} SET (store = true) keeps its events from then on."))
+            }
+            EngineError::NoAlert(_) => Some("SHOW ALERTS tells which there are.".to_owned()),
+            EngineError::AlertOnItself { .. } => Some("Tell another stream.".to_owned()),
+            EngineError::ViewHasAlert { alert, .. } | EngineError::StreamHasAlert { alert, .. } => {
+                Some(format!("DROP ALERT {alert} first."))
             }
             EngineError::StreamHasView { view, .. } => Some(format!("DROP VIEW {view} first.")),
             EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),

@@ -203,6 +203,12 @@ pub struct ViewsMetrics {
     pub held_bytes: u64,
     /// Views that are not kept on disk, or do not go on.
     pub failing: u64,
+    /// How many alerts there are.
+    pub alerts: u64,
+    /// Keys that meet the condition of one.
+    pub alerts_firing: u64,
+    /// Alerts that do not go on at present.
+    pub alerts_failing: u64,
 }
 
 /// A stored stream's table.

@@ -8,6 +8,7 @@ pub mod expr;
 
 pub mod columns;
 mod commons;
+mod condition;
 mod explain;
 mod keyed;
 mod matching;
@@ -17,6 +18,7 @@ mod standing;
 mod step;
 
 pub use commons::Commons;
+pub use condition::RowCondition;
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
 pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, by_part};

@@ -108,7 +108,7 @@ impl Feed {
                 out.extend_from_slice(b"event: change\ndata: ");
             }
             out.extend_from_slice(b"{\"key\":");
-            out.extend_from_slice(&change.key);
+            out.extend_from_slice(&change.key.json());
             out.extend_from_slice(b",\"row\":");
             out.extend_from_slice(change.row.as_deref().unwrap_or(b"null"));
             if let Some(position) = position {

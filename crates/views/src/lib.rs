@@ -5,6 +5,11 @@
 //! al., "The Log-Structured Merge-Tree", 1996), which keeps a journal and sorted files and compacts them on threads of
 //! its own. Calls wait for the disk: they are for threads that may.
 //!
+//! `bench/stores` measures it beside RocksDB: of 10 million keys, committed 400,000 random ones at a time and durably, both
+//! took some 340,000 to 550,000 updates a second on two busy cores, fjall a tenth to a half more in each round, without RocksDB's
+//! pauses of several seconds, and it read random keys 1.4 to 1.9 times as fast; RocksDB took a third of the memory and two
+//! thirds of the disk. A library in Rust builds everywhere without a C++ compiler, which decided it.
+//!
 //! A store that failed to write takes nothing more until it is opened anew, which the next call does: what was not durable
 //! is gone then, and is committed again by who has it.
 
@@ -22,6 +27,9 @@ pub const KEY_BYTES_MAX: usize = 60_000;
 
 /// Bytes of a view's changes that are held in memory, besides the journal, before they go into a sorted file.
 const MEMTABLE_BYTES: u64 = 16 << 20;
+
+/// Bytes of the journal, which a start reads.
+const JOURNAL_BYTES_MAX: u64 = 96 << 20;
 
 /// Where the positions of all views are.
 const POSITIONS: &str = "positions";
@@ -96,7 +104,11 @@ impl ViewStore {
     fn open_files(&self) -> Result<Opened, ViewStoreError> {
         let open = || -> fjall::Result<Opened> {
             let builder = Database::builder(&self.path).cache_size(self.options.cache_bytes);
-            let db = builder.worker_threads(1).manual_journal_persist(true).open()?;
+            let db = builder
+                .max_journaling_size(JOURNAL_BYTES_MAX)
+                .worker_threads(1)
+                .manual_journal_persist(true)
+                .open()?;
             let positions = db.keyspace(POSITIONS, KeyspaceCreateOptions::default)?;
             let mut views = HashMap::new();
             for name in db.list_keyspace_names() {

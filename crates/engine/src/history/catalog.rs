@@ -26,6 +26,7 @@ use swiftwater_live::columns::InferredColumn;
 
 use super::{
     HistoryError,
+    alerts::{AlertEntry, AlertSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
 };
 use crate::EngineError;
@@ -42,6 +43,7 @@ pub(crate) struct Catalog {
     dropped: BTreeSet<StreamName>,
     next_view: u32,
     views: BTreeMap<Box<str>, ViewEntry>,
+    pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
@@ -90,7 +92,7 @@ pub(crate) struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream or a job, DROP of a view.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an alert, DROP of a view.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View { text: String, from: u64 },
@@ -115,6 +117,8 @@ pub(crate) struct Snapshot {
     next_view: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     views: Vec<ViewSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alerts: Vec<AlertSnapshot>,
     #[serde(default)]
     next_job: u32,
     #[serde(default)]
@@ -237,6 +241,12 @@ impl Catalog {
         self.views.values()
     }
 
+    /// Gives a number out, to a view or an alert.
+    pub(super) fn take_view_number(&mut self) -> u32 {
+        self.next_view += 1;
+        self.next_view - 1
+    }
+
     /// The number that the next view gets.
     pub(crate) fn next_view(&self) -> u32 {
         self.next_view
@@ -326,10 +336,15 @@ impl Catalog {
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
             // It is of a stream from an offset on, which a statement does not say.
             Ddl::CreateView(_) => Ok(false),
-            Ddl::DropView { name, if_exists } => match self.views.remove(name) {
-                None if !if_exists => Err(EngineError::NoView(name.to_string())),
-                removed => Ok(removed.is_some()),
-            },
+            Ddl::DropView { name, if_exists } => {
+                self.check_unwatched(name)?;
+                match self.views.remove(name) {
+                    None if !if_exists => Err(EngineError::NoView(name.to_string())),
+                    removed => Ok(removed.is_some()),
+                }
+            }
+            Ddl::CreateAlert(create) => self.create_alert(create, at),
+            Ddl::DropAlert { name, if_exists } => self.drop_alert(name, *if_exists),
             Ddl::CreateJob(create) => self.create_job(create, at),
             Ddl::AlterJob { name, change } => {
                 let job = self.jobs.get_mut(name).ok_or_else(|| EngineError::NoJob(name.to_string()))?;
@@ -384,8 +399,7 @@ impl Catalog {
         }
         let stream = self.stream_of_view(create)?.id;
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry = ViewEntry { id: self.next_view, created: at, create, stream, from };
-        self.next_view += 1;
+        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, from };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -399,6 +413,7 @@ impl Catalog {
                 view: view.create.name.to_string(),
             });
         }
+        self.check_untold(name.as_str())?;
         let Some(entry) = self.streams.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
         };
@@ -449,6 +464,7 @@ impl Catalog {
             dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
             next_view: self.next_view,
             views: self.views.values().map(ViewEntry::snapshot).collect(),
+            alerts: self.alerts.values().map(AlertEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             store: self.store.clone(),
@@ -472,6 +488,10 @@ impl Catalog {
             let entry = ViewEntry { id: *id, created: *created, create, stream: *stream, from: *from };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
+        for snapshot in &snapshot.alerts {
+            let entry = AlertEntry::from_snapshot(snapshot)?;
+            catalog.alerts.insert(entry.create.name.clone(), entry);
+        }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
             let Ddl::CreateJob(create) = read(text)? else { return Err(unexpected(text)) };
@@ -490,7 +510,7 @@ impl ViewEntry {
     }
 }
 
-fn exists(kind: &'static str, name: &str, is_fine: bool) -> Result<bool, EngineError> {
+pub(super) fn exists(kind: &'static str, name: &str, is_fine: bool) -> Result<bool, EngineError> {
     if is_fine { Ok(false) } else { Err(EngineError::Exists { kind, name: name.to_owned() }) }
 }
 
@@ -502,14 +522,14 @@ fn found(columns: &[(Box<str>, String)]) -> Result<Vec<InferredColumn>, HistoryE
     columns.iter().map(column).collect()
 }
 
-fn read(text: &str) -> Result<Ddl, HistoryError> {
+pub(super) fn read(text: &str) -> Result<Ddl, HistoryError> {
     let fault = |why: String| HistoryError::Statement { text: text.to_owned(), why };
     let ddl = parse_ddl(text, &ParseOptions::new(Dialect::Native, 0))
         .map_err(|errors| fault(errors.to_string()))?;
     ddl.ok_or_else(|| fault("it is no statement of the catalog".to_owned()))
 }
 
-fn unexpected(text: &str) -> HistoryError {
+pub(super) fn unexpected(text: &str) -> HistoryError {
     HistoryError::Statement { text: text.to_owned(), why: "it is another statement than expected".to_owned() }
 }
 

@@ -47,6 +47,7 @@ impl History {
                 Columns::of(create, &[]).map_err(EngineError::Columns)?;
             }
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
+            Ddl::CreateAlert(create) => self.check_alert(create)?,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             _ => {}
         }
@@ -97,6 +98,11 @@ impl History {
                 }
             }
             Ddl::DropView { name, .. } => self.end_view(name),
+            Ddl::CreateAlert(create) => {
+                let entry = lock(&self.catalog).alert(&create.name)?.clone();
+                self.begin_alert(&entry)?;
+            }
+            Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);

@@ -61,6 +61,10 @@ pub struct HistoryConfig {
     pub sql_statements_max: usize,
     /// The most views that there can be.
     pub views_max: usize,
+    /// The most alerts that there can be.
+    pub alerts_max: usize,
+    /// Keys that may meet an alert's condition at once; more are passed over and counted.
+    pub alert_keys_max: usize,
     /// Bytes of keys and their states that all views together hold in memory, about; others are read from disk.
     pub views_memory_bytes_max: usize,
     /// Bytes of the views' files that are held in memory, for reading.
@@ -113,6 +117,8 @@ impl HistoryConfig {
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
             views_max: 1_000,
+            alerts_max: 1_000,
+            alert_keys_max: 100_000,
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,

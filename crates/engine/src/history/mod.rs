@@ -6,6 +6,7 @@
 //! from the offset that it has committed. Knows nothing of HTTP; formats of files are those of `log` and `store`, and the
 //! catalog's own.
 
+mod alerts;
 mod config;
 mod directory;
 mod error;

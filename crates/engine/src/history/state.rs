@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use tokio::{
 
 use super::{
     HistoryConfig, HistoryError,
+    alerts::Alert,
     backup::Backups,
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
@@ -52,6 +53,10 @@ pub(crate) struct History {
     pub(super) stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
     /// Views at work, by name.
     pub(super) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
+    /// Alerts at work, by name.
+    pub(super) alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
+    /// The engine, for those who tell its streams something by themselves.
+    pub(super) engine: OnceLock<Weak<Shared>>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
     pub(super) unstored: Unstored,
@@ -115,6 +120,8 @@ impl History {
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             views: RwLock::default(),
+            alerts: RwLock::default(),
+            engine: OnceLock::new(),
             view_store: Mutex::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),

@@ -29,12 +29,12 @@ impl OtherStatements for Statements {
     fn takes(&self, words: &[&str]) -> bool {
         matches!(
             words,
-            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB", ..]
+            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB" | "ALERT", ..]
                 | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "STREAMS" | "VIEWS" | "JOBS", ..]
-                | ["SHOW", "CREATE", "STREAM" | "VIEW", ..]
+                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "JOBS", ..]
+                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT", ..]
         )
     }
 
@@ -58,6 +58,7 @@ impl OtherStatements for Statements {
                 }
                 let of_view = match &ddl {
                     Ddl::CreateView(create) => Some(create.query.clone()),
+                    Ddl::CreateAlert(create) => Some(create.condition.clone()),
                     _ => None,
                 };
                 let is_changed =
@@ -135,6 +136,8 @@ impl History {
             Show::Streams => Ok(self.show_streams()),
             Show::Views => Ok(self.show_views()),
             Show::CreateView(name) => self.show_create_view(name),
+            Show::Alerts => Ok(self.show_alerts()),
+            Show::CreateAlert(name) => self.show_create_alert(name),
             Show::Jobs => Ok(self.show_jobs()),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
@@ -185,6 +188,9 @@ impl History {
         }
         if kind == Some(Thing::View) || kind.is_none() && self.view(name).is_ok() {
             return self.describe_view(name);
+        }
+        if kind == Some(Thing::Alert) {
+            return self.describe_alert(name);
         }
         let entry = self.with_catalog(|catalog| {
             catalog.streams().find(|(stream, _)| stream.as_str() == name).map(|(_, entry)| entry.clone())

@@ -30,7 +30,7 @@ struct Known {
 impl Known {
     fn learn(&mut self, some: ViewChangesSome) {
         for change in some.changes {
-            let key = String::from_utf8(change.key).unwrap();
+            let key = String::from_utf8(change.key.json()).unwrap();
             match change.row {
                 Some(row) => self.rows.insert(key, String::from_utf8(row).unwrap()),
                 None => self.rows.remove(&key),

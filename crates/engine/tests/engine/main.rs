@@ -1,5 +1,6 @@
 //! An engine as its users see it: what goes in, what comes out, by whose clock.
 
+mod alerts;
 mod away;
 mod backup;
 mod bullet_answers;

@@ -22,6 +22,7 @@
 //! [`CreateStream::conditions`] and [`Constant::expr`] plan them. Knows nothing of which streams there are.
 //! Limits: [`COLUMNS_MAX`] columns, names of [`NAME_BYTES_MAX`] bytes.
 
+mod alert;
 mod alter;
 mod job;
 mod options;
@@ -33,6 +34,7 @@ mod tests;
 use swiftwater_event::{Path, StreamName, Type};
 
 pub use self::{
+    alert::{AlertOption, AlertOptions, CreateAlert},
     alter::AlterError,
     job::{CreateJob, JobChange, JobOption, JobOptions},
     options::{
@@ -90,6 +92,15 @@ pub enum Ddl {
         /// That there is none is no error.
         if_exists: bool,
     },
+    /// `CREATE ALERT`.
+    CreateAlert(CreateAlert),
+    /// `DROP ALERT`.
+    DropAlert {
+        /// Which.
+        name: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
     /// `CREATE JOB`.
     CreateJob(CreateJob),
     /// `ALTER JOB`.
@@ -129,6 +140,8 @@ pub enum Show {
     Streams,
     /// All views.
     Views,
+    /// All alerts.
+    Alerts,
     /// All that SQL can read.
     Tables,
     /// All jobs.
@@ -137,6 +150,8 @@ pub enum Show {
     CreateStream(StreamName),
     /// The statement that makes a view.
     CreateView(Box<str>),
+    /// The statement that makes an alert.
+    CreateAlert(Box<str>),
 }
 
 /// Kinds of what has a name.
@@ -146,6 +161,8 @@ pub enum Thing {
     Stream,
     /// A view.
     View,
+    /// An alert.
+    Alert,
     /// What SQL can read.
     Table,
     /// A job.

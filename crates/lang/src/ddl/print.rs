@@ -53,7 +53,7 @@ fn write_quoted(f: &mut dyn Write, text: &str, quote: char) -> fmt::Result {
     f.write_char(quote)
 }
 
-fn when(condition: bool, text: &str) -> &str {
+pub(super) fn when(condition: bool, text: &str) -> &str {
     if condition { text } else { "" }
 }
 
@@ -70,6 +70,11 @@ impl Display for Ddl {
             Ddl::CreateView(create) => create.fmt(f),
             Ddl::DropView { name, if_exists: optional } => {
                 write!(f, "DROP VIEW {}", if_exists(optional))?;
+                write_name(f, name)
+            }
+            Ddl::CreateAlert(create) => create.fmt(f),
+            Ddl::DropAlert { name, if_exists: optional } => {
+                write!(f, "DROP ALERT {}", if_exists(optional))?;
                 write_name(f, name)
             }
             Ddl::CreateJob(create) => create.fmt(f),
@@ -100,6 +105,11 @@ impl Display for Ddl {
             }
             Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
             Ddl::Show(Show::Views) => f.write_str("SHOW VIEWS"),
+            Ddl::Show(Show::Alerts) => f.write_str("SHOW ALERTS"),
+            Ddl::Show(Show::CreateAlert(name)) => {
+                f.write_str("SHOW CREATE ALERT ")?;
+                write_name(f, name)
+            }
             Ddl::Show(Show::CreateView(name)) => {
                 f.write_str("SHOW CREATE VIEW ")?;
                 write_name(f, name)
@@ -115,6 +125,7 @@ impl Display for Ddl {
                     None => "DESCRIBE ",
                     Some(Thing::Stream) => "DESCRIBE STREAM ",
                     Some(Thing::View) => "DESCRIBE VIEW ",
+                    Some(Thing::Alert) => "DESCRIBE ALERT ",
                     Some(Thing::Table) => "DESCRIBE TABLE ",
                     Some(Thing::Job) => "DESCRIBE JOB ",
                 })?;
@@ -129,7 +140,7 @@ impl Display for Ddl {
 }
 
 fn is_kind(word: &str) -> bool {
-    ["STREAM", "VIEW", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
+    ["STREAM", "VIEW", "ALERT", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 impl Display for CreateStream {

@@ -101,6 +101,21 @@ fn views_keep_their_query_as_it_is() {
         "CREATE MATERIALIZED VIEW IF NOT EXISTS \"a.b\" AS\nselect k, count(*) as n -- {\n from stream(s) group by k",
     );
     check("DROP MATERIALIZED VIEW IF EXISTS v", "DROP VIEW IF EXISTS v");
+    check(
+        "create alert if not exists a on \"v.w\" when n > 5 and name like '%x' into s with (resolve = FALSE);",
+        "CREATE ALERT IF NOT EXISTS a ON \"v.w\" WHEN n > 5 and name like '%x'\nINTO s WITH (resolve = false)",
+    );
+    check("DROP ALERT IF EXISTS a", "DROP ALERT IF EXISTS a");
+    check("SHOW ALERTS", "SHOW ALERTS");
+    check("show create alert a", "SHOW CREATE ALERT a");
+    check("DESCRIBE ALERT a", "DESCRIBE ALERT a");
+    check("CREATE ALERT a v", "1:16 expected ON, found `v` (Behind ON stands the view that is watched.)");
+    check("CREATE ALERT a ON v WHEN n >", "1:29 expected an expression, found the end of the query");
+    check("CREATE ALERT a ON v WHEN n > 1 INTO s WITH (resolve = 5)", "1:55 `resolve` takes true or false");
+    check(
+        "ALTER ALERT a SET (resolve = true)",
+        "1:7 an alert cannot be altered (Drop it, and create it with another condition.)",
+    );
     check("drop view v;", "DROP VIEW v");
     check("show views", "SHOW VIEWS");
     check("SHOW CREATE VIEW v", "SHOW CREATE VIEW v");

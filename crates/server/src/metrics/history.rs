@@ -44,6 +44,11 @@ fn view_families(table: &mut Table, views: &ViewsMetrics) {
     table.gauge("swiftwater_views_held_bytes", "Bytes that these take, about.", views.held_bytes);
     let failing = "Views that are not kept on disk, or do not go on.";
     table.gauge("swiftwater_views_failing", failing, views.failing);
+    table.gauge("swiftwater_alerts", "Alerts.", views.alerts);
+    let firing = "Keys that meet the condition of an alert.";
+    table.gauge("swiftwater_alerts_firing_keys", firing, views.alerts_firing);
+    let failing = "Alerts that do not go on at present.";
+    table.gauge("swiftwater_alerts_failing", failing, views.alerts_failing);
 }
 
 fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {

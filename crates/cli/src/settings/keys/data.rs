@@ -206,6 +206,18 @@ pub(super) fn keys() -> Vec<Key> {
             "The most views that there can be."
         ),
         number!(
+            "views.alerts_max",
+            Kind::Count(0, 100_000),
+            history.alerts_max,
+            "The most alerts that there can be."
+        ),
+        number!(
+            "views.alert_keys_max",
+            Kind::Count(1, 100_000_000),
+            history.alert_keys_max,
+            "Keys that may meet an alert's condition at once; more are passed over and counted."
+        ),
+        number!(
             "views.memory_bytes_max",
             Kind::Bytes(MIB, 16 * TIB),
             history.views_memory_bytes_max,

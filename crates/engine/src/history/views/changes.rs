@@ -53,8 +53,8 @@ pub(super) struct Told {
 /// A key that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewChange {
-    /// Its values: a JSON array.
-    pub key: Vec<u8>,
+    /// It.
+    pub key: Key,
     /// Its row as it is now, a JSON object; none where it has none any more.
     pub row: Option<Vec<u8>>,
 }
@@ -66,6 +66,8 @@ pub struct ViewChangesSome {
     pub changes: Vec<ViewChange>,
     /// With these, everything before this position was given: a feed can go on from here. None: more belong to them.
     pub position: Option<u64>,
+    /// They end a walk, which does not find keys that are no longer there.
+    pub ends_walk: bool,
 }
 
 /// The changes of a view, one after another.
@@ -116,7 +118,7 @@ impl View {
             if changed > since {
                 let key = Key::of_ordered(&ordered).map_err(|error| self.unavailable(error))?;
                 let row = self.query.row_of_state(&key, state, now);
-                changes.push(ViewChange::of(&key, row.map_err(|error| self.unavailable(error))?));
+                changes.push(ViewChange::of(key, row.map_err(|error| self.unavailable(error))?));
             }
             last = Some(ordered);
             looked_at += 1;
@@ -128,14 +130,14 @@ impl View {
 }
 
 impl ViewChange {
-    fn of(key: &Key, row: Option<Row>) -> ViewChange {
-        ViewChange { key: key.json(), row: row.map(|row| row.json) }
+    pub(in crate::history) fn of(key: Key, row: Option<Row>) -> ViewChange {
+        ViewChange { key, row: row.map(|row| row.json) }
     }
 }
 
 impl ViewChanges {
     /// From what changes after position `from` on, or after now.
-    fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
+    pub(in crate::history) fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
         // Before the position is looked at: nothing falls between.
         let told = view.told.subscribe();
         let position = view.at().position;
@@ -183,10 +185,12 @@ impl ViewChanges {
                 Ok(told) => match &told.keys {
                     Some(keys) => {
                         let now = self.clock.now();
-                        let rows = keys.iter().map(|key| Ok(ViewChange::of(key, self.view.row(key, now)?)));
-                        let changes = heavy(usize::MAX, || rows.collect::<Result<_, EngineError>>())?;
+                        let row = |key: &Key| Ok(ViewChange::of(key.clone(), self.view.row(key, now)?));
+                        let changes =
+                            heavy(usize::MAX, || keys.iter().map(row).collect::<Result<_, EngineError>>())?;
                         self.given = told.position;
-                        return Ok(Some(ViewChangesSome { changes, position: Some(self.given) }));
+                        let position = Some(self.given);
+                        return Ok(Some(ViewChangesSome { changes, position, ends_walk: false }));
                     }
                     None => self.walk_from_here(),
                 },
@@ -207,12 +211,12 @@ impl ViewChanges {
         match after {
             Some(after) => {
                 walk.after = Some(after);
-                Ok(ViewChangesSome { changes, position: None })
+                Ok(ViewChangesSome { changes, position: None, ends_walk: false })
             }
             None => {
                 self.given = self.given.max(walk.until);
                 self.walk = None;
-                Ok(ViewChangesSome { changes, position: Some(self.given) })
+                Ok(ViewChangesSome { changes, position: Some(self.given), ends_walk: true })
             }
         }
     }

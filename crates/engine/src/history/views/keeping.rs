@@ -199,7 +199,10 @@ impl History {
     /// Deletes what is kept of views that are not in the catalog.
     pub(in crate::history) fn delete_dropped_views(&self) {
         let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
-        let known: Vec<u32> = self.with_catalog(|catalog| catalog.views().map(|view| view.id).collect());
+        let known: Vec<u32> = self.with_catalog(|catalog| {
+            let alerts = catalog.alerts().map(|alert| alert.id);
+            catalog.views().map(|view| view.id).chain(alerts).collect()
+        });
         for view in store.views().unwrap_or_default().into_iter().filter(|view| !known.contains(view)) {
             if let Err(error) = store.delete(view) {
                 tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");

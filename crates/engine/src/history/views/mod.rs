@@ -15,4 +15,4 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
-pub(crate) use view::{View, compile_view};
+pub(crate) use view::{View, compile_view, query_error};

@@ -128,7 +128,7 @@ fn keys_of(values: &[KeyValue]) -> Vec<Key> {
 const KEYS_TRIED_MAX: usize = 64;
 
 impl View {
-    pub(super) fn unavailable(&self, why: impl ToString) -> EngineError {
+    pub(in crate::history) fn unavailable(&self, why: impl ToString) -> EngineError {
         EngineError::ViewUnavailable { view: self.name().to_owned(), why: why.to_string() }
     }
 
@@ -140,7 +140,7 @@ impl View {
     }
 
     /// The row of a key.
-    pub(super) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
+    pub(in crate::history) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
         if let Some(row) = self.part(key).row(&self.query, key, now) {
             return Ok(row);
         }

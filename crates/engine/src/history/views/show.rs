@@ -91,7 +91,8 @@ impl Engine {
 
 impl History {
     pub(in crate::history) fn views_metrics(&self) -> ViewsMetrics {
-        let mut all = ViewsMetrics::default();
+        let (alerts, alerts_firing, alerts_failing) = self.alerts_metrics();
+        let mut all = ViewsMetrics { alerts, alerts_firing, alerts_failing, ..ViewsMetrics::default() };
         for view in self.all_views().iter().map(|view| view.status()) {
             all.views += 1;
             all.lag_events += view.lag_events;

@@ -39,7 +39,7 @@ pub(crate) struct View {
     pub(crate) query: KeyedQuery,
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
-    pub(super) store: Arc<ViewStore>,
+    pub(in crate::history) store: Arc<ViewStore>,
     parts: Box<[RwLock<KeyedPart>]>,
     /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
     /// position; before any part's lock.
@@ -100,18 +100,15 @@ pub(crate) fn compile_view(
     let schema = stream.is_declared().then(|| stream.schema());
     let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
     let (statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
-    let query = StandingQuery::compile_sized(statement.query, sizes).map_err(|error| {
-        let message = error.to_string();
-        EngineError::Query(QueryErrors(vec![QueryError {
-            line: None,
-            column: None,
-            message,
-            hint: None,
-            excerpt: String::new(),
-        }]))
-    })?;
+    let query = StandingQuery::compile_sized(statement.query, sizes)
+        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
     let query = KeyedQuery::new(query).map_err(EngineError::Unfit)?;
     Ok((query, columns.unwrap_or_default()))
+}
+
+/// A fault of a query as a whole.
+pub(crate) fn query_error(message: String) -> QueryError {
+    QueryError { line: None, column: None, message, hint: None, excerpt: String::new() }
 }
 
 impl View {

@@ -3,6 +3,7 @@
 //!
 //! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
 
+mod alert;
 mod check;
 mod column;
 mod job;
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 3] = ["STREAM", "MATERIALIZED VIEW", "JOB"];
+const THINGS: [&str; 4] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "JOB"];
 
 /// The same of statements that are not there yet.
 const NOT_YET: [&str; 2] = ["SINK", "ENDPOINT"];
@@ -240,6 +241,7 @@ impl Parser<'_> {
         let thing = match () {
             () if is_view => Some(Thing::View),
             () if is(&["STREAM"]) => Some(Thing::Stream),
+            () if is(&["ALERT"]) => Some(Thing::Alert),
             () if is(&["JOB"]) => Some(Thing::Job),
             () => None,
         };
@@ -267,6 +269,13 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropView { name: self.view_name()?, if_exists })
             }
+            ("CREATE", Thing::Alert) => self.create_alert().map(Ddl::CreateAlert),
+            ("ALTER", Thing::Alert) => Err(Fault::at(self.last_span(), "an alert cannot be altered")
+                .hint("Drop it, and create it with another condition.")),
+            (_, Thing::Alert) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropAlert { name: self.alert_name()?, if_exists })
+            }
             ("CREATE", Thing::Stream) => self.create_stream().map(Ddl::CreateStream),
             ("ALTER", Thing::Stream) => self.alter_stream().map(Ddl::AlterStream),
             (_, Thing::Stream) => {
@@ -287,12 +296,17 @@ impl Parser<'_> {
         let all = [
             ("STREAMS", Show::Streams),
             ("VIEWS", Show::Views),
+            ("ALERTS", Show::Alerts),
             ("TABLES", Show::Tables),
             ("JOBS", Show::Jobs),
         ];
         if self.at_word(1, "CREATE") && self.at_word(2, "VIEW") {
             (0..3).for_each(|_| self.advance());
             return Some(self.view_name().map(|name| Ddl::Show(Show::CreateView(name))));
+        }
+        if self.at_word(1, "CREATE") && self.at_word(2, "ALERT") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.alert_name().map(|name| Ddl::Show(Show::CreateAlert(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
             (0..3).for_each(|_| self.advance());
@@ -319,8 +333,13 @@ impl Parser<'_> {
 
     /// `None`: it is SQL's.
     fn describe(&mut self) -> Option<Parsed<Ddl>> {
-        let kinds =
-            [("STREAM", Thing::Stream), ("VIEW", Thing::View), ("TABLE", Thing::Table), ("JOB", Thing::Job)];
+        let kinds = [
+            ("STREAM", Thing::Stream),
+            ("VIEW", Thing::View),
+            ("ALERT", Thing::Alert),
+            ("TABLE", Thing::Table),
+            ("JOB", Thing::Job),
+        ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());
