@@ -13,6 +13,8 @@
 //!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both pass over what is no number.
 //! - COUNT(DISTINCT …) passes over rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions look at
 //!   numbers only; all three are exact here, as the engine is while a sketch is small.
+//! - FIRST, LAST, COLLECT_LIST and COLLECT_SET take values that are not null in the order of the stream; ARG_MIN and ARG_MAX
+//!   take the first row of those with the least or greatest value, by the order below. Sets know values as group keys do.
 //! - TOP is exact too; which of equally frequent combinations it shows, and in what order, is left open.
 //! - HASH is Java's; that of null, and of what cannot be had, is 0.
 //! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So
