@@ -67,8 +67,8 @@ pub(crate) fn aggregate_text(function: AggregateFunction) -> &'static str {
         AggregateFunction::Max => "MAX",
         AggregateFunction::CountDistinct => "COUNT",
         AggregateFunction::Percentile { .. } => "APPROX_PERCENTILE_CONT",
-        AggregateFunction::First => "FIRST",
-        AggregateFunction::Last => "LAST",
+        AggregateFunction::First | AggregateFunction::FirstEvent => "FIRST",
+        AggregateFunction::Last | AggregateFunction::LastEvent => "LAST",
         AggregateFunction::ArgMin => "ARG_MIN",
         AggregateFunction::ArgMax => "ARG_MAX",
         AggregateFunction::CollectList { .. } => "COLLECT_LIST",
@@ -198,7 +198,7 @@ impl fmt::Display for Named<'_> {
                 write!(f, "{}(", aggregate_text(*function))?;
                 match function {
                     AggregateFunction::CountDistinct => f.write_str("DISTINCT ")?,
-                    AggregateFunction::Count if arguments.is_empty() => f.write_str("*")?,
+                    _ if arguments.is_empty() => f.write_str("*")?,
                     _ => {}
                 }
                 self.arguments(f, arguments)?;

@@ -127,7 +127,7 @@ pub struct OutputColumn {
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,
-    /// Of what: none for COUNT(*), one or more for COUNT(DISTINCT …), two for ARG_MIN and ARG_MAX, one for the others.
+    /// Of what: none for COUNT(*), FIRST(*) and LAST(*), one or more for COUNT(DISTINCT …), two for ARG_MIN and ARG_MAX, one for the others.
     pub arguments: Vec<Expr>,
     /// `FILTER (WHERE …)` (native): only events for which this is true are taken in.
     pub filter: Option<Expr>,
@@ -159,6 +159,10 @@ pub enum AggregateFunction {
     First,
     /// LAST(x) (native): the last value that is not null, in the order of the stream.
     Last,
+    /// FIRST(*) (native): the first event, as a MAP.
+    FirstEvent,
+    /// LAST(*) (native): the last event, as a MAP.
+    LastEvent,
     /// ARG_MIN(x, by) (native): x where `by` is least, in the order of ORDER BY; of equal ones the first in the order of
     /// the stream. Rows in which either is null are passed over.
     ArgMin,
@@ -177,11 +181,18 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
+    /// Whether its value is an event.
+    pub fn is_event(self) -> bool {
+        matches!(self, AggregateFunction::FirstEvent | AggregateFunction::LastEvent)
+    }
+
     /// Whether its value depends on the order of the events.
     pub fn is_ordered(self) -> bool {
         match self {
             AggregateFunction::First
             | AggregateFunction::Last
+            | AggregateFunction::FirstEvent
+            | AggregateFunction::LastEvent
             | AggregateFunction::ArgMin
             | AggregateFunction::ArgMax
             | AggregateFunction::CollectList { .. }

@@ -54,6 +54,11 @@ fn what_depends_on_the_order_of_events() {
          #2 = COLLECT_SET(a) of at most 10000 where b | columns COLLECT_LIST(a, 1000) = #0, COLLECT_LIST(a, 5) = #1, \
          COLLECT_SET(a, 10000) FILTER (WHERE b) = #2",
     );
+    native(
+        "SELECT LAST(*) AS event, FIRST(*) FILTER (WHERE a) FROM STREAM()",
+        "aggregates #0 = LAST(*), #1 = FIRST(*) where a | columns event = #0, FIRST(*) FILTER (WHERE a) = #1",
+    );
+    native("SELECT COLLECT_SET(*) FROM STREAM()", "1:20: expected an expression, found `*`");
     // Words of the language all the same, and names of fields.
     native("SELECT first, last FROM STREAM()", "columns first = \"first\", last = \"last\"");
     native(

@@ -5,7 +5,7 @@
 //! (QUANTILE|FREQ|CUMFREQ)(e, LINEAR, n | REGION, from, to, step | MANUAL, p, …)
 //! TOP(n, [threshold,] e, …)
 //! APPROX_PERCENTILE_CONT(e, p) | APPROX_MEDIAN(e) | APPROX_DISTINCT(e, …)       native
-//! (FIRST|LAST)(e) | (ARG_MIN|ARG_MAX)(e, by) | (COLLECT_LIST|COLLECT_SET)(e [, n])  native; MIN_BY, MAX_BY and ARRAY_AGG
+//! (FIRST|LAST)(* | e) | (ARG_MIN|ARG_MAX)(e, by) | (COLLECT_LIST|COLLECT_SET)(e [, n])  native; MIN_BY, MAX_BY and ARRAY_AGG
 //!                                                                               are other names of theirs
 //! ```
 
@@ -128,6 +128,17 @@ impl Parser<'_> {
             "COLLECT_SET" => AggregateFunction::CollectSet { values_max: COLLECTED_DEFAULT },
             _ => return Ok(None),
         };
+        let event = match function {
+            AggregateFunction::First => Some(AggregateFunction::FirstEvent),
+            AggregateFunction::Last => Some(AggregateFunction::LastEvent),
+            _ => None,
+        };
+        if let Some(event) = event
+            && self.take_symbol(Symbol::Star)
+        {
+            self.expect_symbol(Symbol::RightParen)?;
+            return self.filtered(event, Vec::new(), start).map(Some);
+        }
         let mut arguments = vec![self.expression()?];
         let function = match function {
             AggregateFunction::ArgMin | AggregateFunction::ArgMax => {

@@ -50,6 +50,8 @@ fn of_aggregate(aggregate: &Aggregate) -> Ty {
         | AggregateFunction::Last
         | AggregateFunction::ArgMin
         | AggregateFunction::ArgMax => argument(),
+        // An event has values of several types.
+        AggregateFunction::FirstEvent | AggregateFunction::LastEvent => Ty::Unknown,
         AggregateFunction::CollectList { .. } | AggregateFunction::CollectSet { .. } => list_of(argument()),
         // Whole numbers add up to one, as far as they fit; others to a DOUBLE.
         AggregateFunction::Sum => match argument() {

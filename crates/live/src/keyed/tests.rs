@@ -10,7 +10,7 @@ use super::*;
 const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, MAX(t) AS hi, \
      COUNT(DISTINCT x) AS d, APPROX_PERCENTILE_CONT(x, 0.5) AS p, SUM(x) FILTER (WHERE x > 0) AS f, \
      FIRST(x) AS first, LAST(t) AS last, ARG_MAX(t, x) AS top, COLLECT_LIST(x, 5) AS l, COLLECT_SET(x, 3) AS few, \
-     COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls \
+     COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls, LAST(*) AS event \
      FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k, j";
 
 const PARTS: usize = 3;

@@ -12,7 +12,7 @@ use swiftwater_sketch::{Distinct, Quantiles, SketchSizes};
 
 use super::{
     exact_sum::ExactSum,
-    ordered_cells::{Choice, OrderedCells, RowPosition},
+    ordered_cells::{Choice, OrderedCells, StreamOrder},
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},
     sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
@@ -67,6 +67,8 @@ impl Cells {
             }
             AggregateFunction::First => Cells::Ordered(OrderedCells::choosing(Choice::First)),
             AggregateFunction::Last => Cells::Ordered(OrderedCells::choosing(Choice::Last)),
+            AggregateFunction::FirstEvent => Cells::Ordered(OrderedCells::choosing(Choice::FirstEvent)),
+            AggregateFunction::LastEvent => Cells::Ordered(OrderedCells::choosing(Choice::LastEvent)),
             AggregateFunction::ArgMin => Cells::Ordered(OrderedCells::choosing(Choice::Least)),
             AggregateFunction::ArgMax => Cells::Ordered(OrderedCells::choosing(Choice::Greatest)),
             AggregateFunction::CollectList { values_max } => {
@@ -116,13 +118,12 @@ impl Cells {
         }
     }
 
-    /// Takes in rows; where the order of the events counts, their positions are `positions[row]`. Answers how many values
-    /// could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
     pub(crate) fn update(
         &mut self,
         rows: Picked<'_>,
         taken: &Taken<'_>,
-        positions: &[RowPosition],
+        order: &StreamOrder<'_>,
         dialect: Dialect,
     ) -> (u64, isize) {
         let (mut mistyped, mut heap) = (0, 0);
@@ -156,7 +157,7 @@ impl Cells {
             (Cells::Quantile { cells, .. }, Taken::Numbers(numbers)) => {
                 (mistyped, heap) = update_quantiles(cells, rows, numbers);
             }
-            (Cells::Ordered(cells), taken) => (mistyped, heap) = cells.update(rows, taken, positions),
+            (Cells::Ordered(cells), taken) => (mistyped, heap) = cells.update(rows, taken, order),
             // An aggregate without arguments that needs one takes in nothing; other forms are those of other aggregates.
             _ => {}
         }
@@ -346,7 +347,7 @@ mod tests {
     fn best_of(function: AggregateFunction, dialect: Dialect, values: [Value<'_>; 2]) -> String {
         let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
-        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), &[], dialect);
+        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), &StreamOrder::default(), dialect);
         let (arena, mut out) = (Bump::new(), Vec::new());
         cells.evaluate(dialect, &arena, &mut out);
         format!("{:?}", out[0])

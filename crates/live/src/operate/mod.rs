@@ -33,7 +33,7 @@ pub(crate) use explode::{Matches, explode};
 pub(crate) use group_result::{Bounds, GroupResult, write_groups};
 pub use group_table::GroupTable;
 pub use groups::Groups;
-pub(crate) use ordered_cells::RowPosition;
+pub(crate) use ordered_cells::{RowPosition, StreamOrder};
 pub(crate) use owned::OwnedValue;
 pub(crate) use record::RecordWriter;
 pub use rows::{RowChunk, RowTimes};

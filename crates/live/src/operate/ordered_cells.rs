@@ -9,7 +9,7 @@
 mod collected;
 
 use bumpalo::Bump;
-use swiftwater_event::Value;
+use swiftwater_event::{Value, parse_value};
 use swiftwater_lang::Dialect;
 
 pub(crate) use self::collected::Collected;
@@ -30,6 +30,15 @@ pub(crate) struct RowPosition {
     pub(crate) row: u32,
 }
 
+/// Where the rows of an input stand, and their events; both empty where an aggregation does not ask for them.
+#[derive(Debug, Default)]
+pub(crate) struct StreamOrder<'v> {
+    /// By row.
+    pub(crate) positions: Vec<RowPosition>,
+    /// The text of each row's event.
+    pub(crate) events: Vec<&'v str>,
+}
+
 /// One aggregate's cells, one per group.
 #[derive(Debug, Clone)]
 pub(crate) enum OrderedCells {
@@ -42,6 +51,9 @@ pub(crate) enum OrderedCells {
 pub(crate) enum Choice {
     First,
     Last,
+    /// The event itself, kept as its text.
+    FirstEvent,
+    LastEvent,
     /// Where another value is least; of equal ones the first.
     Least,
     /// Where it is greatest; of equal ones the first.
@@ -103,24 +115,30 @@ impl OrderedCells {
         }
     }
 
-    /// Takes in rows, whose positions are `positions[row]`. Answers how many values could not be used for their type, and
-    /// the bytes newly on the heap.
+    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
     pub(crate) fn update(
         &mut self,
         rows: Picked<'_>,
         taken: &Taken<'_>,
-        positions: &[RowPosition],
+        order: &StreamOrder<'_>,
     ) -> (u64, isize) {
         let mut mistyped = 0;
+        let positions = &order.positions;
         let heap = match (self, taken) {
-            (OrderedCells::Chosen { choice, cells }, Taken::Values(values)) => {
+            (OrderedCells::Chosen { choice, cells }, Taken::Rows | Taken::Values(_)) => {
+                let value = |row: usize| match taken {
+                    Taken::Values(values) if !choice.is_event() => values[row],
+                    // What is told of an event is whether it counts.
+                    Taken::Values(values) if matches!(values[row], Value::Null | Value::Error) => Value::Null,
+                    _ => Value::String(order.events[row]),
+                };
                 let mut heap = 0;
                 let mut take = |(group, row): (usize, usize)| {
-                    heap += cells[group].take(*choice, positions[row], &Value::Null, &values[row]);
+                    heap += cells[group].take(*choice, positions[row], &Value::Null, &value(row));
                 };
                 match choice {
                     // The last of a batch's rows first: the others then change nothing.
-                    Choice::Last => rows.iter().rev().for_each(&mut take),
+                    Choice::Last | Choice::LastEvent => rows.iter().rev().for_each(&mut take),
                     _ => rows.iter().for_each(&mut take),
                 }
                 heap
@@ -185,7 +203,15 @@ impl OrderedCells {
     /// The value of every group, in order; what is collected is a list, empty where nothing is.
     pub(crate) fn evaluate<'a>(&'a self, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
         match self {
-            OrderedCells::Chosen { cells, .. } => out.extend(cells.iter().map(|cell| cell.value.get(arena))),
+            OrderedCells::Chosen { choice, cells } => {
+                out.extend(cells.iter().map(|cell| match &cell.value {
+                    // Events are objects that were checked when they came in.
+                    OwnedValue::String(event) if choice.is_event() => {
+                        parse_value(event, arena).unwrap_or(Value::Null)
+                    }
+                    value => value.get(arena),
+                }))
+            }
             OrderedCells::Collected { is_set, cells, .. } => {
                 out.extend(cells.iter().map(|cell| cell.evaluate(*is_set, arena)));
             }
@@ -210,6 +236,12 @@ impl OrderedCells {
     }
 }
 
+impl Choice {
+    fn is_event(self) -> bool {
+        matches!(self, Choice::FirstEvent | Choice::LastEvent)
+    }
+}
+
 impl Chosen {
     const NONE: Chosen =
         Chosen { at: RowPosition { event: 0, row: 0 }, by: OwnedValue::NULL, value: OwnedValue::NULL };
@@ -231,8 +263,8 @@ impl Chosen {
         let arena = Bump::new();
         let order = || total_order(by, &self.by.get(&arena));
         let order = match choice {
-            Choice::First => at.cmp(&self.at),
-            Choice::Last => self.at.cmp(&at),
+            Choice::First | Choice::FirstEvent => at.cmp(&self.at),
+            Choice::Last | Choice::LastEvent => self.at.cmp(&at),
             Choice::Least => order().then(at.cmp(&self.at)),
             Choice::Greatest => order().reverse().then(at.cmp(&self.at)),
         };

@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 use swiftwater_sketch::hash_of_bytes;
 
-use super::{ordered_cells::RowPosition, sketch_cells::encode_combination};
+use super::{ordered_cells::StreamOrder, sketch_cells::encode_combination};
 use crate::{
     expr::{Program, cast_to_double, encode_group_value},
     standing::CompiledGroup,
@@ -82,8 +82,7 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) aggregates: Vec<Taken<'v>>,
     /// Of the aggregate that gives rows.
     pub(crate) table: Option<Taken<'v>>,
-    /// Where each row stands; empty where the order of the events counts for nothing.
-    pub(crate) positions: Vec<RowPosition>,
+    pub(crate) order: StreamOrder<'v>,
 }
 
 impl Form {
@@ -258,7 +257,7 @@ impl<'v> GroupInput<'v> {
             keys,
             aggregates: aggregates.map(|one| taken(Form::of(one.function), &one.arguments)).collect(),
             table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
-            positions: Vec::new(),
+            order: StreamOrder::default(),
         }
     }
 

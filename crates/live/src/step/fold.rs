@@ -8,7 +8,7 @@ use swiftwater_lang::plan::Window;
 use super::{HeldSlices, NO_TIME, QueryStep, Shard, Surroundings, event_time::EventTimes};
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
-    operate::{Axis, Cuts, GroupInput, Groups, Partial, RowPosition},
+    operate::{Axis, Cuts, GroupInput, Groups, Partial, RowPosition, StreamOrder},
     standing::CompiledGroup,
 };
 
@@ -195,9 +195,20 @@ impl Fold<'_> {
         }
     }
 
-    fn position(&self, place: usize) -> RowPosition {
-        let event = self.at.input.place_of(self.matched[place]);
-        RowPosition { event, row: self.row_of_event.get(place).copied().unwrap_or(0) }
+    fn order(&self, places: impl Iterator<Item = usize>) -> StreamOrder<'_> {
+        let mut order = StreamOrder::default();
+        let has_events = self.group.aggregates.iter().any(|aggregate| aggregate.function.is_event());
+        for place in places {
+            let row = self.matched[place];
+            let row_of_event = self.row_of_event.get(place).copied().unwrap_or(0);
+            order.positions.push(RowPosition { event: self.at.input.place_of(row), row: row_of_event });
+            if has_events {
+                // It was checked when it came in.
+                let event = self.at.input.batch.event(row as usize);
+                order.events.push(std::str::from_utf8(event).unwrap_or_default());
+            }
+        }
+        order
     }
 
     /// Folds rows, which stand at these places among the matched ones, into groups.
@@ -226,7 +237,7 @@ impl Fold<'_> {
         let dialect = self.at.entry.query.dialect();
         let mut input = GroupInput::evaluate(self.group, dialect, false, &mut evaluate);
         if self.group.is_ordered() {
-            input.positions = places.map(|place| self.position(place)).collect();
+            input.order = self.order(places);
         }
         folding.step.mistyped += groups.update(count, &input);
     }

@@ -43,6 +43,20 @@ fn first_and_last_pass_over_nulls_and_keep_any_value() {
 }
 
 #[test]
+fn a_whole_event_is_kept_with_its_nulls() {
+    let events = [
+        json!({"id": 1, "x": "a", "nested": {"l": [1, 2.5, null]}}),
+        json!({"id": 2, "x": null, "big": 12345678901_i64}),
+        json!({"id": 3, "x": "c\n"}),
+    ];
+    check(
+        "FIRST(*) AS f, LAST(*) AS l, LAST(*) FILTER (WHERE id < 3) AS m, LAST(*) FILTER (WHERE id > 5) AS n",
+        &events,
+        json!({"f": events[0], "l": events[2], "m": events[1], "n": null}),
+    );
+}
+
+#[test]
 fn of_equal_values_the_first_row_is_chosen() {
     let events = [
         json!({"x": "a", "w": 2}),

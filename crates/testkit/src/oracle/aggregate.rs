@@ -48,9 +48,11 @@ fn of_values(function: AggregateFunction, values: &[Value]) -> Value {
             let numbers = values.iter().filter(|value| value.double().is_some()).count();
             if numbers == 0 { Value::Null } else { Value::Double(total(values) / numbers as f64) }
         }
-        AggregateFunction::CountDistinct | AggregateFunction::ArgMin | AggregateFunction::ArgMax => {
-            Value::Null
-        }
+        AggregateFunction::CountDistinct
+        | AggregateFunction::ArgMin
+        | AggregateFunction::ArgMax
+        | AggregateFunction::FirstEvent
+        | AggregateFunction::LastEvent => Value::Null,
         AggregateFunction::First => there().next().cloned().unwrap_or(Value::Null),
         AggregateFunction::Last => there().next_back().cloned().unwrap_or(Value::Null),
         AggregateFunction::CollectList { values_max } => {

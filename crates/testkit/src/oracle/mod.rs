@@ -141,6 +141,9 @@ fn check_supported(query: &Query) -> Result<(), Unsupported> {
     let mut exprs: Vec<&Expr> = query.event_exprs();
     exprs.extend(query.order_by.iter().map(|key| &key.expr));
     if let Body::Group(group) = &query.body {
+        if group.aggregates.iter().any(|aggregate| aggregate.function.is_event()) {
+            return Err(Unsupported("whole events"));
+        }
         exprs.extend(&group.having);
         exprs.extend(group.columns.iter().map(|column| &column.expr));
     }
