@@ -96,7 +96,9 @@ const JOB: &str = "CREATE TABLE kept (client BIGINT, number BIGINT); \
 const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
     SELECT client, COUNT(*) AS n, SUM(number) AS s, MAX(number) AS most FROM STREAM(t) GROUP BY client; \
     CREATE MATERIALIZED VIEW by_event AS \
-    SELECT client, number, COUNT(*) AS n FROM STREAM(t) GROUP BY client, number";
+    SELECT client, number, COUNT(*) AS n FROM STREAM(t) GROUP BY client, number; \
+    CREATE MATERIALIZED VIEW in_order AS SELECT client, FIRST(number) AS first, LAST(number) AS last, \
+    COLLECT_LIST(number, 5) AS some, COLLECT_SET(number % 7, 5) AS sevenths FROM STREAM(t) GROUP BY client";
 
 /// Views are their queries over the stream's table.
 fn check_views(server: &TestServer, seed: u64) {
@@ -108,6 +110,11 @@ fn check_views(server: &TestServer, seed: u64) {
         (
             "SELECT count(*) AS keys, sum(n) AS n, max(n) AS most FROM by_event",
             "SELECT count(*) AS keys, count(*) AS n, 1 AS most FROM t",
+        ),
+        (
+            "SELECT client, first, last, some FROM in_order ORDER BY client",
+            "SELECT client, first_value(number ORDER BY _offset) AS first, last_value(number ORDER BY _offset) AS last, \
+             array_slice(array_agg(number ORDER BY _offset), 1, 5) AS some FROM t GROUP BY client ORDER BY client",
         ),
     ] {
         assert_eq!(sql(server, view), sql(server, query), "{view}, KILLS_SEED={seed}");

@@ -18,8 +18,14 @@ impl Display for Aggregate {
             [] => write!(f, "{name}(*)")?,
             arguments => write!(f, "{name}({distinct}{})", listed(arguments))?,
         }
-        if let AggregateFunction::Percentile { millionths } = self.function {
-            write!(f, " at {}", f64::from(millionths) / 1e6)?;
+        match self.function {
+            AggregateFunction::Percentile { millionths } => {
+                write!(f, " at {}", f64::from(millionths) / 1e6)?;
+            }
+            AggregateFunction::CollectList { values_max } | AggregateFunction::CollectSet { values_max } => {
+                write!(f, " of at most {values_max}")?;
+            }
+            _ => {}
         }
         match &self.filter {
             Some(filter) => write!(f, " where {filter}"),

@@ -67,6 +67,12 @@ pub(crate) fn aggregate_text(function: AggregateFunction) -> &'static str {
         AggregateFunction::Max => "MAX",
         AggregateFunction::CountDistinct => "COUNT",
         AggregateFunction::Percentile { .. } => "APPROX_PERCENTILE_CONT",
+        AggregateFunction::First | AggregateFunction::FirstEvent => "FIRST",
+        AggregateFunction::Last | AggregateFunction::LastEvent => "LAST",
+        AggregateFunction::ArgMin => "ARG_MIN",
+        AggregateFunction::ArgMax => "ARG_MAX",
+        AggregateFunction::CollectList { .. } => "COLLECT_LIST",
+        AggregateFunction::CollectSet { .. } => "COLLECT_SET",
     }
 }
 
@@ -192,12 +198,17 @@ impl fmt::Display for Named<'_> {
                 write!(f, "{}(", aggregate_text(*function))?;
                 match function {
                     AggregateFunction::CountDistinct => f.write_str("DISTINCT ")?,
-                    AggregateFunction::Count if arguments.is_empty() => f.write_str("*")?,
+                    _ if arguments.is_empty() => f.write_str("*")?,
                     _ => {}
                 }
                 self.arguments(f, arguments)?;
-                if let AggregateFunction::Percentile { millionths } = function {
-                    write!(f, ", {}", f64::from(*millionths) / 1e6)?;
+                match function {
+                    AggregateFunction::Percentile { millionths } => {
+                        write!(f, ", {}", f64::from(*millionths) / 1e6)?;
+                    }
+                    AggregateFunction::CollectList { values_max }
+                    | AggregateFunction::CollectSet { values_max } => write!(f, ", {values_max}")?,
+                    _ => {}
                 }
                 f.write_str(")")?;
                 match filter {

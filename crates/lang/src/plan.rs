@@ -127,7 +127,7 @@ pub struct OutputColumn {
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,
-    /// Of what: none for COUNT(*), one or more for COUNT(DISTINCT …), one for the others.
+    /// Of what: none for COUNT(*), FIRST(*) and LAST(*), one or more for COUNT(DISTINCT …), two for ARG_MIN and ARG_MAX, one for the others.
     pub arguments: Vec<Expr>,
     /// `FILTER (WHERE …)` (native): only events for which this is true are taken in.
     pub filter: Option<Expr>,
@@ -155,6 +155,57 @@ pub enum AggregateFunction {
         /// p, in millionths.
         millionths: u32,
     },
+    /// FIRST(x) (native): the first value that is not null, in the order of the stream.
+    First,
+    /// LAST(x) (native): the last value that is not null, in the order of the stream.
+    Last,
+    /// FIRST(*) (native): the first event, as a MAP.
+    FirstEvent,
+    /// LAST(*) (native): the last event, as a MAP.
+    LastEvent,
+    /// ARG_MIN(x, by) (native): x where `by` is least, in the order of ORDER BY; of equal ones the first in the order of
+    /// the stream. Rows in which either is null are passed over.
+    ArgMin,
+    /// ARG_MAX(x, by) (native): as ARG_MIN, where `by` is greatest.
+    ArgMax,
+    /// COLLECT_LIST(x, n) (native): a LIST of the first values that are not null, in the order of the stream.
+    CollectList {
+        /// The most values.
+        values_max: u32,
+    },
+    /// COLLECT_SET(x, n) (native): a LIST of the first different values that are not null, each where it came first.
+    CollectSet {
+        /// The most values.
+        values_max: u32,
+    },
+}
+
+impl AggregateFunction {
+    /// Whether its value is an event.
+    pub fn is_event(self) -> bool {
+        matches!(self, AggregateFunction::FirstEvent | AggregateFunction::LastEvent)
+    }
+
+    /// Whether its value depends on the order of the events.
+    pub fn is_ordered(self) -> bool {
+        match self {
+            AggregateFunction::First
+            | AggregateFunction::Last
+            | AggregateFunction::FirstEvent
+            | AggregateFunction::LastEvent
+            | AggregateFunction::ArgMin
+            | AggregateFunction::ArgMax
+            | AggregateFunction::CollectList { .. }
+            | AggregateFunction::CollectSet { .. } => true,
+            AggregateFunction::Count
+            | AggregateFunction::Sum
+            | AggregateFunction::Avg
+            | AggregateFunction::Min
+            | AggregateFunction::Max
+            | AggregateFunction::CountDistinct
+            | AggregateFunction::Percentile { .. } => false,
+        }
+    }
 }
 
 /// An aggregate whose result is rows.

@@ -42,6 +42,37 @@ fn percentiles() {
 }
 
 #[test]
+fn what_depends_on_the_order_of_events() {
+    native(
+        "SELECT k, FIRST(a), last(a + 1) AS l, ARG_MIN(a, b), MAX_BY(a, b) AS m FROM STREAM() GROUP BY k",
+        "keys #0 = k | aggregates #1 = FIRST(a), #2 = LAST(a + 1), #3 = ARG_MIN(a, b), #4 = ARG_MAX(a, b) \
+         | columns k = #0, FIRST(a) = #1, l = #2, ARG_MIN(a, b) = #3, m = #4",
+    );
+    native(
+        "SELECT COLLECT_LIST(a), ARRAY_AGG(a, 5), COLLECT_SET(a, 10000) FILTER (WHERE b) FROM STREAM()",
+        "aggregates #0 = COLLECT_LIST(a) of at most 1000, #1 = COLLECT_LIST(a) of at most 5, \
+         #2 = COLLECT_SET(a) of at most 10000 where b | columns COLLECT_LIST(a, 1000) = #0, COLLECT_LIST(a, 5) = #1, \
+         COLLECT_SET(a, 10000) FILTER (WHERE b) = #2",
+    );
+    native(
+        "SELECT LAST(*) AS event, FIRST(*) FILTER (WHERE a) FROM STREAM()",
+        "aggregates #0 = LAST(*), #1 = FIRST(*) where a | columns event = #0, FIRST(*) FILTER (WHERE a) = #1",
+    );
+    native("SELECT COLLECT_SET(*) FROM STREAM()", "1:20: expected an expression, found `*`");
+    // Words of the language all the same, and names of fields.
+    native("SELECT first, last FROM STREAM()", "columns first = \"first\", last = \"last\"");
+    native(
+        "SELECT COLLECT_SET(a, 0) FROM STREAM()",
+        "1:23: the number of values that are collected must be above 0",
+    );
+    native("SELECT COLLECT_SET(a, 10001) FROM STREAM()", "1:23: at most 10000 values can be collected");
+    native("SELECT COLLECT_SET(a, b) FROM STREAM()", "1:23: expected a whole number, found `b`");
+    native("SELECT ARG_MIN(a) FROM STREAM()", "1:17: expected `,`, found `)`");
+    native("SELECT FIRST(MAX(a)) FROM STREAM()", "1:14: an aggregate cannot stand within an aggregate");
+    bullet("SELECT LAST(a) FROM STREAM()", "1:12: no function `LAST`");
+}
+
+#[test]
 fn filters() {
     native(
         "SELECT COUNT(*) FILTER (WHERE a > 1), SUM(b) FILTER (WHERE c) AS s FROM STREAM()",

@@ -199,6 +199,13 @@ impl CompiledGroup {
     }
 }
 
+impl CompiledGroup {
+    /// Whether what it answers depends on the order of the events.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.aggregates.iter().any(|aggregate| aggregate.function.is_ordered())
+    }
+}
+
 impl StandingQuery {
     /// Compiles a plan. Fails on what only shows when a constant is looked at closely, such as a bad pattern.
     pub fn compile(plan: Query) -> Result<StandingQuery, CompileError> {

@@ -141,10 +141,7 @@ impl Shard {
             let sample = self.decoder.decode(&input.batch.select(&sampled_rows(rows)), &index.all);
             index.statistics.keep(&index.all, sample);
         }
-        let place = |row: u32| match input.place {
-            Place::Number(first) => first + u64::from(row),
-            Place::Byte(first) => first + input.batch.span(row as usize).start as u64,
-        };
+        let place = |row: u32| input.place_of(row);
         let match_input = MatchInput {
             decoded: &decoded,
             now: input.batch.meta().arrival,
@@ -317,7 +314,7 @@ impl Shard {
                         now: input.batch.meta().arrival,
                     };
                     // Nothing is left to break off.
-                    let _ = self.take_rows(&at, found.rows, rows, &mut counts, &mut step);
+                    let _ = self.take_rows(&at, (found.rows, &[]), rows, &mut counts, &mut step);
                 }
                 Some(views) => self.explode(&at, views, found, body, &mut counts, &mut step),
             }
@@ -350,9 +347,17 @@ impl Shard {
             now: input.batch.meta().arrival,
         };
         let mut scratch = std::mem::take(&mut self.view_scratch);
+        // The event whose rows come now, and how many have come: its rows follow one another.
+        let (mut event, mut rows_of_event) = (usize::MAX, 0);
         explode(views, found.entry.query.dialect(), &matches, &mut scratch, counts, &mut |made, counts| {
             let matched: Vec<u32> = made.matches.iter().map(|&place| found.rows[place]).collect();
-            let flow = self.take_rows(at, &matched, made.rows, counts, step);
+            let row_of_event = made.matches.iter().map(|&place| {
+                rows_of_event = if place == event { rows_of_event + 1 } else { 0 };
+                event = place;
+                rows_of_event
+            });
+            let row_of_event: Vec<u32> = row_of_event.collect();
+            let flow = self.take_rows(at, (&matched, &row_of_event), made.rows, counts, step);
             if let Some(chunk) = &mut step.rows {
                 let new = chunk.len() - chunk.matched.len();
                 chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
@@ -362,12 +367,12 @@ impl Shard {
         self.view_scratch = scratch;
     }
 
-    /// Operates on rows; `matched` are the rows of their events in the batch. Breaks off where the query needs no more
-    /// rows of this batch.
+    /// Operates on rows; `matched` are the rows of their events in the batch, and where lateral views made them which of its
+    /// event's rows each is. Breaks off where the query needs no more rows of this batch.
     fn take_rows(
         &mut self,
         at: &Surroundings<'_>,
-        matched: &[u32],
+        (matched, row_of_event): (&[u32], &[u32]),
         rows: Rows<'_>,
         counts: &mut EvalCounts,
         step: &mut QueryStep,
@@ -383,7 +388,7 @@ impl Shard {
                 flow
             }
             CompiledBody::Group(group) => {
-                self.fold(&Fold { at, group, matched, rows }, counts, step);
+                self.fold(&Fold { at, group, matched, row_of_event, rows }, counts, step);
                 ControlFlow::Continue(())
             }
         }
@@ -508,6 +513,14 @@ impl QueryStep {
 }
 
 impl StepInput<'_> {
+    /// The number of an event of the batch, or the place of its first byte.
+    fn place_of(&self, row: u32) -> u64 {
+        match self.place {
+            Place::Number(first) => first + u64::from(row),
+            Place::Byte(first) => first + self.batch.span(row as usize).start as u64,
+        }
+    }
+
     fn arrival(&self, row: u32) -> Millis {
         self.arrivals.get(row as usize).copied().unwrap_or(self.batch.meta().arrival)
     }

@@ -147,11 +147,23 @@ impl QueryTexts {
     }
 
     fn aggregates(&mut self) -> Vec<String> {
-        self.several(3, |queries| match queries.rng.below(10) {
+        self.several(3, |queries| match queries.rng.below(12) {
             0 | 1 => "COUNT(*)".to_owned(),
             2 => format!("COUNT({})", queries.value(1)),
             3 => format!("SUM({}) / COUNT(*)", queries.number(1)),
             4 => format!("COALESCE(MAX({}), 0)", queries.number(1)),
+            5 => {
+                let function = queries.rng.pick(&["ARG_MIN", "ARG_MAX"]);
+                format!("{function}({}, {})", queries.value(1), queries.value(1))
+            }
+            6 => {
+                let function = queries.rng.pick(&["COLLECT_LIST", "COLLECT_SET"]);
+                format!("{function}({}, {})", queries.value(1), 1 + queries.rng.below(4))
+            }
+            7 => {
+                let function = queries.rng.pick(&["FIRST", "LAST", "COLLECT_SET"]);
+                format!("{function}({})", queries.value(1))
+            }
             _ => {
                 let function = queries.rng.pick(&["SUM", "SUM", "AVG", "MIN", "MAX"]);
                 format!("{function}({})", queries.value(1))

@@ -5,6 +5,8 @@
 //! (QUANTILE|FREQ|CUMFREQ)(e, LINEAR, n | REGION, from, to, step | MANUAL, p, …)
 //! TOP(n, [threshold,] e, …)
 //! APPROX_PERCENTILE_CONT(e, p) | APPROX_MEDIAN(e) | APPROX_DISTINCT(e, …)       native
+//! (FIRST|LAST)(* | e) | (ARG_MIN|ARG_MAX)(e, by) | (COLLECT_LIST|COLLECT_SET)(e [, n])  native; MIN_BY, MAX_BY and ARRAY_AGG
+//!                                                                               are other names of theirs
 //! ```
 
 use super::{Parsed, Parser};
@@ -25,6 +27,12 @@ pub(super) const AGGREGATES: [(Keyword, AggregateFunction); 5] = [
     (Keyword::Min, AggregateFunction::Min),
     (Keyword::Max, AggregateFunction::Max),
 ];
+
+/// Values that COLLECT_LIST and COLLECT_SET hold where the query does not say how many.
+const COLLECTED_DEFAULT: u32 = 1_000;
+
+/// The most values that they can be asked to hold.
+const COLLECTED_MAX: u32 = 10_000;
 
 /// The most points of MANUAL.
 const POINTS_MAX: usize = 4096;
@@ -104,9 +112,59 @@ impl Parser<'_> {
                 let millionths = (share * 1e6).round() as u32;
                 self.filtered(AggregateFunction::Percentile { millionths }, vec![argument], start)?
             }
-            _ => return Ok(None),
+            _ => return self.ordered(word, start),
         };
         Ok(Some(node))
+    }
+
+    /// Aggregates that depend on the order of the events; `None`: the word is none of them.
+    fn ordered(&mut self, word: &str, start: Span) -> Parsed<Option<Node>> {
+        let function = match word.to_ascii_uppercase().as_str() {
+            "FIRST" => AggregateFunction::First,
+            "LAST" => AggregateFunction::Last,
+            "ARG_MIN" | "MIN_BY" => AggregateFunction::ArgMin,
+            "ARG_MAX" | "MAX_BY" => AggregateFunction::ArgMax,
+            "COLLECT_LIST" | "ARRAY_AGG" => AggregateFunction::CollectList { values_max: COLLECTED_DEFAULT },
+            "COLLECT_SET" => AggregateFunction::CollectSet { values_max: COLLECTED_DEFAULT },
+            _ => return Ok(None),
+        };
+        let event = match function {
+            AggregateFunction::First => Some(AggregateFunction::FirstEvent),
+            AggregateFunction::Last => Some(AggregateFunction::LastEvent),
+            _ => None,
+        };
+        if let Some(event) = event
+            && self.take_symbol(Symbol::Star)
+        {
+            self.expect_symbol(Symbol::RightParen)?;
+            return self.filtered(event, Vec::new(), start).map(Some);
+        }
+        let mut arguments = vec![self.expression()?];
+        let function = match function {
+            AggregateFunction::ArgMin | AggregateFunction::ArgMax => {
+                self.expect_symbol(Symbol::Comma)?;
+                arguments.push(self.expression()?);
+                function
+            }
+            AggregateFunction::CollectList { .. } if self.take_symbol(Symbol::Comma) => {
+                AggregateFunction::CollectList { values_max: self.collected_max()? }
+            }
+            AggregateFunction::CollectSet { .. } if self.take_symbol(Symbol::Comma) => {
+                AggregateFunction::CollectSet { values_max: self.collected_max()? }
+            }
+            _ => function,
+        };
+        self.expect_symbol(Symbol::RightParen)?;
+        self.filtered(function, arguments, start).map(Some)
+    }
+
+    fn collected_max(&mut self) -> Parsed<u32> {
+        let span = self.span();
+        let most = self.positive_number("the number of values that are collected")?;
+        u32::try_from(most).ok().filter(|most| *most <= COLLECTED_MAX).ok_or_else(|| {
+            let message = format!("at most {COLLECTED_MAX} values can be collected");
+            Fault::at(span.to(self.last_span()), message)
+        })
     }
 
     /// Behind `QUANTILE(` and the like. The points are checked by the planner.

@@ -7,6 +7,7 @@ use super::{
     Planner,
     check::{self, Ty},
     columns::ColumnValue,
+    result::list_of,
 };
 use crate::{
     Dialect,
@@ -232,8 +233,13 @@ impl Planner<'_> {
         let typed: Vec<_> = arguments.iter().map(|argument| self.lower(argument, Scope::Event)).collect();
         let filter = filter.map(|filter| self.lower(filter, Scope::Event));
         let typed: Option<Vec<Typed>> = typed.into_iter().collect();
-        let exprs = typed?.into_iter().map(|typed| typed.expr).collect();
+        let typed = typed?;
+        let first = typed.first().map_or(Ty::Unknown, |first| first.ty.clone());
+        let exprs = typed.into_iter().map(|typed| typed.expr).collect();
+        use AggregateFunction as Of;
         let ty = match (function, self.dialect) {
+            (Of::First | Of::Last | Of::ArgMin | Of::ArgMax, _) => first,
+            (Of::CollectList { .. } | Of::CollectSet { .. }, _) => list_of(first),
             (AggregateFunction::Count | AggregateFunction::CountDistinct, _) => Ty::Known(Type::LONG),
             (AggregateFunction::Avg | AggregateFunction::Percentile { .. }, _) | (_, Dialect::Bullet) => {
                 Ty::Known(Type::DOUBLE)

@@ -44,13 +44,29 @@ fn of_aggregate(aggregate: &Aggregate) -> Ty {
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::CountDistinct => Ty::Known(Type::LONG),
         AggregateFunction::Avg | AggregateFunction::Percentile { .. } => Ty::Known(Type::DOUBLE),
-        AggregateFunction::Min | AggregateFunction::Max => argument(),
+        AggregateFunction::Min
+        | AggregateFunction::Max
+        | AggregateFunction::First
+        | AggregateFunction::Last
+        | AggregateFunction::ArgMin
+        | AggregateFunction::ArgMax => argument(),
+        // An event has values of several types.
+        AggregateFunction::FirstEvent | AggregateFunction::LastEvent => Ty::Unknown,
+        AggregateFunction::CollectList { .. } | AggregateFunction::CollectSet { .. } => list_of(argument()),
         // Whole numbers add up to one, as far as they fit; others to a DOUBLE.
         AggregateFunction::Sum => match argument() {
             Ty::Known(ty) if ty == Type::INTEGER || ty == Type::LONG => Ty::Known(Type::LONG),
             Ty::Known(ty) if ty == Type::FLOAT || ty == Type::DOUBLE => Ty::Known(Type::DOUBLE),
             _ => Ty::Unknown,
         },
+    }
+}
+
+/// A list of such values; not known where a list of them has no type.
+pub(super) fn list_of(element: Ty) -> Ty {
+    match element {
+        Ty::Known(ty) => Type::list(ty).map_or(Ty::Unknown, Ty::Known),
+        Ty::Unknown | Ty::Null => Ty::Unknown,
     }
 }
 
@@ -64,7 +80,9 @@ mod tests {
             Schema::from_json(r#"{"i": "INTEGER", "f": "FLOAT", "t": "STRING", "m": "MAP[LONG]"}"#).unwrap();
         let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
         let text = "SELECT t, m.k AS k, i + 1 AS j, COUNT(*) AS n, SUM(i) AS si, SUM(f) AS sf, MIN(t) AS lo, MAX(i) AS hi, \
-             AVG(i) AS m, COUNT(DISTINCT t) AS d, SUM(i) / COUNT(*) AS q, COUNT(*) > 5 AS many, SUM(other) AS o \
+             AVG(i) AS m, COUNT(DISTINCT t) AS d, SUM(i) / COUNT(*) AS q, COUNT(*) > 5 AS many, SUM(other) AS o, \
+             FIRST(t) AS first, LAST(m) AS last, ARG_MAX(i, f) AS top, COLLECT_LIST(i) AS l, COLLECT_SET(m, 5) AS ms, \
+             ARRAY_AGG(other) AS others \
              FROM STREAM() GROUP BY t, m.k, i + 1";
         let (_, columns) = parse_typed(text, &options).unwrap();
         let told: Vec<String> = columns.unwrap().iter().map(|(name, ty)| format!("{name} {ty}")).collect();
@@ -83,7 +101,13 @@ mod tests {
                 "d LONG",
                 "q LONG",
                 "many BOOLEAN",
-                "o ANY"
+                "o ANY",
+                "first STRING",
+                "last MAP[LONG]",
+                "top INTEGER",
+                "l LIST[INTEGER]",
+                "ms LIST[MAP[LONG]]",
+                "others ANY"
             ]
         );
         assert_eq!(parse_typed("SELECT * FROM STREAM()", &options).unwrap().1, None);

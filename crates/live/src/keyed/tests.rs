@@ -8,7 +8,9 @@ use swiftwater_lang::{ParseOptions, parse};
 use super::*;
 
 const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, MAX(t) AS hi, \
-     COUNT(DISTINCT x) AS d, APPROX_PERCENTILE_CONT(x, 0.5) AS p, SUM(x) FILTER (WHERE x > 0) AS f \
+     COUNT(DISTINCT x) AS d, APPROX_PERCENTILE_CONT(x, 0.5) AS p, SUM(x) FILTER (WHERE x > 0) AS f, \
+     FIRST(x) AS first, LAST(t) AS last, ARG_MAX(t, x) AS top, COLLECT_LIST(x, 5) AS l, COLLECT_SET(x, 3) AS few, \
+     COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls, LAST(*) AS event \
      FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k, j";
 
 const PARTS: usize = 3;
@@ -65,8 +67,9 @@ fn event() -> impl Strategy<Value = String> {
         Just("\"no\"".to_owned()),
         Just("null".to_owned())
     ];
-    (key, 0..3u8, number, 0..9u8)
-        .prop_map(|(k, j, x, t)| format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}"}}"#))
+    (key, 0..3u8, number, 0..9u8).prop_map(|(k, j, x, t)| {
+        format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}","l":[{x},{{"t":{t}}}]}}"#)
+    })
 }
 
 fn action() -> impl Strategy<Value = Action> {

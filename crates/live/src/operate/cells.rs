@@ -12,6 +12,7 @@ use swiftwater_sketch::{Distinct, Quantiles, SketchSizes};
 
 use super::{
     exact_sum::ExactSum,
+    ordered_cells::{Choice, OrderedCells, StreamOrder},
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},
     sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
@@ -37,6 +38,7 @@ pub(crate) enum Cells {
         /// Which quantile, in millionths.
         millionths: u32,
     },
+    Ordered(OrderedCells),
 }
 
 /// The usable values of a group, added up.
@@ -63,6 +65,18 @@ impl Cells {
             AggregateFunction::Percentile { millionths } => {
                 Cells::Quantile { cells: Vec::new(), k: sizes.quantile_k, millionths }
             }
+            AggregateFunction::First => Cells::Ordered(OrderedCells::choosing(Choice::First)),
+            AggregateFunction::Last => Cells::Ordered(OrderedCells::choosing(Choice::Last)),
+            AggregateFunction::FirstEvent => Cells::Ordered(OrderedCells::choosing(Choice::FirstEvent)),
+            AggregateFunction::LastEvent => Cells::Ordered(OrderedCells::choosing(Choice::LastEvent)),
+            AggregateFunction::ArgMin => Cells::Ordered(OrderedCells::choosing(Choice::Least)),
+            AggregateFunction::ArgMax => Cells::Ordered(OrderedCells::choosing(Choice::Greatest)),
+            AggregateFunction::CollectList { values_max } => {
+                Cells::Ordered(OrderedCells::collecting(false, values_max))
+            }
+            AggregateFunction::CollectSet { values_max } => {
+                Cells::Ordered(OrderedCells::collecting(true, values_max))
+            }
         }
     }
 
@@ -76,6 +90,7 @@ impl Cells {
             Cells::Greatest(_) => Cells::Greatest(Vec::new()),
             Cells::Distinct { entries, .. } => Cells::Distinct { cells: Vec::new(), entries },
             Cells::Quantile { k, millionths, .. } => Cells::Quantile { cells: Vec::new(), k, millionths },
+            Cells::Ordered(ref cells) => Cells::Ordered(cells.emptied()),
         }
     }
 
@@ -87,6 +102,7 @@ impl Cells {
             Cells::Least(cells) | Cells::Greatest(cells) => cells.resize_with(groups, || OwnedValue::NULL),
             Cells::Distinct { cells, entries } => cells.resize_with(groups, || Distinct::new(*entries)),
             Cells::Quantile { cells, k, .. } => cells.resize_with(groups, || Quantiles::new(*k)),
+            Cells::Ordered(cells) => cells.resize(groups),
         }
     }
 
@@ -98,11 +114,18 @@ impl Cells {
             Cells::Least(_) | Cells::Greatest(_) => size_of::<OwnedValue>(),
             Cells::Distinct { .. } => size_of::<Distinct>(),
             Cells::Quantile { .. } => size_of::<Quantiles>(),
+            Cells::Ordered(cells) => cells.cell_bytes(),
         }
     }
 
     /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &Taken<'_>, dialect: Dialect) -> (u64, isize) {
+    pub(crate) fn update(
+        &mut self,
+        rows: Picked<'_>,
+        taken: &Taken<'_>,
+        order: &StreamOrder<'_>,
+        dialect: Dialect,
+    ) -> (u64, isize) {
         let (mut mistyped, mut heap) = (0, 0);
         match (self, taken) {
             (Cells::Count(cells), Taken::Rows) => rows.iter().for_each(|(group, _)| cells[group] += 1),
@@ -134,6 +157,7 @@ impl Cells {
             (Cells::Quantile { cells, .. }, Taken::Numbers(numbers)) => {
                 (mistyped, heap) = update_quantiles(cells, rows, numbers);
             }
+            (Cells::Ordered(cells), taken) => (mistyped, heap) = cells.update(rows, taken, order),
             // An aggregate without arguments that needs one takes in nothing; other forms are those of other aggregates.
             _ => {}
         }
@@ -172,6 +196,7 @@ impl Cells {
             (Cells::Quantile { cells: ours, .. }, Cells::Quantile { cells: theirs, .. }) => {
                 heap = merge_sketches(ours, theirs, group_of, Quantiles::merge, Quantiles::bytes);
             }
+            (Cells::Ordered(ours), Cells::Ordered(theirs)) => heap = ours.merge(theirs, group_of),
             _ => unreachable!("partials of one query have the same aggregates in the same order"),
         }
         heap
@@ -193,6 +218,7 @@ impl Cells {
                 let value = cell.evaluate().quantile(f64::from(*millionths) / 1e6);
                 value.map_or(Value::Null, Value::Double)
             })),
+            Cells::Ordered(cells) => cells.evaluate(arena, out),
         }
     }
 
@@ -321,7 +347,7 @@ mod tests {
     fn best_of(function: AggregateFunction, dialect: Dialect, values: [Value<'_>; 2]) -> String {
         let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
-        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), dialect);
+        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), &StreamOrder::default(), dialect);
         let (arena, mut out) = (Bump::new(), Vec::new());
         cells.evaluate(dialect, &arena, &mut out);
         format!("{:?}", out[0])

@@ -171,7 +171,7 @@ impl GroupTable {
         let of_rows = self.table_cells.iter_mut().zip(&input.table);
         let (mut mistyped, mut grown) = (0, 0);
         for (unusable, heap) in of_values
-            .map(|(cells, taken)| cells.update(rows, taken, dialect))
+            .map(|(cells, taken)| cells.update(rows, taken, &input.order, dialect))
             .chain(of_rows.map(|(cells, taken)| cells.update(rows, taken)))
         {
             mistyped += unusable;

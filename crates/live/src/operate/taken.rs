@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 use swiftwater_sketch::hash_of_bytes;
 
-use super::sketch_cells::encode_combination;
+use super::{ordered_cells::StreamOrder, sketch_cells::encode_combination};
 use crate::{
     expr::{Program, cast_to_double, encode_group_value},
     standing::CompiledGroup,
@@ -26,6 +26,7 @@ pub(crate) const PASSED_OVER: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Values,
+    Pairs,
     Hashes,
     Numbers,
     Combinations,
@@ -37,6 +38,8 @@ pub(crate) enum Taken<'v> {
     /// COUNT(*): the rows themselves.
     Rows,
     Values(Vec<Value<'v>>),
+    /// Values, and others to choose among them by.
+    Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
     /// Of combinations of values; `None` where one does not count.
     Hashes(Vec<Option<u64>>),
     Numbers(Vec<Number>),
@@ -79,6 +82,7 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) aggregates: Vec<Taken<'v>>,
     /// Of the aggregate that gives rows.
     pub(crate) table: Option<Taken<'v>>,
+    pub(crate) order: StreamOrder<'v>,
 }
 
 impl Form {
@@ -87,6 +91,7 @@ impl Form {
         match function {
             AggregateFunction::CountDistinct => Form::Hashes,
             AggregateFunction::Percentile { .. } => Form::Numbers,
+            AggregateFunction::ArgMin | AggregateFunction::ArgMax => Form::Pairs,
             _ => Form::Values,
         }
     }
@@ -104,6 +109,10 @@ impl Form {
         let Some(first) = arguments.first() else { return Taken::Rows };
         match self {
             Form::Values => Taken::Values(arguments.swap_remove(0)),
+            Form::Pairs => {
+                let by = arguments.pop().unwrap_or_default();
+                Taken::Pairs(arguments.pop().unwrap_or_default(), by)
+            }
             Form::Numbers => Taken::Numbers(first.iter().map(|value| Number::of(value, dialect)).collect()),
             Form::Hashes => {
                 let mut bytes = Vec::new();
@@ -200,7 +209,7 @@ impl<'p> Picked<'p> {
     }
 
     /// Each row's group and the row, without those that are passed over.
-    pub(crate) fn iter(self) -> impl Iterator<Item = (usize, usize)> + 'p {
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = (usize, usize)> + 'p {
         let rows = self.groups.iter().enumerate().filter(|(_, group)| **group != PASSED_OVER);
         rows.map(move |(place, &group)| {
             (group as usize, self.rows.map_or(place, |rows| rows[place] as usize))
@@ -248,6 +257,7 @@ impl<'v> GroupInput<'v> {
             keys,
             aggregates: aggregates.map(|one| taken(Form::of(one.function), &one.arguments)).collect(),
             table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
+            order: StreamOrder::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use swiftwater_lang::plan::Window;
 use super::{HeldSlices, NO_TIME, QueryStep, Shard, Surroundings, event_time::EventTimes};
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
-    operate::{Axis, Cuts, GroupInput, Groups, Partial},
+    operate::{Axis, Cuts, GroupInput, Groups, Partial, RowPosition, StreamOrder},
     standing::CompiledGroup,
 };
 
@@ -53,6 +53,8 @@ pub(super) struct Fold<'s> {
     pub(super) group: &'s CompiledGroup,
     /// The row of each one's event in the batch.
     pub(super) matched: &'s [u32],
+    /// Of rows that lateral views made: which of its event's rows each is; else empty.
+    pub(super) row_of_event: &'s [u32],
     pub(super) rows: Rows<'s>,
 }
 
@@ -117,7 +119,7 @@ impl Fold<'_> {
             let held = &mut slices[place].groups;
             // A slice's first rows bring what it takes up while empty: all of it is taken off when it is flushed.
             let before = if held.is_empty() { 0 } else { held.bytes() as i64 };
-            self.update(self.rows.part(from..to), to - from, held, folding);
+            self.update(self.rows.part(from..to), from..to, held, folding);
             folding.step.grown_bytes += held.bytes() as i64 - before;
             from = to;
         }
@@ -153,7 +155,8 @@ impl Fold<'_> {
         let mut partial = |start: i64, places: Vec<u32>| {
             let mut groups = self.new_groups();
             let rows: Vec<u32> = places.iter().map(|&place| ids[place as usize]).collect();
-            self.update(self.rows.select(&rows), rows.len(), &mut groups, folding);
+            let of = places.iter().map(|&place| place as usize);
+            self.update(self.rows.select(&rows), of, &mut groups, folding);
             // Rows of one event stand together.
             let events = places.chunk_by(|&a, &b| self.matched[a as usize] == self.matched[b as usize]);
             (Partial { epoch, start, groups }, events.count() as u64)
@@ -186,14 +189,37 @@ impl Fold<'_> {
                 }
             }
             let mut groups = self.new_groups();
-            self.update(rows, 1, &mut groups, &mut Folding { scratch, counts, step });
+            self.update(rows, place..place + 1, &mut groups, &mut Folding { scratch, counts, step });
             let peak = self.at.times.map_or(NO_TIME, |times| times.peaks[row as usize]);
             step.single_rows.push(SingleRow { arrival, at, peak, key: key.into(), groups });
         }
     }
 
-    /// Folds rows into groups.
-    fn update(&self, rows: Rows<'_>, count: usize, groups: &mut Groups, folding: &mut Folding<'_>) {
+    fn order(&self, places: impl Iterator<Item = usize>) -> StreamOrder<'_> {
+        let mut order = StreamOrder::default();
+        let has_events = self.group.aggregates.iter().any(|aggregate| aggregate.function.is_event());
+        for place in places {
+            let row = self.matched[place];
+            let row_of_event = self.row_of_event.get(place).copied().unwrap_or(0);
+            order.positions.push(RowPosition { event: self.at.input.place_of(row), row: row_of_event });
+            if has_events {
+                // It was checked when it came in.
+                let event = self.at.input.batch.event(row as usize);
+                order.events.push(std::str::from_utf8(event).unwrap_or_default());
+            }
+        }
+        order
+    }
+
+    /// Folds rows, which stand at these places among the matched ones, into groups.
+    fn update(
+        &self,
+        rows: Rows<'_>,
+        places: impl ExactSizeIterator<Item = usize>,
+        groups: &mut Groups,
+        folding: &mut Folding<'_>,
+    ) {
+        let count = places.len();
         if groups.count_rows(count) {
             return;
         }
@@ -209,7 +235,10 @@ impl Fold<'_> {
             values
         };
         let dialect = self.at.entry.query.dialect();
-        let input = GroupInput::evaluate(self.group, dialect, false, &mut evaluate);
+        let mut input = GroupInput::evaluate(self.group, dialect, false, &mut evaluate);
+        if self.group.is_ordered() {
+            input.order = self.order(places);
+        }
         folding.step.mistyped += groups.update(count, &input);
     }
 }

@@ -116,5 +116,6 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
     let is_plain = query.views.is_none()
         && query.event_time.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
-    (is_plain && query.dialect() == Dialect::Native).then_some(group)
+    // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
+    (is_plain && !group.is_ordered() && query.dialect() == Dialect::Native).then_some(group)
 }

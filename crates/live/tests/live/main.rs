@@ -4,6 +4,7 @@ mod bullet_scalars;
 mod columns;
 mod expressions;
 mod matcher;
+mod ordered;
 mod shapes;
 mod sketches;
 mod support;

@@ -11,12 +11,26 @@ use super::{
     value::{Value, total_order},
 };
 
-/// What a function makes of a group's rows of arguments; of `COUNT(*)` these are any that are not null.
+/// What a function makes of a group's rows of arguments, in the order of the stream; of `COUNT(*)` these are any that are
+/// not null.
 pub(crate) fn aggregate(function: AggregateFunction, rows: &[Vec<Value>]) -> Value {
     match function {
         AggregateFunction::CountDistinct => {
             let there = rows.iter().filter(|row| !row.iter().any(Value::is_null));
             Value::Long(there.map(|row| Key(row.clone())).collect::<BTreeSet<_>>().len() as i64)
+        }
+        AggregateFunction::ArgMin | AggregateFunction::ArgMax => {
+            let usable = rows.iter().filter(|row| !row.iter().any(Value::is_null) && has_order(&&row[1]));
+            let mut best: Option<&Vec<Value>> = None;
+            for row in usable {
+                let is_better = best.is_none_or(|best| match total_order(&row[1], &best[1]) {
+                    Ordering::Less => function == AggregateFunction::ArgMin,
+                    Ordering::Greater => function == AggregateFunction::ArgMax,
+                    Ordering::Equal => false,
+                });
+                best = if is_better { Some(row) } else { best };
+            }
+            best.map_or(Value::Null, |row| row[0].clone())
         }
         _ => {
             let first: Vec<Value> = rows.iter().filter_map(|row| row.first().cloned()).collect();
@@ -34,7 +48,21 @@ fn of_values(function: AggregateFunction, values: &[Value]) -> Value {
             let numbers = values.iter().filter(|value| value.double().is_some()).count();
             if numbers == 0 { Value::Null } else { Value::Double(total(values) / numbers as f64) }
         }
-        AggregateFunction::CountDistinct => Value::Null,
+        AggregateFunction::CountDistinct
+        | AggregateFunction::ArgMin
+        | AggregateFunction::ArgMax
+        | AggregateFunction::FirstEvent
+        | AggregateFunction::LastEvent => Value::Null,
+        AggregateFunction::First => there().next().cloned().unwrap_or(Value::Null),
+        AggregateFunction::Last => there().next_back().cloned().unwrap_or(Value::Null),
+        AggregateFunction::CollectList { values_max } => {
+            Value::List(there().take(values_max as usize).cloned().collect())
+        }
+        AggregateFunction::CollectSet { values_max } => {
+            let mut seen = BTreeSet::new();
+            let new = there().filter(|value| seen.insert(Key(vec![(*value).clone()])));
+            Value::List(new.take(values_max as usize).cloned().map(Value::into_key).collect())
+        }
         AggregateFunction::Percentile { millionths } => {
             let numbers = sorted_numbers(values);
             if numbers.is_empty() {
@@ -112,6 +140,15 @@ mod tests {
         let values: Vec<serde_json::Value> = serde_json::from_str(values).unwrap();
         let rows: Vec<Vec<Value>> = values.iter().map(|value| vec![Value::of(value)]).collect();
         assert_eq!(aggregate(function, &rows).to_json().to_string(), expected);
+    }
+
+    #[test]
+    fn order_counts_for_some() {
+        check(AggregateFunction::First, "[null, 2, 1]", "2");
+        check(AggregateFunction::Last, "[2, 1, null]", "1");
+        check(AggregateFunction::CollectList { values_max: 3 }, "[3, null, 1, 3, 4]", "[3,1,3]");
+        check(AggregateFunction::CollectSet { values_max: 2 }, "[3.0, null, 3, 1, 4]", "[3,1]");
+        check(AggregateFunction::CollectSet { values_max: 2 }, "[]", "[]");
     }
 
     #[test]

@@ -13,6 +13,8 @@
 //!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both pass over what is no number.
 //! - COUNT(DISTINCT …) passes over rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions look at
 //!   numbers only; all three are exact here, as the engine is while a sketch is small.
+//! - FIRST, LAST, COLLECT_LIST and COLLECT_SET take values that are not null in the order of the stream; ARG_MIN and ARG_MAX
+//!   take the first row of those with the least or greatest value, by the order below. Sets know values as group keys do.
 //! - TOP is exact too; which of equally frequent combinations it shows, and in what order, is left open.
 //! - HASH is Java's; that of null, and of what cannot be had, is 0.
 //! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So
@@ -139,6 +141,9 @@ fn check_supported(query: &Query) -> Result<(), Unsupported> {
     let mut exprs: Vec<&Expr> = query.event_exprs();
     exprs.extend(query.order_by.iter().map(|key| &key.expr));
     if let Body::Group(group) = &query.body {
+        if group.aggregates.iter().any(|aggregate| aggregate.function.is_event()) {
+            return Err(Unsupported("whole events"));
+        }
         exprs.extend(&group.having);
         exprs.extend(group.columns.iter().map(|column| &column.expr));
     }

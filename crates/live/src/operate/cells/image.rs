@@ -5,17 +5,27 @@
 //! sum      := varint count, i128, byte (1: some were not whole), varint n, varint 2 m + s, (n + m + s) f64
 //!             the parts of the exact sum, those of the huge addends, and (s = 1) the sum of the special ones
 //! least    := value                       greatest := value
+//! chosen   := value, value, position      what was chosen, and by what (FIRST, LAST: null)
+//! collected := varint 2 n + c, n (position, text), (c = 1) position
+//!             values, of COLLECT_SET as groups have them, of COLLECT_LIST as `value`; the first that was left out.
+//!             Each event's number is less that of the position before
+//! position := varint event, varint row
 //! value    := 0 null | 1 false | 2 true | 3 i32 | 4 i64 | 5 f32 | 6 f64 | 7 text | 8 i64 time
+//!           | 9 varint n, n value | 10 varint n, n (text, value)                       (list, map)
 //! text     := varint n, n bytes           sketch := varint n, n bytes, the sketch's own form
 //! ```
 //!
 //! Numbers are little endian. Values keep their type, so what is read back evaluates and merges as what was written.
 
+use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_sketch::{Distinct, Quantiles};
 
 use super::{Cells, OwnedValue, SumCell};
 use crate::operate::exact_sum::ExactSum;
+
+/// How deep a value may nest: beyond what an event can hold.
+const VALUE_DEPTH_MAX: usize = 600;
 
 /// Bytes that are no state of these aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +38,12 @@ impl Cells {
         match self {
             Cells::Count(cells) => push_varint(cells[group], out),
             Cells::Sum(cells) | Cells::Average(cells) => cells[group].encode(out),
-            Cells::Least(cells) | Cells::Greatest(cells) => encode_value(&cells[group], out),
+            Cells::Least(cells) | Cells::Greatest(cells) => {
+                encode_value(&cells[group].get(&Bump::new()), out);
+            }
             Cells::Distinct { cells, .. } => push_bytes(&cells[group].serialize(), out),
             Cells::Quantile { cells, .. } => push_bytes(&cells[group].serialize(), out),
+            Cells::Ordered(cells) => cells.encode(group, out),
         }
     }
 
@@ -39,13 +52,16 @@ impl Cells {
         match self {
             Cells::Count(cells) => cells.push(take_varint(bytes)?),
             Cells::Sum(cells) | Cells::Average(cells) => cells.push(SumCell::decode(bytes)?),
-            Cells::Least(cells) | Cells::Greatest(cells) => cells.push(decode_value(bytes)?),
+            Cells::Least(cells) | Cells::Greatest(cells) => {
+                cells.push(OwnedValue::of(&decode_value(bytes, &Bump::new())?));
+            }
             Cells::Distinct { cells, .. } => {
                 cells.push(Distinct::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
             }
             Cells::Quantile { cells, .. } => {
                 cells.push(Quantiles::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
             }
+            Cells::Ordered(cells) => cells.decode(bytes)?,
         }
         Ok(())
     }
@@ -56,6 +72,7 @@ impl Cells {
             Cells::Least(cells) | Cells::Greatest(cells) => cells[group].heap_bytes(),
             Cells::Distinct { cells, .. } => cells[group].bytes(),
             Cells::Quantile { cells, .. } => cells[group].bytes(),
+            Cells::Ordered(cells) => cells.heap_bytes(group),
             Cells::Count(_) | Cells::Sum(_) | Cells::Average(_) => 0,
         }
     }
@@ -89,29 +106,47 @@ impl SumCell {
     }
 }
 
-fn encode_value(value: &OwnedValue, out: &mut Vec<u8>) {
-    match value {
-        OwnedValue::Plain(value) => match *value {
-            Value::Boolean(truth) => out.push(1 + u8::from(truth)),
-            Value::Integer(x) => push_tagged(3, &x.to_le_bytes(), out),
-            Value::Long(x) => push_tagged(4, &x.to_le_bytes(), out),
-            Value::Float(x) => push_tagged(5, &x.to_le_bytes(), out),
-            Value::Double(x) => push_tagged(6, &x.to_le_bytes(), out),
-            Value::Timestamp(x) => push_tagged(8, &x.to_le_bytes(), out),
-            _ => out.push(0),
-        },
-        OwnedValue::String(text) => {
+/// Appends a value with its type.
+pub(crate) fn encode_value(value: &Value<'_>, out: &mut Vec<u8>) {
+    match *value {
+        Value::Null | Value::Error => out.push(0),
+        Value::Boolean(truth) => out.push(1 + u8::from(truth)),
+        Value::Integer(x) => push_tagged(3, &x.to_le_bytes(), out),
+        Value::Long(x) => push_tagged(4, &x.to_le_bytes(), out),
+        Value::Float(x) => push_tagged(5, &x.to_le_bytes(), out),
+        Value::Double(x) => push_tagged(6, &x.to_le_bytes(), out),
+        Value::Timestamp(x) => push_tagged(8, &x.to_le_bytes(), out),
+        Value::String(text) => {
             out.push(7);
             push_bytes(text.as_bytes(), out);
         }
-        // Neither has an order, so neither is ever the least.
-        OwnedValue::List(_) | OwnedValue::Map(_) => out.push(0),
+        Value::List(items) => {
+            out.push(9);
+            push_varint(items.len() as u64, out);
+            items.iter().for_each(|item| encode_value(item, out));
+        }
+        Value::Map(entries) => {
+            out.push(10);
+            push_varint(entries.len() as u64, out);
+            for (key, value) in entries {
+                push_bytes(key.as_bytes(), out);
+                encode_value(value, out);
+            }
+        }
     }
 }
 
-fn decode_value(bytes: &mut &[u8]) -> Result<OwnedValue, NoState> {
+/// The value that `bytes` begin with, its text and parts in the arena.
+pub(crate) fn decode_value<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<Value<'a>, NoState> {
+    decode_nested(bytes, arena, 0)
+}
+
+fn decode_nested<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Result<Value<'a>, NoState> {
+    if depth > VALUE_DEPTH_MAX {
+        return Err(NoState);
+    }
     let [tag] = take(bytes)?;
-    Ok(OwnedValue::Plain(match tag {
+    Ok(match tag {
         0 => Value::Null,
         1 => Value::Boolean(false),
         2 => Value::Boolean(true),
@@ -119,13 +154,30 @@ fn decode_value(bytes: &mut &[u8]) -> Result<OwnedValue, NoState> {
         4 => Value::Long(i64::from_le_bytes(take(bytes)?)),
         5 => Value::Float(f32::from_le_bytes(take(bytes)?)),
         6 => Value::Double(f64::from_le_bytes(take(bytes)?)),
-        7 => {
-            let text = std::str::from_utf8(take_bytes(bytes)?).map_err(|_| NoState)?;
-            return Ok(OwnedValue::String(text.into()));
-        }
+        7 => Value::String(take_text(bytes, arena)?),
         8 => Value::Timestamp(i64::from_le_bytes(take(bytes)?)),
+        9 => {
+            let mut items = bumpalo::collections::Vec::new_in(arena);
+            for _ in 0..take_varint(bytes)? {
+                items.push(decode_nested(bytes, arena, depth + 1)?);
+            }
+            Value::List(items.into_bump_slice())
+        }
+        10 => {
+            let mut entries = bumpalo::collections::Vec::new_in(arena);
+            for _ in 0..take_varint(bytes)? {
+                let key = take_text(bytes, arena)?;
+                entries.push((key, decode_nested(bytes, arena, depth + 1)?));
+            }
+            Value::Map(entries.into_bump_slice())
+        }
         _ => return Err(NoState),
-    }))
+    })
+}
+
+fn take_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<&'a str, NoState> {
+    let text = std::str::from_utf8(take_bytes(bytes)?).map_err(|_| NoState)?;
+    Ok(arena.alloc_str(text))
 }
 
 fn push_tagged(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
@@ -153,12 +205,12 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, NoState> {
     Err(NoState)
 }
 
-fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     push_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-fn take_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], NoState> {
+pub(crate) fn take_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], NoState> {
     let length = usize::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
     let (taken, rest) = bytes.split_at_checked(length).ok_or(NoState)?;
     *bytes = rest;

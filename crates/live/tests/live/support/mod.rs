@@ -29,10 +29,15 @@ pub(crate) fn batch_of(events: &[String]) -> EventBatch {
 
 /// A step over a batch, at no time in particular.
 pub(crate) fn input_of(batch: &EventBatch) -> StepInput<'_> {
+    input_from(batch, 0)
+}
+
+/// The same, of a batch whose first event has this number.
+pub(crate) fn input_from(batch: &EventBatch, first: u64) -> StepInput<'_> {
     StepInput {
         batch,
         arrivals: &[],
-        place: Place::Number(0),
+        place: Place::Number(first),
         now_micros: 0,
         record_bytes_max: usize::MAX,
         nanos: &|| 0,
@@ -58,9 +63,10 @@ pub(crate) fn run(
     let mut shards: Vec<Shard> = (0..shards).map(|_| Shard::default()).collect();
     let (mut results, mut done) = (Vec::new(), Done::default());
     for (number, events) in events.chunks(batch).enumerate() {
+        let first = (number * batch) as u64;
         let (batch, count) = (batch_of(events), shards.len());
         let mut steps = Vec::new();
-        shards[number % count].step(&index, &input_of(&batch), &mut steps);
+        shards[number % count].step(&index, &input_from(&batch, first), &mut steps);
         for mut step in steps {
             done.matches += step.matches;
             done.expression_errors += step.expression_errors;

@@ -1,0 +1,307 @@
+//! Cells that depend on the order of the events: FIRST, LAST, ARG_MIN, ARG_MAX, COLLECT_LIST and COLLECT_SET.
+//!
+//! Each value is kept with the position of its row in the stream, and what is kept is said by positions alone: so cells
+//! merge in any order, and no result depends on how the events were split over batches and shards. Values that are null
+//! are passed over.
+//!
+//! Memory: FIRST and its like keep one value. What is collected is bounded in number and bytes ([`Collected`]).
+
+mod collected;
+
+use bumpalo::Bump;
+use swiftwater_event::{Value, parse_value};
+use swiftwater_lang::Dialect;
+
+pub(crate) use self::collected::Collected;
+use super::{
+    cells::image::{NoState, decode_value, encode_value, push_varint, take_varint},
+    owned::OwnedValue,
+    sketch_cells::merge_sketches,
+    taken::{Picked, Taken},
+};
+use crate::expr::{encode_group_value, total_order};
+
+/// Where a row stands in its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct RowPosition {
+    /// The event's number in the stream, or the place of its first byte.
+    pub(crate) event: u64,
+    /// Of the rows that lateral views make of the event, which one.
+    pub(crate) row: u32,
+}
+
+/// Where the rows of an input stand, and their events; both empty where an aggregation does not ask for them.
+#[derive(Debug, Default)]
+pub(crate) struct StreamOrder<'v> {
+    /// By row.
+    pub(crate) positions: Vec<RowPosition>,
+    /// The text of each row's event.
+    pub(crate) events: Vec<&'v str>,
+}
+
+/// One aggregate's cells, one per group.
+#[derive(Debug, Clone)]
+pub(crate) enum OrderedCells {
+    Chosen { choice: Choice, cells: Vec<Chosen> },
+    Collected { is_set: bool, values_max: u32, cells: Vec<Collected> },
+}
+
+/// Which row's value is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    First,
+    Last,
+    /// The event itself, kept as its text.
+    FirstEvent,
+    LastEvent,
+    /// Where another value is least; of equal ones the first.
+    Least,
+    /// Where it is greatest; of equal ones the first.
+    Greatest,
+}
+
+/// The value of a row.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    at: RowPosition,
+    /// By what it was chosen; null where that is the position.
+    by: OwnedValue,
+    /// Null where there is none yet.
+    value: OwnedValue,
+}
+
+impl OrderedCells {
+    /// Cells of one value each.
+    pub(crate) fn choosing(choice: Choice) -> OrderedCells {
+        OrderedCells::Chosen { choice, cells: Vec::new() }
+    }
+
+    /// Cells of at most so many values, of a set each once.
+    pub(crate) fn collecting(is_set: bool, values_max: u32) -> OrderedCells {
+        OrderedCells::Collected { is_set, values_max, cells: Vec::new() }
+    }
+
+    /// The same without groups.
+    pub(crate) fn emptied(&self) -> OrderedCells {
+        match *self {
+            OrderedCells::Chosen { choice, .. } => OrderedCells::Chosen { choice, cells: Vec::new() },
+            OrderedCells::Collected { is_set, values_max, .. } => {
+                OrderedCells::Collected { is_set, values_max, cells: Vec::new() }
+            }
+        }
+    }
+
+    /// Gives every group below `groups` a cell.
+    pub(crate) fn resize(&mut self, groups: usize) {
+        match self {
+            OrderedCells::Chosen { cells, .. } => cells.resize_with(groups, || Chosen::NONE),
+            OrderedCells::Collected { cells, .. } => cells.resize_with(groups, Collected::default),
+        }
+    }
+
+    /// Bytes of one cell, without what it keeps on the heap.
+    pub(crate) fn cell_bytes(&self) -> usize {
+        match self {
+            OrderedCells::Chosen { .. } => size_of::<Chosen>(),
+            OrderedCells::Collected { .. } => size_of::<Collected>(),
+        }
+    }
+
+    /// What a group's cell has on the heap.
+    pub(crate) fn heap_bytes(&self, group: usize) -> usize {
+        match self {
+            OrderedCells::Chosen { cells, .. } => cells[group].bytes(),
+            OrderedCells::Collected { cells, .. } => cells[group].bytes(),
+        }
+    }
+
+    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    pub(crate) fn update(
+        &mut self,
+        rows: Picked<'_>,
+        taken: &Taken<'_>,
+        order: &StreamOrder<'_>,
+    ) -> (u64, isize) {
+        let mut mistyped = 0;
+        let positions = &order.positions;
+        let heap = match (self, taken) {
+            (OrderedCells::Chosen { choice, cells }, Taken::Rows | Taken::Values(_)) => {
+                let value = |row: usize| match taken {
+                    Taken::Values(values) if !choice.is_event() => values[row],
+                    // What is told of an event is whether it counts.
+                    Taken::Values(values) if matches!(values[row], Value::Null | Value::Error) => Value::Null,
+                    _ => Value::String(order.events[row]),
+                };
+                let mut heap = 0;
+                let mut take = |(group, row): (usize, usize)| {
+                    heap += cells[group].take(*choice, positions[row], &Value::Null, &value(row));
+                };
+                match choice {
+                    // The last of a batch's rows first: the others then change nothing.
+                    Choice::Last | Choice::LastEvent => rows.iter().rev().for_each(&mut take),
+                    _ => rows.iter().for_each(&mut take),
+                }
+                heap
+            }
+            (OrderedCells::Chosen { choice, cells }, Taken::Pairs(values, by)) => {
+                let mut heap = 0;
+                for (group, row) in rows.iter() {
+                    if matches!(by[row], Value::List(_) | Value::Map(_)) {
+                        mistyped += 1;
+                    } else if !matches!(by[row], Value::Null | Value::Error) {
+                        heap += cells[group].take(*choice, positions[row], &by[row], &values[row]);
+                    }
+                }
+                heap
+            }
+            (OrderedCells::Collected { is_set, values_max, cells }, Taken::Values(values)) => {
+                let mut bytes = Vec::new();
+                rows.fold(cells, Collected::bytes, |cell, row| {
+                    let (value, at) = (&values[row], positions[row]);
+                    if matches!(value, Value::Null | Value::Error) || !cell.may_take(at) {
+                        return;
+                    }
+                    bytes.clear();
+                    match is_set {
+                        true => encode_group_value(value, Dialect::Native, &mut bytes),
+                        false => encode_value(value, &mut bytes),
+                    }
+                    cell.take(at, &bytes, *is_set, *values_max);
+                })
+            }
+            _ => 0,
+        };
+        (mistyped, heap)
+    }
+
+    /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`, where it is not passed over.
+    /// Answers the bytes newly on the heap.
+    pub(crate) fn merge(&mut self, other: &OrderedCells, group_of: &[u32]) -> isize {
+        match (self, other) {
+            (OrderedCells::Chosen { choice, cells: ours }, OrderedCells::Chosen { cells: theirs, .. }) => {
+                let choice = *choice;
+                merge_sketches(
+                    ours,
+                    theirs,
+                    group_of,
+                    |ours, theirs| ours.merge(choice, theirs),
+                    Chosen::bytes,
+                )
+            }
+            (
+                OrderedCells::Collected { is_set, values_max, cells: ours },
+                OrderedCells::Collected { cells: theirs, .. },
+            ) => {
+                let (is_set, most) = (*is_set, *values_max);
+                let merge = |ours: &mut Collected, theirs: &Collected| ours.merge(theirs, is_set, most);
+                merge_sketches(ours, theirs, group_of, merge, Collected::bytes)
+            }
+            _ => unreachable!("partials of one query have the same aggregates in the same order"),
+        }
+    }
+
+    /// The value of every group, in order; what is collected is a list, empty where nothing is.
+    pub(crate) fn evaluate<'a>(&'a self, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
+        match self {
+            OrderedCells::Chosen { choice, cells } => {
+                out.extend(cells.iter().map(|cell| match &cell.value {
+                    // Events are objects that were checked when they came in.
+                    OwnedValue::String(event) if choice.is_event() => {
+                        parse_value(event, arena).unwrap_or(Value::Null)
+                    }
+                    value => value.get(arena),
+                }))
+            }
+            OrderedCells::Collected { is_set, cells, .. } => {
+                out.extend(cells.iter().map(|cell| cell.evaluate(*is_set, arena)));
+            }
+        }
+    }
+
+    /// Appends a group's state.
+    pub(crate) fn encode(&self, group: usize, out: &mut Vec<u8>) {
+        match self {
+            OrderedCells::Chosen { cells, .. } => cells[group].encode(out),
+            OrderedCells::Collected { cells, .. } => cells[group].encode(out),
+        }
+    }
+
+    /// Appends a cell with the state that `bytes` begin with.
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
+        match self {
+            OrderedCells::Chosen { cells, .. } => cells.push(Chosen::decode(bytes)?),
+            OrderedCells::Collected { is_set, cells, .. } => cells.push(Collected::decode(bytes, *is_set)?),
+        }
+        Ok(())
+    }
+}
+
+impl Choice {
+    fn is_event(self) -> bool {
+        matches!(self, Choice::FirstEvent | Choice::LastEvent)
+    }
+}
+
+impl Chosen {
+    const NONE: Chosen =
+        Chosen { at: RowPosition { event: 0, row: 0 }, by: OwnedValue::NULL, value: OwnedValue::NULL };
+
+    fn is_none(&self) -> bool {
+        matches!(self.value, OwnedValue::Plain(Value::Null))
+    }
+
+    fn bytes(&self) -> usize {
+        self.by.heap_bytes() + self.value.heap_bytes()
+    }
+
+    /// Whether a row's value takes the place of the one that is there. Of two rows it is always the same one that stays,
+    /// whichever came first.
+    fn gives_way(&self, choice: Choice, at: RowPosition, by: &Value<'_>) -> bool {
+        if self.is_none() {
+            return true;
+        }
+        let arena = Bump::new();
+        let order = || total_order(by, &self.by.get(&arena));
+        let order = match choice {
+            Choice::First | Choice::FirstEvent => at.cmp(&self.at),
+            Choice::Last | Choice::LastEvent => self.at.cmp(&at),
+            Choice::Least => order().then(at.cmp(&self.at)),
+            Choice::Greatest => order().reverse().then(at.cmp(&self.at)),
+        };
+        order.is_lt()
+    }
+
+    /// Answers the bytes newly on the heap.
+    fn take(&mut self, choice: Choice, at: RowPosition, by: &Value<'_>, value: &Value<'_>) -> isize {
+        if matches!(value, Value::Null | Value::Error) || !self.gives_way(choice, at, by) {
+            return 0;
+        }
+        let before = self.bytes() as isize;
+        *self = Chosen { at, by: OwnedValue::of(by), value: OwnedValue::of(value) };
+        self.bytes() as isize - before
+    }
+
+    fn merge(&mut self, choice: Choice, other: &Chosen) {
+        let arena = Bump::new();
+        if !other.is_none() && self.gives_way(choice, other.at, &other.by.get(&arena)) {
+            *self = other.clone();
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let arena = Bump::new();
+        encode_value(&self.value.get(&arena), out);
+        encode_value(&self.by.get(&arena), out);
+        push_varint(self.at.event, out);
+        push_varint(u64::from(self.at.row), out);
+    }
+
+    fn decode(bytes: &mut &[u8]) -> Result<Chosen, NoState> {
+        let arena = Bump::new();
+        let value = OwnedValue::of(&decode_value(bytes, &arena)?);
+        let by = OwnedValue::of(&decode_value(bytes, &arena)?);
+        let event = take_varint(bytes)?;
+        let row = u32::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
+        Ok(Chosen { at: RowPosition { event, row }, by, value })
+    }
+}
