@@ -8,6 +8,7 @@
 //! number  = digits ["L"]                            INTEGER; LONG with L, or where it fits no INTEGER
 //!         | (digits "." digits? | digits) [("e"|"E") ["+"|"-"] digits] ["f"]      DOUBLE; FLOAT with f
 //! parameter = "$" digits                            from $1 on
+//! named   = "$" word                                of an endpoint only: a name, its `$` included
 //! ```
 
 use crate::{
@@ -80,9 +81,18 @@ pub(crate) struct Tokens {
 /// Cuts the text into tokens. In Bullet's dialect it stops at the first fault, as if the text ended there: what Bullet
 /// says of a text is the first thing wrong in it. Linear in the text.
 pub(crate) fn tokenize(text: &str, dialect: Dialect, parameters: &[Literal]) -> Tokens {
+    tokenize_as(text, dialect, parameters, false)
+}
+
+/// The same of a text of the native dialect in which `$name` is a name.
+pub(crate) fn tokenize_named(text: &str) -> Tokens {
+    tokenize_as(text, Dialect::Native, &[], true)
+}
+
+fn tokenize_as(text: &str, dialect: Dialect, parameters: &[Literal], has_named: bool) -> Tokens {
     let used = vec![false; parameters.len()];
     let (tokens, faults, no_names) = (Vec::new(), Vec::new(), Vec::new());
-    let mut lexer = Lexer { text, dialect, parameters, used, at: 0, tokens, faults, no_names };
+    let mut lexer = Lexer { text, dialect, parameters, has_named, used, at: 0, tokens, faults, no_names };
     let mut end = Span::new(text.len(), text.len());
     while lexer.at < text.len() {
         let at = lexer.at;
@@ -106,6 +116,8 @@ struct Lexer<'a> {
     text: &'a str,
     dialect: Dialect,
     parameters: &'a [Literal],
+    /// Parameters have names.
+    has_named: bool,
     /// Which of them the text names.
     used: Vec<bool>,
     at: usize,
@@ -167,6 +179,9 @@ impl Lexer<'_> {
             self.quoted(c);
         } else if c == '$' && self.byte(1).is_ascii_digit() {
             self.parameter();
+        } else if c == '$' && self.has_named && self.rest()[1..].starts_with(is_name_start) {
+            let bytes = 1 + self.rest()[1..].find(|c| !is_name_part(c)).unwrap_or(self.rest().len() - 1);
+            self.push(TokenKind::Quoted(self.rest()[..bytes].into()), bytes);
         } else {
             self.symbol(c);
         }

@@ -1,4 +1,4 @@
-//! Statements that declare streams, views and jobs, as plain data.
+//! Statements that declare streams, views, jobs and endpoints, as plain data.
 //!
 //! ```text
 //! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
@@ -14,7 +14,9 @@
 //! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
-//! SHOW STREAMS | VIEWS | TABLES | JOBS       SHOW CREATE STREAM|VIEW name       DESCRIBE [STREAM|VIEW|TABLE|JOB] name
+//! CREATE ENDPOINT …: the grammar stands in [`endpoint`]        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
+//! SHOW STREAMS | VIEWS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW name       SHOW CREATE ENDPOINT GET|POST 'path'
+//! DESCRIBE [STREAM|VIEW|TABLE|JOB] name       DESCRIBE ENDPOINT GET|POST 'path'
 //! ```
 //!
 //! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
@@ -24,6 +26,7 @@
 
 mod alert;
 mod alter;
+pub mod endpoint;
 mod job;
 mod options;
 mod print;
@@ -36,6 +39,11 @@ use swiftwater_event::{Path, StreamName, Type};
 pub use self::{
     alert::{AlertOption, AlertOptions, CreateAlert},
     alter::AlterError,
+    endpoint::{
+        Answer, CreateEndpoint, EndpointAction, EndpointColumn, EndpointMethod, EndpointName, EndpointOption,
+        EndpointOptions, ErrorForm, OtherFields, Otherwise, PARAMETERS_MAX, Parameter, ParameterCheck,
+        ParameterPlace, PathTemplate, Refusal, RowSource, Segment,
+    },
     job::{CreateJob, JobChange, JobOption, JobOptions},
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
@@ -122,6 +130,20 @@ pub enum Ddl {
         /// Which.
         name: Box<str>,
     },
+    /// `CREATE ENDPOINT`.
+    CreateEndpoint(CreateEndpoint),
+    /// `DROP ENDPOINT`.
+    DropEndpoint {
+        /// Which.
+        name: EndpointName,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `DESCRIBE ENDPOINT`.
+    DescribeEndpoint {
+        /// Which.
+        name: EndpointName,
+    },
     /// `SHOW`.
     Show(Show),
     /// `DESCRIBE`.
@@ -152,6 +174,10 @@ pub enum Show {
     CreateView(Box<str>),
     /// The statement that makes an alert.
     CreateAlert(Box<str>),
+    /// All endpoints.
+    Endpoints,
+    /// The statement that makes an endpoint.
+    CreateEndpoint(EndpointName),
 }
 
 /// Kinds of what has a name.
@@ -167,6 +193,8 @@ pub enum Thing {
     Table,
     /// A job.
     Job,
+    /// An endpoint.
+    Endpoint,
 }
 
 /// `CREATE STREAM`: all that is declared of a stream.

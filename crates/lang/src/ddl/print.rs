@@ -42,7 +42,7 @@ pub(super) fn name_text(name: &str) -> String {
     text
 }
 
-fn write_quoted(f: &mut dyn Write, text: &str, quote: char) -> fmt::Result {
+pub(super) fn write_quoted(f: &mut dyn Write, text: &str, quote: char) -> fmt::Result {
     f.write_char(quote)?;
     for c in text.chars() {
         if c == quote {
@@ -103,6 +103,13 @@ impl Display for Ddl {
                 f.write_str("RUN JOB ")?;
                 write_name(f, name)
             }
+            Ddl::CreateEndpoint(create) => create.fmt(f),
+            Ddl::DropEndpoint { name, if_exists: optional } => {
+                write!(f, "DROP ENDPOINT {}{name}", if_exists(optional))
+            }
+            Ddl::DescribeEndpoint { name } => write!(f, "DESCRIBE ENDPOINT {name}"),
+            Ddl::Show(Show::Endpoints) => f.write_str("SHOW ENDPOINTS"),
+            Ddl::Show(Show::CreateEndpoint(name)) => write!(f, "SHOW CREATE ENDPOINT {name}"),
             Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
             Ddl::Show(Show::Views) => f.write_str("SHOW VIEWS"),
             Ddl::Show(Show::Alerts) => f.write_str("SHOW ALERTS"),
@@ -128,6 +135,8 @@ impl Display for Ddl {
                     Some(Thing::Alert) => "DESCRIBE ALERT ",
                     Some(Thing::Table) => "DESCRIBE TABLE ",
                     Some(Thing::Job) => "DESCRIBE JOB ",
+                    // It is named otherwise, by `DescribeEndpoint`.
+                    Some(Thing::Endpoint) => "DESCRIBE ENDPOINT ",
                 })?;
                 // A kind's own word would be taken for the kind.
                 match (kind, &**name) {
@@ -184,7 +193,7 @@ impl Display for JobOptions {
     }
 }
 
-fn write_options(
+pub(super) fn write_options(
     f: &mut fmt::Formatter<'_>,
     settings: impl Iterator<Item = (&'static str, String)>,
 ) -> fmt::Result {
@@ -231,7 +240,7 @@ impl Display for Check {
 }
 
 /// A column's type: what holds anything is JSON here.
-struct TypeText<'a>(&'a Type);
+pub(super) struct TypeText<'a>(pub(super) &'a Type);
 
 impl Display for TypeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,7 +252,7 @@ impl Display for TypeText<'_> {
 }
 
 /// A path as [`Path::parse`] reads it, whatever its keys are.
-fn path_text(path: &Path) -> String {
+pub(super) fn path_text(path: &Path) -> String {
     let mut text = String::new();
     for (at, step) in path.steps().iter().enumerate() {
         match step {

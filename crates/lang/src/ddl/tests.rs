@@ -477,6 +477,86 @@ fn column() -> impl Strategy<Value = ColumnDef> {
         })
 }
 
+#[test]
+fn endpoints_are_declared() {
+    check(
+        "create endpoint post '/swipe/{direction}/' (direction STRING CHECK (direction IN ('left','right')),
+           swiper bigint NOT NULL CHECK ($swiper BETWEEN (1, 50000)) else 404 'user not found', comment VARCHAR(256),
+           \"a b\" LONG BODY 'x.y' DEFAULT 1 + 2, q BOOLEAN QUERY, r INT QUERY 'R', t TIMESTAMP DEFAULT NOW, j JSON,
+           CONSTRAINT other CHECK (swiper != r))
+         INTO swipes SELECT $direction, swiper, CAST(comment AS LONG) + 1 AS n, NOW AS at RETURNING 'ok' AS message
+         WITH (status = 202, ack = MEMORY, errors = message, other_fields = ignore);",
+        "CREATE ENDPOINT POST '/swipe/{direction}' (\n  direction STRING PATH CHECK (direction IN ('left','right')),\n  \
+         swiper LONG NOT NULL CHECK ($swiper BETWEEN (1, 50000)) ELSE 404 'user not found',\n  comment STRING,\n  \
+         \"a b\" LONG BODY 'x.y' DEFAULT 1 + 2,\n  q BOOLEAN QUERY,\n  r INTEGER QUERY 'R',\n  t TIMESTAMP DEFAULT NOW,\n  \
+         j JSON,\n  CONSTRAINT other CHECK (swiper != r)\n) INTO swipes\n\
+         SELECT $direction AS direction, swiper, CAST(comment AS LONG) + 1 AS n, NOW AS at\n\
+         RETURNING 'ok' AS message\nWITH (status = 202, ack = memory, errors = message, other_fields = ignore)",
+    );
+    check(
+        "CREATE ENDPOINT IF NOT EXISTS GET '/stats/{userId}' (userId LONG PATH CHECK (userId > 0), CHECK (userId < 9))
+         AS SELECT likes AS \"numLlikes\", CASE WHEN $userId = 1 THEN 2 ELSE 3 END AS c, m.x
+            FROM stats WHERE swiper = $userId AND likes > 0 ELSE SELECT 0 AS \"numLlikes\", 0 AS c, NULL AS x",
+        "CREATE ENDPOINT IF NOT EXISTS GET '/stats/{userId}' (\n  userId LONG PATH CHECK (userId > 0),\n  \
+         CHECK (userId < 9)\n) AS\nSELECT likes AS numLlikes, CASE WHEN $userId = 1 THEN 2 ELSE 3 END AS c, m.x AS x \
+         FROM stats WHERE swiper = $userId AND likes > 0\n\
+         ELSE SELECT 0 AS numLlikes, 0 AS c, NULL AS x",
+    );
+    check(
+        "CREATE ENDPOINT GET '/top/{a}' (a STRING, n LONG) AS SELECT b FROM v WHERE a = $a LIMIT 5 ELSE 404 'it''s none' \
+         WITH (answer = rows)",
+        "CREATE ENDPOINT GET '/top/{a}' (\n  a STRING PATH,\n  n LONG\n) AS\nSELECT b FROM v WHERE a = $a LIMIT 5\n\
+         ELSE 404 'it''s none'\nWITH (answer = rows)",
+    );
+    check("CREATE ENDPOINT GET '/health' AS SELECT 'up' AS status", "CREATE ENDPOINT GET '/health' AS\nSELECT 'up' AS status");
+    check("CREATE ENDPOINT POST '/e' INTO s WITH (ack = disk)", "CREATE ENDPOINT POST '/e' INTO s\nWITH (ack = disk)");
+    check("drop endpoint if exists get '/a/'", "DROP ENDPOINT IF EXISTS GET '/a'");
+    check("SHOW ENDPOINTS", "SHOW ENDPOINTS");
+    check("SHOW CREATE ENDPOINT POST '/a/{b}'", "SHOW CREATE ENDPOINT POST '/a/{b}'");
+    check("DESC ENDPOINT GET '/a'", "DESCRIBE ENDPOINT GET '/a'");
+}
+
+#[test]
+fn faults_of_endpoints_have_places_and_hints() {
+    for (text, expected) in [
+        ("PUT '/a' INTO s", "1:17 expected GET or POST, found `PUT` (Endpoints answer to GET (and HEAD) and POST.)"),
+        ("GET 'a' AS SELECT 1 AS a", "1:21 `a` cannot be an endpoint's path: a path begins with `/`"),
+        ("GET '/' AS SELECT 1 AS a", "1:21 `/` cannot be an endpoint's path: `/` is the server's own"),
+        ("GET '/v1/x' AS SELECT 1 AS a", "1:21 `/v1/x` cannot be an endpoint's path: `/v1` is the server's own"),
+        ("GET '/a//b' AS SELECT 1 AS a", "1:21 `/a//b` cannot be an endpoint's path: a segment of a path cannot be empty"),
+        ("GET '/a/x{b}' AS SELECT 1 AS a", "1:21 `/a/x{b}` cannot be an endpoint's path: `{` stands around a whole segment: `/{name}/`"),
+        ("GET '/{a}/{a}' AS SELECT 1 AS a", "1:21 `/{a}/{a}` cannot be an endpoint's path: `{a}` stands in the path twice"),
+        ("GET '/{a}' AS SELECT 1 AS a", "1:17 `a` stands in the path, and is not declared (Declare it: (a STRING, …).)"),
+        ("GET '/a' INTO s", "1:26 expected AS, found `INTO` (GET answers rows: AS SELECT … FROM view WHERE key = $parameter.)"),
+        ("GET '/a' (b LONG BODY) AS SELECT 1 AS a", "1:34 a GET has no body (Write QUERY, or make it a POST.)"),
+        ("GET '/a' (b JSON) AS SELECT 1 AS a", "1:27 a parameter of a path or query string cannot be ANY (Take it from the body of a POST.)"),
+        ("GET '/a' (b LONG PATH) AS SELECT 1 AS a", "1:34 `b` does not stand in the path (Write `{b}` for one of its segments.)"),
+        ("GET '/a' (b LONG, B LONG) AS SELECT 1 AS a", "1:35 parameter `B` is declared twice"),
+        ("POST '/a' (b LONG CHECK (c > 1)) INTO s", "1:42 there is no parameter `c`"),
+        ("POST '/a' (b LONG CHECK (b + 1)) INTO s", "1:42 CHECK takes a condition, and this is LONG"),
+        ("POST '/a' (b LONG CHECK (b > 1) ELSE 500) INTO s", "1:54 a refusal has a status from 400 to 499"),
+        ("POST '/a' (b LONG DEFAULT 'x') INTO s", "1:43 the default of `b` cannot be 'x': it is LONG"),
+        ("POST '/a' (b LONG) INTO s SELECT $c", "1:50 there is no parameter `$c`"),
+        ("POST '/a' (b LONG) INTO s SELECT b + 1", "1:50 this column has no name (Give it one with AS.)"),
+        ("POST '/a' (b LONG) INTO s SELECT b, 1 AS b", "1:53 two columns are named `b` (Give one of them another name with AS.)"),
+        ("POST '/a' (b LONG) INTO s WITH (answer = rows)", "1:58 `answer` is for endpoints of GET"),
+        ("POST '/a' INTO s WITH (other_fields = ignore)", "0:0 all events of this endpoint would be empty (Declare parameters, or leave `other_fields` out.)"),
+        ("GET '/a' (b LONG) AS SELECT x FROM v WHERE k = $c", "1:64 there is no parameter `$c`"),
+        ("GET '/a' (user LONG) AS SELECT x FROM v WHERE k = $usr", "1:67 there is no parameter `$usr` (Did you mean $user?)"),
+        ("GET '/a' AS SELECT COUNT(*) AS n FROM v", "1:36 an aggregate cannot stand here (Have the view aggregate. POST /v1/sql takes any query.)"),
+        ("GET '/a' AS SELECT * FROM v", "1:36 `*` cannot stand here (Name the columns.)"),
+        ("GET '/a' AS SELECT x FROM v ORDER BY x", "1:45 ORDER cannot stand here (Rows come in the order of their keys. POST /v1/sql takes any query.)"),
+        ("GET '/a' AS SELECT x FROM STREAM(s)", "1:43 an endpoint reads a view, not a stream (CREATE MATERIALIZED VIEW … AS SELECT … FROM STREAM(…) GROUP BY key.)"),
+        ("GET '/a' AS SELECT x FROM v LIMIT 20000", "1:51 an endpoint answers with at most 10000 rows"),
+        ("GET '/a' AS SELECT 1 AS x ELSE 404", "1:43 there is always a row where nothing is read (ELSE stands behind FROM view WHERE ….)"),
+        ("GET '/a' AS SELECT 1 AS x WITH (status = 404)", "1:58 `status` takes a number from 200 to 299"),
+    ] {
+        check(&format!("CREATE ENDPOINT {text}"), expected);
+    }
+    check("ALTER ENDPOINT GET '/a'", "1:7 an endpoint cannot be altered (Drop it, and create it anew.)");
+    check("CREATE ENDPIONT GET '/a'", "1:8 there is no CREATE ENDPIONT (Did you mean CREATE ENDPOINT?)");
+}
+
 proptest! {
     #[test]
     fn normal_form_reads_back_as_the_same(
@@ -509,8 +589,17 @@ proptest! {
         Just("WITH"), Just("="), Just("store"), Just("true"), Just("ALTER"), Just("JOB"), Just("AS"), Just("$$"), Just(";"),
         Just("WATERMARK"), Just("FOR"), Just("'x'"), Just("SCHEDULE"), Just("IF"), Just("NOT"), Just("EXISTS"), Just("DEFAULT"),
         Just("-"), Just("INTERVAL"), Just("\""), Just("é"), Just("NULL"), Just("SHOW"), Just("DESCRIBE"), Just("DROP"), Just("1"),
-    ], 0..14), start in 0usize..4) {
-        let head = ["", "CREATE STREAM s (a LONG", "ALTER STREAM s ", "CREATE JOB j SCHEDULE 'x' AS"][start];
+        Just("ENDPOINT"), Just("GET"), Just("POST"), Just("INTO"), Just("SELECT"), Just("ELSE"), Just("$a"), Just("$"),
+        Just("FROM"), Just("WHERE"), Just("BODY"), Just("QUERY"), Just("'/b'"), Just("RETURNING"), Just("404"),
+    ], 0..14), start in 0usize..6) {
+        let head = [
+            "",
+            "CREATE STREAM s (a LONG",
+            "ALTER STREAM s ",
+            "CREATE JOB j SCHEDULE 'x' AS",
+            "CREATE ENDPOINT POST '/a/{a}' (a LONG",
+            "CREATE ENDPOINT GET '/a' AS SELECT a FROM v ",
+        ][start];
         let text = format!("{head} {}", words.join(" "));
         if let Ok(Some(ddl)) = read(&text) {
             prop_assert_eq!(read(&ddl.to_string()), Ok(Some(ddl)), "{}", text);

@@ -29,7 +29,7 @@ use crate::{
     Dialect,
     ast::{Item, Name, Node, Query, Source, Statement, View},
     keyword::{Keyword, did_you_mean},
-    lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize},
+    lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize, tokenize_named},
     plan::{Explain, Literal},
     source::{Fault, Span},
 };
@@ -91,7 +91,16 @@ pub(crate) fn parse_expression(
     dialect: Dialect,
     parameters: &[Literal],
 ) -> Result<Node, Vec<Fault>> {
-    let Tokens { tokens, faults, .. } = tokenize(text, dialect, parameters);
+    expression_of(text, dialect, tokenize(text, dialect, parameters))
+}
+
+/// The same of an expression of the native dialect in which `$name` is a name.
+pub(crate) fn parse_expression_named(text: &str) -> Result<Node, Vec<Fault>> {
+    expression_of(text, Dialect::Native, tokenize_named(text))
+}
+
+fn expression_of(text: &str, dialect: Dialect, tokens: Tokens) -> Result<Node, Vec<Fault>> {
+    let Tokens { tokens, faults, .. } = tokens;
     if !faults.is_empty() {
         return Err(faults);
     }

@@ -60,6 +60,9 @@ impl Planner<'_> {
         match &node.kind {
             NodeKind::Parens(inner) => self.lower(inner, scope),
             NodeKind::Literal(literal) => Some(self.literal(literal.clone())),
+            NodeKind::Now if self.only_slots.is_some() => {
+                Some(Typed { expr: Expr::Slot(self.view_columns.len()), ty: Ty::Known(Type::LONG) })
+            }
             NodeKind::Now => Some(self.literal(Literal::Long(self.now))),
             NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..) | NodeKind::Hint(..) => {
                 self.path(node, None, scope)

@@ -116,7 +116,13 @@ pub(crate) fn plan_expression(
     node: &Node,
     options: &ParseOptions<'_>,
 ) -> Result<(Expr, Option<swiftwater_event::Type>), Vec<Fault>> {
-    let mut planner = Planner::new(options, Fields::of_stream(options), false);
+    planned(node, Planner::new(options, Fields::of_stream(options), false))
+}
+
+fn planned(
+    node: &Node,
+    mut planner: Planner<'_>,
+) -> Result<(Expr, Option<swiftwater_event::Type>), Vec<Fault>> {
     let typed = planner.lower(node.bare(), Scope::Event);
     match typed {
         Some(Typed { expr, ty }) if planner.faults.is_empty() => {
@@ -131,6 +137,25 @@ pub(crate) fn plan_expression(
         }
         _ => Err(planner.faults),
     }
+}
+
+/// Plans an expression of the native dialect over slots that have names, of which a later one hides an earlier one of its
+/// name; NOW is the slot behind them all. Also answers its type, where that is known. `what` they are is told where there
+/// is none of a name.
+pub(crate) fn plan_over_slots(
+    node: &Node,
+    slots: &[(Box<str>, swiftwater_event::Type)],
+    what: &'static str,
+) -> Result<(Expr, Option<swiftwater_event::Type>), Vec<Fault>> {
+    let options = ParseOptions::new(Dialect::Native, 0);
+    let mut planner = Planner::new(&options, Fields::of_stream(&options), false);
+    let column = |(name, ty): &(Box<str>, swiftwater_event::Type)| ViewColumn {
+        name: name.clone(),
+        ty: ty.clone().into(),
+    };
+    planner.view_columns = slots.iter().map(column).collect();
+    planner.only_slots = Some(what);
+    planned(node, planner)
 }
 
 fn sound(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
@@ -200,6 +225,8 @@ struct Planner<'a> {
     view_columns: Vec<ViewColumn>,
     /// The event's own fields cannot be named: EXPLODE stands in the select list.
     only_views: bool,
+    /// There are no fields: names are slots, which are this.
+    only_slots: Option<&'static str>,
     columns: Vec<Column<'a>>,
     /// Items left out because a column has their text.
     dropped: Vec<(usize, &'a Node)>,
@@ -236,6 +263,7 @@ impl<'a> Planner<'a> {
             copies: 0,
             view_columns: Vec::new(),
             only_views: false,
+            only_slots: None,
             columns: Vec::new(),
             dropped: Vec::new(),
             table_item: None,

@@ -57,6 +57,22 @@ impl Planner<'_> {
             let ty = root.map_or_else(|| self.view_columns[slot].ty.clone(), |root| root.clone().into());
             return Some(Typed { expr: self.view_value(slot), ty });
         }
+        if let Some(what) = self.only_slots {
+            let fault = Fault::at(node.span, format!("there is no {what} `{}`", short(&name.text)));
+            let names = || self.view_columns.iter().map(|column| &*column.name);
+            let parameter = format!("${}", name.text);
+            let near = match names().find(|known| *known == parameter) {
+                Some(known) => Some(known),
+                None => did_you_mean(&name.text, names()),
+            };
+            let fault = match near {
+                Some(near) if near.starts_with('$') => fault.hint(format!("Did you mean {near}?")),
+                Some(near) => fault.hint(format!("Did you mean `{near}`?")),
+                None if name.quoted && !name.text.starts_with('$') => fault.hint("Text goes into single quotes."),
+                None => fault,
+            };
+            return self.unknown_for(fault);
+        }
         if self.only_views {
             let fault = Fault::at(node.span, format!("EXPLODE gives no column `{}`", short(&name.text)));
             return self.unknown_for(

@@ -239,7 +239,7 @@ fn may_partition(ty: &Type) -> bool {
     matches!(ty, Type::Primitive(Boolean | Integer | Long | String))
 }
 
-fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
+pub(super) fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
     let Some(default) = &column.default else { return };
     let ty = &column.def.ty;
     let wrong = |what: &str| {

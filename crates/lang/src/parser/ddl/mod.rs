@@ -1,11 +1,12 @@
 //! Statements that declare: which one it is, and those without columns. Streams are in [`stream`], their columns in
-//! [`column`], views in [`view`], jobs in [`job`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
+//! [`column`], views in [`view`], jobs in [`job`], endpoints in [`endpoint`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
 //!
 //! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
 
 mod alert;
 mod check;
 mod column;
+mod endpoint;
 mod job;
 mod option;
 mod stream;
@@ -19,15 +20,15 @@ use crate::{
     ast::Name,
     ddl::{Ddl, Show, Thing},
     keyword::did_you_mean,
-    lexer::{Symbol, TokenKind, Tokens, short, tokenize},
+    lexer::{Symbol, TokenKind, Tokens, short, tokenize, tokenize_named},
     source::{Fault, Span},
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 4] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "JOB"];
+const THINGS: [&str; 5] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "JOB", "ENDPOINT"];
 
 /// The same of statements that are not there yet.
-const NOT_YET: [&str; 2] = ["SINK", "ENDPOINT"];
+const NOT_YET: [&str; 1] = ["SINK"];
 
 /// What SQL proper has there, so that none of it is taken for a word misspelt.
 const OF_SQL: [&str; 16] = [
@@ -53,6 +54,10 @@ const OF_SQL: [&str; 16] = [
 pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
     let Tokens { tokens, mut faults, .. } = tokenize(text, Dialect::Native, &[]);
     let mut parser = Parser::new(text, Dialect::Native, tokens);
+    if parser.at_word(0, "CREATE") && parser.at_word(1, "ENDPOINT") {
+        let named = tokenize_named(text);
+        (parser.tokens, faults) = (named.tokens, named.faults);
+    }
     let has_query = parser.at_word(0, "CREATE") && parser.at_any_word_at(1, &["JOB", "MATERIALIZED"]);
     let parsed = if parser.at_any_word(&["CREATE", "ALTER", "DROP"]) {
         match parser.thing()? {
@@ -220,7 +225,7 @@ impl Parser<'_> {
             ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");
         if self.at_word(1, "OR")
             && self.at_word(2, "REPLACE")
-            && self.at_any_word_at(3, &["STREAM", "MATERIALIZED", "JOB"])
+            && self.at_any_word_at(3, &["STREAM", "MATERIALIZED", "JOB", "ENDPOINT"])
         {
             let span = self.tokens[self.at + 1].span.to(self.tokens[self.at + 2].span);
             return Err(vec![
@@ -243,6 +248,7 @@ impl Parser<'_> {
             () if is(&["STREAM"]) => Some(Thing::Stream),
             () if is(&["ALERT"]) => Some(Thing::Alert),
             () if is(&["JOB"]) => Some(Thing::Job),
+            () if is(&["ENDPOINT"]) => Some(Thing::Endpoint),
             () => None,
         };
         let Some(thing) = thing else {
@@ -276,6 +282,13 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropAlert { name: self.alert_name()?, if_exists })
             }
+            ("CREATE", Thing::Endpoint) => self.create_endpoint().map(Ddl::CreateEndpoint),
+            ("ALTER", Thing::Endpoint) => Err(Fault::at(self.last_span(), "an endpoint cannot be altered")
+                .hint("Drop it, and create it anew.")),
+            (_, Thing::Endpoint) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropEndpoint { name: self.endpoint_name()?, if_exists })
+            }
             ("CREATE", Thing::Stream) => self.create_stream().map(Ddl::CreateStream),
             ("ALTER", Thing::Stream) => self.alter_stream().map(Ddl::AlterStream),
             (_, Thing::Stream) => {
@@ -299,7 +312,12 @@ impl Parser<'_> {
             ("ALERTS", Show::Alerts),
             ("TABLES", Show::Tables),
             ("JOBS", Show::Jobs),
+            ("ENDPOINTS", Show::Endpoints),
         ];
+        if self.at_word(1, "CREATE") && self.at_word(2, "ENDPOINT") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.endpoint_name().map(|name| Ddl::Show(Show::CreateEndpoint(name))));
+        }
         if self.at_word(1, "CREATE") && self.at_word(2, "VIEW") {
             (0..3).for_each(|_| self.advance());
             return Some(self.view_name().map(|name| Ddl::Show(Show::CreateView(name))));
@@ -341,6 +359,10 @@ impl Parser<'_> {
             ("JOB", Thing::Job),
         ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
+        if self.at_word(1, "ENDPOINT") && !is_end(self.kind_at(2)) {
+            (0..2).for_each(|_| self.advance());
+            return Some(self.endpoint_name().map(|name| Ddl::DescribeEndpoint { name }));
+        }
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());
         if !is_end(self.kind_at(name_at + 1)) && kind.is_none_or(|(_, kind)| kind == Thing::Table) {

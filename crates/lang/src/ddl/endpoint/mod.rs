@@ -1,0 +1,217 @@
+//! What is declared of an endpoint: a route of the server's that takes events in or gives rows out.
+//!
+//! ```text
+//! CREATE ENDPOINT [IF NOT EXISTS] POST 'path' [(item, …)] INTO stream [SELECT column, …] [RETURNING column, …]
+//!   [WITH (option = value, …)]
+//! CREATE ENDPOINT [IF NOT EXISTS] GET 'path' [(item, …)]
+//!   AS SELECT column, … [FROM view [WHERE condition] [LIMIT n]] [ELSE status ['message'] | ELSE SELECT column, …]
+//!   [WITH (option = value, …)]
+//! item   = name type [PATH | QUERY ['name'] | BODY ['a.b']] [NOT NULL] [DEFAULT constant|NOW] check…
+//!        | check
+//! check  = [CONSTRAINT name] CHECK (condition) [ELSE status ['message']]
+//! column = expression [[AS] name]
+//! ```
+//!
+//! What `{name}` stands for in a path is a parameter that is declared. In the SELECT of a view, and behind it, names are the
+//! view's columns and `$name` is a parameter; elsewhere both spellings are. Expressions stay text here: [`plan`] plans them.
+
+mod options;
+mod path;
+pub mod plan;
+mod print;
+
+use swiftwater_event::{Path, StreamName, Type};
+
+pub use self::{
+    options::{Answer, EndpointOption, EndpointOptions, ErrorForm, OtherFields},
+    path::{PathTemplate, Segment, is_reserved_path},
+};
+use super::{Check, DefaultValue};
+
+/// The most parameters of an endpoint.
+pub const PARAMETERS_MAX: usize = 256;
+
+/// The most rows that an endpoint answers with, and those where none are stated.
+pub const ENDPOINT_ROWS_MAX: u64 = 10_000;
+/// Rows of an endpoint's answer where no LIMIT is stated.
+pub const ENDPOINT_ROWS_DEFAULT: u64 = 100;
+
+/// `CREATE ENDPOINT`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateEndpoint {
+    /// Its method and path, which name it.
+    pub name: EndpointName,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// What a request may say, in order.
+    pub parameters: Vec<Parameter>,
+    /// Conditions over several parameters. Those of a single one stand with it.
+    pub checks: Vec<ParameterCheck>,
+    /// What it does.
+    pub action: EndpointAction,
+    /// `WITH (…)`.
+    pub options: EndpointOptions,
+}
+
+/// What names an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EndpointName {
+    /// Its method.
+    pub method: EndpointMethod,
+    /// Its path.
+    pub path: PathTemplate,
+}
+
+/// What endpoints answer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EndpointMethod {
+    /// `GET`, and so `HEAD`.
+    Get,
+    /// `POST`.
+    Post,
+}
+
+/// What an endpoint does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EndpointAction {
+    /// `INTO`: makes an event.
+    Into {
+        /// Of which stream.
+        stream: StreamName,
+        /// What the event holds: values of the stream's columns; `None`: the body's fields, and the parameters in their
+        /// place.
+        event: Option<Vec<EndpointColumn>>,
+        /// What is answered; `None`: nothing.
+        returning: Option<Vec<EndpointColumn>>,
+    },
+    /// `AS SELECT`: answers rows.
+    Select {
+        /// Of what.
+        columns: Vec<EndpointColumn>,
+        /// Of which rows; `None`: there is one, of nothing.
+        source: Option<RowSource>,
+        /// Where there is no row.
+        otherwise: Option<Otherwise>,
+    },
+}
+
+/// `FROM view [WHERE condition] [LIMIT n]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSource {
+    /// The view.
+    pub view: Box<str>,
+    /// Which rows, a text which is known to be sound as far as that can be told without the view.
+    pub condition: Option<Box<str>>,
+    /// The most rows.
+    pub limit: Option<u64>,
+}
+
+/// `ELSE …` behind a SELECT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Otherwise {
+    /// A status, with a message.
+    Status(Refusal),
+    /// A row, of parameters and constants.
+    Row(Vec<EndpointColumn>),
+}
+
+/// A column of what is made or answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointColumn {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its expression.
+    pub text: Box<str>,
+}
+
+/// A status that is answered instead of what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// From 400 to 499.
+    pub status: u16,
+    /// What is said; `None`: what was wrong.
+    pub message: Option<Box<str>>,
+}
+
+/// One declared parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Its name; no two are equal in whatever letter case.
+    pub name: Box<str>,
+    /// Its type.
+    pub ty: Type,
+    /// Where its value comes from.
+    pub place: ParameterPlace,
+    /// A request without it, and without a default for it, is refused.
+    pub not_null: bool,
+    /// What stands for it where it is missing or null.
+    pub default: Option<DefaultValue>,
+    /// A request for which one of these is false is refused; where it is null, it is not.
+    pub checks: Vec<ParameterCheck>,
+}
+
+/// Where a parameter's value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParameterPlace {
+    /// `PATH`: the segment of its name.
+    Path,
+    /// `QUERY ['name']`: the parameter of that name behind `?`.
+    Query(Box<str>),
+    /// `BODY ['a.b']`: a field of the JSON object that the body is.
+    Body(Path),
+}
+
+/// `CHECK (…) [ELSE status ['message']]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterCheck {
+    /// The condition.
+    pub check: Check,
+    /// What is answered where it is false; `None`: 400.
+    pub refusal: Option<Refusal>,
+}
+
+impl EndpointMethod {
+    /// The method's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            EndpointMethod::Get => "GET",
+            EndpointMethod::Post => "POST",
+        }
+    }
+}
+
+impl CreateEndpoint {
+    /// Where a parameter's value comes from unless something else is said: the path, where it stands there; else the query
+    /// string of GET, the body of POST.
+    pub fn usual_place(&self, name: &str) -> ParameterPlace {
+        match self.name.method {
+            _ if self.name.path.has_parameter(name) => ParameterPlace::Path,
+            EndpointMethod::Get => ParameterPlace::Query(name.into()),
+            EndpointMethod::Post => ParameterPlace::Body(Path::field(name)),
+        }
+    }
+
+    /// All conditions, those of single parameters first, each with the place of its parameter.
+    pub fn all_checks(&self) -> impl Iterator<Item = (Option<usize>, &ParameterCheck)> {
+        let of_parameters = self.parameters.iter().enumerate();
+        of_parameters
+            .flat_map(|(place, parameter)| parameter.checks.iter().map(move |check| (Some(place), check)))
+            .chain(self.checks.iter().map(|check| (None, check)))
+    }
+
+    /// The view that it reads, where it reads one.
+    pub fn view(&self) -> Option<&str> {
+        match &self.action {
+            EndpointAction::Select { source, .. } => source.as_ref().map(|source| &*source.view),
+            EndpointAction::Into { .. } => None,
+        }
+    }
+
+    /// The stream that it makes events of, where it does.
+    pub fn stream(&self) -> Option<&StreamName> {
+        match &self.action {
+            EndpointAction::Into { stream, .. } => Some(stream),
+            EndpointAction::Select { .. } => None,
+        }
+    }
+}
