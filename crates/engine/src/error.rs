@@ -106,6 +106,43 @@ pub enum EngineError {
         /// What was given.
         found: usize,
     },
+    /// No such endpoint.
+    #[error("no endpoint {0}")]
+    NoEndpoint(String),
+    /// A view or stream that an endpoint is of.
+    #[error("endpoint {endpoint} is of {kind} `{name}`")]
+    HasEndpoint {
+        /// What it is.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// One of its endpoints.
+        endpoint: String,
+    },
+    /// An expression of an endpoint cannot be used.
+    #[error("{errors}")]
+    EndpointExpression {
+        /// The expression.
+        text: Box<str>,
+        /// What is wrong with it.
+        errors: QueryErrors,
+    },
+    /// An endpoint cannot be so.
+    #[error("{message}")]
+    EndpointUnfit {
+        /// Why not.
+        message: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// An endpoint cannot answer at present.
+    #[error("endpoint {endpoint} cannot answer at present: {why}")]
+    EndpointUnavailable {
+        /// Which.
+        endpoint: String,
+        /// Why.
+        why: String,
+    },
     /// A job's schedule cannot be used.
     #[error(transparent)]
     Schedule(ScheduleError),
@@ -223,12 +260,15 @@ impl EngineError {
             | EngineError::ViewOfNoStream
             | EngineError::Unfit(_)
             | EngineError::AlertOnItself { .. }
+            | EngineError::EndpointExpression { .. }
+            | EngineError::EndpointUnfit { .. }
             | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
             | EngineError::NoView(_)
             | EngineError::NoJob(_)
             | EngineError::NoAlert(_)
+            | EngineError::NoEndpoint(_)
             | EngineError::NoBackup(_)
             | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
             EngineError::Attached(_)
@@ -240,6 +280,7 @@ impl EngineError {
             | EngineError::AlertIntoUnstored(_)
             | EngineError::ViewHasAlert { .. }
             | EngineError::StreamHasAlert { .. }
+            | EngineError::HasEndpoint { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
@@ -255,6 +296,7 @@ impl EngineError {
             | EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
             | EngineError::ViewUnavailable { .. }
+            | EngineError::EndpointUnavailable { .. }
             | EngineError::Table(_) => ErrorKind::Unavailable,
         }
     }
@@ -282,6 +324,9 @@ impl EngineError {
                 Some(format!("DROP ALERT {alert} first."))
             }
             EngineError::StreamHasView { view, .. } => Some(format!("DROP VIEW {view} first.")),
+            EngineError::NoEndpoint(_) => Some("SHOW ENDPOINTS tells which there are.".to_owned()),
+            EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
+            EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())

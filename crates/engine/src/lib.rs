@@ -39,9 +39,10 @@ pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
-    Disks, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError, PRODUCER_BYTES_MAX,
-    QUARANTINE, RestoreError, ScheduleError, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange,
-    ViewReading, ViewStatus, Wanted, restore, verify_backup,
+    Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
+    EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError,
+    PRODUCER_BYTES_MAX, QUARANTINE, RestoreError, ScheduleError, ViewChange, ViewChanges, ViewChangesSome, ViewPage,
+    ViewRange, ViewReading, ViewStatus, Wanted, restore, verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};

@@ -188,6 +188,18 @@ impl Pieces {
         Ok(whole)
     }
 
+    /// The same, without copying it where it is there in one piece.
+    pub(crate) async fn at_once(mut self) -> Result<Bytes, BodyFault> {
+        let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next().await? else { return Ok(first) };
+        let mut whole = BytesMut::from(&*first);
+        whole.extend_from_slice(&second);
+        while let Some(piece) = self.next().await? {
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    }
+
     /// Reads on without looking, so that a client that is still sending comes to read its answer; up to `bytes_max`
     /// bytes and `time_max`.
     pub(crate) async fn drain(mut self, bytes_max: usize, time_max: Duration) {

@@ -15,6 +15,7 @@ mod backups;
 mod body;
 mod bullet;
 mod changes;
+mod endpoints;
 mod ingest;
 mod inputs;
 mod numbered;

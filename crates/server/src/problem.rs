@@ -78,6 +78,14 @@ impl Problem {
         self.0.status
     }
 
+    /// What is wrong and what to do, as one text.
+    pub(crate) fn told(&self) -> String {
+        match self.0.extra.get("hint").and_then(Value::as_str) {
+            Some(hint) => format!("{}. {hint}", self.0.detail),
+            None => self.0.detail.clone(),
+        }
+    }
+
     /// Ends the connection after the answer.
     pub(crate) fn closing(mut self) -> Problem {
         self.0.close = true;

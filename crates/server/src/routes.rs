@@ -1,4 +1,5 @@
-//! Which call goes where, and what holds for all of them: the checks of [`crate::guard`], counting, the log.
+//! Which call goes where, and what holds for all of them: the checks of [`crate::guard`], counting, the log. Paths that are
+//! none of the server's own may be those of endpoints ([`crate::endpoints`]), which come and go while it runs.
 
 use std::sync::Arc;
 
@@ -11,9 +12,11 @@ use axum::{
     routing::{get, post},
 };
 
+use swiftwater_engine::EndpointRoute;
+
 use crate::{
-    backups, bullet, changes, ingest, inputs, openapi, prepared, problem::Problem, queries, server::Shared,
-    sql, status, views,
+    backups, bullet, changes, endpoints, ingest, inputs, openapi, prepared, problem::Problem, queries,
+    server::Shared, sql, status, views,
 };
 
 /// The routes, as they are named in metrics.
@@ -98,7 +101,8 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     let clock = shared.engine.clock();
     let start = clock.monotonic_nanos();
     let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let uri = request.uri().clone();
+    let mut endpoint = None;
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
@@ -106,7 +110,15 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
         Ok(pass) => {
             let mut response = match pass.preflight(&method, request.headers()) {
                 Some(response) => response,
-                None => next.run(request).await,
+                None => match shared.engine.route(method.as_str(), uri.path()) {
+                    EndpointRoute::None => next.run(request).await,
+                    EndpointRoute::Methods(allow) => endpoints::wrong_method(allow, method.as_str()),
+                    EndpointRoute::Endpoint(found) => {
+                        let response = endpoints::answer(&shared, &found, request).await;
+                        endpoint = Some(found);
+                        response
+                    }
+                },
             };
             pass.mark(&mut response);
             response
@@ -115,8 +127,11 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let micros = clock.monotonic_nanos().saturating_sub(start) / 1000;
-    shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros);
-    tracing::debug!(%method, path, status = response.status().as_u16(), micros, "request");
+    match &endpoint {
+        Some(endpoint) => endpoint.counts.count(response.status().as_u16(), micros),
+        None => shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros),
+    }
+    tracing::debug!(%method, path = uri.path(), status = response.status().as_u16(), micros, "request");
     response
 }
 

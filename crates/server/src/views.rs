@@ -28,7 +28,7 @@ use crate::{
     wire::time_text,
 };
 
-const POSITION: HeaderName = HeaderName::from_static("swiftwater-position");
+pub(crate) const POSITION: HeaderName = HeaderName::from_static("swiftwater-position");
 const AGE: HeaderName = HeaderName::from_static("swiftwater-age-ms");
 const NEXT: HeaderName = HeaderName::from_static("swiftwater-next");
 
@@ -103,10 +103,7 @@ pub(crate) async fn row(
         return Ok((marks(&reading), problem).into_response());
     };
     let tag = tag(&row, &reading);
-    let has_it = headers.get_all(header::IF_NONE_MATCH).iter().any(|field| {
-        let tags = field.to_str().unwrap_or_default();
-        tags.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == tag || one == "*")
-    });
+    let has_it = has_tag(&headers, &tag);
     let fields = [
         (header::ETAG, HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
@@ -125,12 +122,25 @@ fn tag(row: &Row, reading: &ViewReading) -> String {
     format!("\"{:x}-{:x}\"", reading.created, row.changed)
 }
 
+/// Whether who asks has what this tag stands for.
+pub(crate) fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
+    headers.get_all(header::IF_NONE_MATCH).iter().any(|field| {
+        let tags = field.to_str().unwrap_or_default();
+        tags.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == tag || one == "*")
+    })
+}
+
 pub(crate) fn marks(reading: &ViewReading) -> [(HeaderName, HeaderValue); 2] {
     [(POSITION, HeaderValue::from(reading.position)), (AGE, HeaderValue::from(reading.age_ms))]
 }
 
 fn wanted(parameters: &Parameters) -> Result<Wanted, Problem> {
-    match parameters.get("consistent") {
+    wanted_as(parameters.get("consistent"))
+}
+
+/// What `consistent` says.
+pub(crate) fn wanted_as(consistent: Option<&str>) -> Result<Wanted, Problem> {
+    match consistent {
         None | Some("false") => Ok(Wanted::AsItIs),
         Some("true" | "") => Ok(Wanted::Acknowledged),
         Some(position) => position.parse().map(Wanted::Position).map_err(|_| {

@@ -1,4 +1,4 @@
-//! What is named and durable: streams, views and jobs. (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams, views, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -27,6 +27,7 @@ use swiftwater_live::columns::InferredColumn;
 use super::{
     HistoryError,
     alerts::{AlertEntry, AlertSnapshot},
+    endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
 };
 use crate::EngineError;
@@ -46,6 +47,7 @@ pub(crate) struct Catalog {
     pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
+    endpoints: EndpointEntries,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub(super) store: Option<Box<str>>,
 }
@@ -123,6 +125,8 @@ pub(crate) struct Snapshot {
     next_job: u32,
     #[serde(default)]
     jobs: Vec<JobSnapshot>,
+    #[serde(default, skip_serializing_if = "EndpointsSnapshot::is_empty")]
+    endpoints: EndpointsSnapshot,
     /// Not in a backup: what is restored lies in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<Box<str>>,
@@ -265,6 +269,11 @@ impl Catalog {
         if entry.create.is_stored() { Ok(entry) } else { Err(EngineError::ViewOfUnstored(name.to_string())) }
     }
 
+    /// All endpoints.
+    pub(crate) fn endpoints(&self) -> &EndpointEntries {
+        &self.endpoints
+    }
+
     /// All jobs, by name.
     pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
         self.jobs.values()
@@ -338,6 +347,9 @@ impl Catalog {
             Ddl::CreateView(_) => Ok(false),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
+                if self.endpoints.of_view(name).is_some() {
+                    return Err(self.has_endpoint("view", name));
+                }
                 match self.views.remove(name) {
                     None if !if_exists => Err(EngineError::NoView(name.to_string())),
                     removed => Ok(removed.is_some()),
@@ -354,7 +366,15 @@ impl Catalog {
                 None if !if_exists => Err(EngineError::NoJob(name.to_string())),
                 removed => Ok(removed.is_some()),
             },
-            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } => Ok(false),
+            Ddl::CreateEndpoint(create) => {
+                if let Some(stream) = create.stream().filter(|stream| !self.streams.contains_key(*stream)) {
+                    return Err(EngineError::NoStream(stream.to_string()));
+                }
+                create.view().map_or(Ok(()), |view| self.view(view).map(|_| ()))?;
+                self.endpoints.create(create, at)
+            }
+            Ddl::DropEndpoint { name, if_exists } => self.endpoints.remove(name, *if_exists),
+            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => Ok(false),
         }
     }
 
@@ -414,6 +434,9 @@ impl Catalog {
             });
         }
         self.check_untold(name.as_str())?;
+        if self.endpoints.of_stream(name.as_str()).is_some() {
+            return Err(self.has_endpoint("stream", name.as_str()));
+        }
         let Some(entry) = self.streams.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
         };
@@ -422,6 +445,14 @@ impl Catalog {
             self.dropped.insert(entry.create.name);
         }
         Ok(true)
+    }
+
+    /// What keeps a view or stream from being dropped.
+    fn has_endpoint(&self, kind: &'static str, name: &str) -> EngineError {
+        let entry = self.endpoints.of_view(name).filter(|_| kind == "view");
+        let entry = entry.or_else(|| self.endpoints.of_stream(name));
+        let endpoint = entry.map_or_else(String::new, |entry| entry.create.name.to_string());
+        EngineError::HasEndpoint { kind, name: name.to_owned(), endpoint }
     }
 
     /// What a stream would be declared as after a statement; none where there is no such stream.
@@ -467,6 +498,7 @@ impl Catalog {
             alerts: self.alerts.values().map(AlertEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
+            endpoints: self.endpoints.snapshot(),
             store: self.store.clone(),
         }
     }
@@ -499,6 +531,10 @@ impl Catalog {
                 .map_err(|error| HistoryError::Statement { text: text.to_owned(), why: error.to_string() })?;
             catalog.jobs.insert(job.create.name.clone(), job);
         }
+        catalog.endpoints = EndpointEntries::from_snapshot(&snapshot.endpoints, |text| match read(text)? {
+            Ddl::CreateEndpoint(create) => Ok(create),
+            _ => Err(unexpected(text)),
+        })?;
         Ok(catalog)
     }
 }

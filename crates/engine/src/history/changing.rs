@@ -49,6 +49,12 @@ impl History {
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateAlert(create) => self.check_alert(create)?,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
+            Ddl::CreateEndpoint(create) => {
+                // What is there already need not be looked at.
+                if lock(&self.catalog).check(ddl)?.is_some() {
+                    self.check_endpoint(create)?;
+                }
+            }
             _ => {}
         }
         let dropped = match ddl {
@@ -84,7 +90,10 @@ impl History {
                 let entry = lock(&self.catalog).stream(&create.name).cloned();
                 entry.map_or(Ok(()), |entry| self.unstored.declare(&entry))?;
             }
-            Ddl::AlterStream(alter) => self.alter(shared, &alter.name).await?,
+            Ddl::AlterStream(alter) => {
+                self.alter(shared, &alter.name).await?;
+                self.set_endpoints(Some(&alter.name));
+            }
             Ddl::DropStream { name, .. } => {
                 if let Some(stream) = shared.find_stream(name) {
                     stream.is_stored.store(false, Ordering::Relaxed);
@@ -103,6 +112,7 @@ impl History {
                 self.begin_alert(&entry)?;
             }
             Ddl::DropAlert { name, .. } => self.end_alert(name),
+            Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);
@@ -147,6 +157,7 @@ impl History {
         let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
+        self.check_endpoints_of(&entry.create)?;
         let Some(stored) = self.stored(&alter.name) else {
             return if entry.create.is_stored() {
                 self.clear_name(shared, &alter.name).await

@@ -59,6 +59,8 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// The most endpoints that there can be.
+    pub endpoints_max: usize,
     /// The most views that there can be.
     pub views_max: usize,
     /// The most alerts that there can be.
@@ -119,6 +121,7 @@ impl HistoryConfig {
             views_max: 1_000,
             alerts_max: 1_000,
             alert_keys_max: 100_000,
+            endpoints_max: 1_000,
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,

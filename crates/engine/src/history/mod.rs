@@ -28,6 +28,7 @@ mod opening;
 mod spec;
 mod state;
 
+mod endpoints;
 mod inserted;
 mod jobs;
 mod statements;
@@ -41,6 +42,10 @@ pub use backup::{
     MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
 pub use config::HistoryConfig;
+pub use endpoints::{
+    Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits, EndpointPlace,
+    EndpointRoute,
+};
 pub use error::HistoryError;
 pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;

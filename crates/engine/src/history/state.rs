@@ -28,6 +28,7 @@ use super::{
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
     directory::DataDir,
+    endpoints::Endpoints,
     holding::{Held, Unstored},
     jobs::Jobs,
     snapshots::Snapshots,
@@ -59,6 +60,7 @@ pub(crate) struct History {
     pub(super) engine: OnceLock<Weak<Shared>>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
+    pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
     /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
@@ -123,6 +125,7 @@ impl History {
             alerts: RwLock::default(),
             engine: OnceLock::new(),
             view_store: Mutex::default(),
+            endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
             cutting: tokio::sync::RwLock::default(),
@@ -186,6 +189,7 @@ impl History {
             }
         }
         self.delete_dropped_views();
+        self.set_endpoints(None);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Statements that are the engine's: streams, views and jobs are created, altered, dropped, shown; jobs are run.
+//! Statements that are the engine's: streams, views, jobs and endpoints are created, altered, dropped, shown; jobs are run.
 
 use std::sync::{Arc, Weak};
 
@@ -29,12 +29,12 @@ impl OtherStatements for Statements {
     fn takes(&self, words: &[&str]) -> bool {
         matches!(
             words,
-            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB" | "ALERT", ..]
+            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB" | "ALERT" | "ENDPOINT", ..]
                 | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "JOBS", ..]
-                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT", ..]
+                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "JOBS" | "ENDPOINTS", ..]
+                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "ENDPOINT", ..]
         )
     }
 
@@ -50,6 +50,7 @@ impl OtherStatements for Statements {
         match ddl {
             Ddl::Show(show) => history.show(&show).map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
+            Ddl::DescribeEndpoint { name } => history.describe_endpoint(&name).map(Some),
             Ddl::RunJob { name } => history.run_job(&shared, &name).await.map(Some),
             _ => {
                 if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {
@@ -65,6 +66,9 @@ impl OtherStatements for Statements {
                     carry_out(history, &shared, ddl).await.map_err(|error| match (error, of_view) {
                         (EngineError::Query(errors), Some(query)) => {
                             within(from_query(&errors), text, &query)
+                        }
+                        (EngineError::EndpointExpression { text: of, errors }, _) => {
+                            within(from_query(&errors), text, &of)
                         }
                         (error, _) => from_engine(error),
                     })?;
@@ -139,6 +143,8 @@ impl History {
             Show::Alerts => Ok(self.show_alerts()),
             Show::CreateAlert(name) => self.show_create_alert(name),
             Show::Jobs => Ok(self.show_jobs()),
+            Show::Endpoints => Ok(self.show_endpoints()),
+            Show::CreateEndpoint(name) => self.show_create_endpoint(name),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))

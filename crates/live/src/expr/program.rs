@@ -54,6 +54,13 @@ pub enum Rows<'a> {
         /// The time of the result.
         now: Millis,
     },
+    /// The slots of a single row.
+    Row {
+        /// By slot.
+        slots: &'a [Value<'a>],
+        /// The time of the result.
+        now: Millis,
+    },
 }
 
 impl<'a> Rows<'a> {
@@ -66,7 +73,7 @@ impl<'a> Rows<'a> {
             Rows::Exploded { events, event_of_row, slots, rows, now } => {
                 Rows::Exploded { events, event_of_row, slots, rows: &rows[places], now }
             }
-            Rows::Slots { .. } => self,
+            Rows::Slots { .. } | Rows::Row { .. } => self,
         }
     }
 }
@@ -76,7 +83,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn selection(&self) -> &'a [u32] {
         match *self {
             Rows::Events { rows, .. } | Rows::Exploded { rows, .. } => rows,
-            Rows::Slots { .. } => &[],
+            Rows::Slots { .. } | Rows::Row { .. } => &[],
         }
     }
 
@@ -87,7 +94,7 @@ impl<'a> Rows<'a> {
             Rows::Exploded { events, event_of_row, slots, now, .. } => {
                 Rows::Exploded { events, event_of_row, slots, rows, now }
             }
-            Rows::Slots { .. } => self,
+            Rows::Slots { .. } | Rows::Row { .. } => self,
         }
     }
 }
@@ -188,7 +195,34 @@ impl Program {
 
     /// Whether the expression is the value of a slot, as it is.
     pub(crate) fn is_slot(&self) -> bool {
-        matches!(self.root, Node::Slot(_))
+        self.as_slot().is_some()
+    }
+
+    /// Which slot the expression is the value of, if it is that as it is.
+    pub fn as_slot(&self) -> Option<usize> {
+        match &self.root {
+            Node::Slot(slot) => Some(*slot),
+            _ => None,
+        }
+    }
+
+    /// The value over a single row, and how many operations had no result.
+    pub fn value<'a>(
+        &self,
+        slots: &'a [Value<'a>],
+        now: Millis,
+        scratch: &mut Scratch,
+        arena: &'a Bump,
+    ) -> (Value<'a>, u64) {
+        if let Node::Slot(slot) = &self.root {
+            return (slots.get(*slot).copied().unwrap_or(Value::Null), 0);
+        }
+        let mut values = scratch.take_values();
+        let mut counts = EvalCounts::default();
+        self.evaluate(&Rows::Row { slots, now }, scratch, arena, &mut counts, &mut values);
+        let value = values.first().copied().unwrap_or(Value::Null);
+        scratch.give_values(values);
+        (value, counts.expression_errors)
     }
 
     /// Whether the expression is the value of one want, as it is, and of which.
@@ -213,6 +247,7 @@ impl<'a> Context<'_, 'a> {
     fn over_all_rows(&mut self, run: impl FnOnce(&mut Self, &[u32])) {
         match *self.rows {
             Rows::Events { rows, .. } | Rows::Exploded { rows, .. } => run(self, rows),
+            Rows::Row { .. } => run(self, &[0]),
             Rows::Slots { count, .. } => {
                 let mut all = self.scratch.take_rows();
                 all.extend(0..u32::try_from(count).unwrap_or(u32::MAX));
@@ -228,7 +263,7 @@ impl<'a> Context<'_, 'a> {
             Rows::Events { decoded, bindings, .. } => {
                 bindings.get(want).and_then(|id| decoded.columns.get(id.0 as usize))
             }
-            Rows::Exploded { .. } | Rows::Slots { .. } => None,
+            Rows::Exploded { .. } | Rows::Slots { .. } | Rows::Row { .. } => None,
         }
     }
 
@@ -236,7 +271,7 @@ impl<'a> Context<'_, 'a> {
     pub(super) fn exploded(&self, want: usize) -> Option<(&'a [Value<'a>], &'a [u32])> {
         match *self.rows {
             Rows::Exploded { events, event_of_row, .. } => Some((events.get(want)?, event_of_row)),
-            Rows::Events { .. } | Rows::Slots { .. } => None,
+            Rows::Events { .. } | Rows::Slots { .. } | Rows::Row { .. } => None,
         }
     }
 
@@ -245,6 +280,7 @@ impl<'a> Context<'_, 'a> {
         match *self.rows {
             Rows::Slots { columns, .. } => columns.get(slot).map(Vec::as_slice),
             Rows::Exploded { slots, .. } => slots.get(slot).map(Vec::as_slice),
+            Rows::Row { slots, .. } => slots.get(slot).map(std::slice::from_ref),
             Rows::Events { .. } => None,
         }
     }
@@ -252,7 +288,10 @@ impl<'a> Context<'_, 'a> {
     /// The time of the rows.
     pub(super) fn now(&self) -> Millis {
         match *self.rows {
-            Rows::Events { now, .. } | Rows::Exploded { now, .. } | Rows::Slots { now, .. } => now,
+            Rows::Events { now, .. }
+            | Rows::Exploded { now, .. }
+            | Rows::Slots { now, .. }
+            | Rows::Row { now, .. } => now,
         }
     }
 

@@ -20,9 +20,9 @@ use swiftwater_sketch::hash_of_bytes;
 pub use self::part::{Changes, KeyedPart};
 use crate::{
     StandingQuery,
-    expr::{decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
+    expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
-    operate::{Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, take_varint, write_groups},
+    operate::{Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, take_varint, write_groups},
     standing::CompiledBody,
     step::{Place, Shard, StepInput},
 };
@@ -129,6 +129,13 @@ impl KeyedQuery {
         }
     }
 
+    /// Which column shows each value of the key as it is.
+    pub fn key_columns(&self) -> Vec<Option<usize>> {
+        let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
+        let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
+        (0..group.keys.len()).map(column_of).collect()
+    }
+
     /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch.
     pub fn fold(&self, shard: &mut Shard, batch: &EventBatch) -> Fold {
         let meta = batch.meta();
@@ -186,6 +193,22 @@ impl KeyedQuery {
         split_state(state).map(|(changed, _)| changed)
     }
 
+    /// Looks at the row of one key, from its state as [`Changes`] has it: the values of its columns, and the position after
+    /// the last event that changed it. None where HAVING leaves it out.
+    pub fn look_at_state<R>(
+        &self,
+        grouped: &[u8],
+        state: &[u8],
+        now: Millis,
+        (scratch, arena): (&mut Scratch, &Bump),
+        look: impl FnOnce(&[Value<'_>], u64) -> R,
+    ) -> Result<Option<R>, NoState> {
+        let (changed, state) = split_state(state)?;
+        let mut groups = self.no_groups().ok_or(NoState)?;
+        groups.insert_state(grouped, state)?;
+        Ok(look_at_row(&self.query, &groups, now, (scratch, arena), |values| look(values, changed)))
+    }
+
     /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key.
     pub fn add_state(&self, groups: &mut GroupTable, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
         let (_, state) = split_state(state)?;
@@ -215,6 +238,16 @@ impl Key {
             encode_ordered_value(value, &mut ordered);
         }
         Key { grouped, ordered }
+    }
+
+    /// The key that has these bytes in the order of its values.
+    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
+        Ok(Key { grouped: grouped(ordered)?, ordered: ordered.to_vec() })
+    }
+
+    /// As groups have it.
+    pub fn as_group(&self) -> &[u8] {
+        &self.grouped
     }
 
     /// A key of groups.

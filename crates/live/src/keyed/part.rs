@@ -170,16 +170,22 @@ impl KeyedPart {
         self.is_whole = false;
     }
 
+    /// The state of a key as [`Changes`] has it: `None` where the key is not here, `Some(None)` where it is nowhere. Takes no
+    /// more time for other keys.
+    pub fn state(&self, key: &Key) -> Option<Option<Vec<u8>>> {
+        let Some(group) = self.groups.find(&key.grouped) else { return self.is_whole.then_some(None) };
+        let mut state = Vec::with_capacity(64);
+        push_varint(self.notes[group as usize].changed, &mut state);
+        self.groups.encode_state(group as usize, &mut state);
+        Some(Some(state))
+    }
+
     /// The row of a key: `None` where the key is not here, `Some(None)` where it has no row, which is so of a key that is
     /// nowhere, too.
     pub fn row(&self, query: &KeyedQuery, key: &Key, now: Millis) -> Option<Option<Row>> {
-        match self.groups.find(&key.grouped) {
-            Some(group) => {
-                let changed = self.notes[group as usize].changed;
-                Some(query.row(self.groups.subset(&[group]), changed, now))
-            }
-            None => self.is_whole.then_some(None),
-        }
+        // A state that was encoded here is one.
+        let row = |state: Vec<u8>| query.row_of_state(key, &state, now).ok().flatten();
+        self.state(key).map(|state| state.and_then(row))
     }
 
     /// Keys that are not kept elsewhere as they are here, in the order of their values, with their states, in any order:

@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::Dialect;
 
-use super::{Groups, RecordWriter, ResultSet, group_table::GroupRows};
+use super::{GroupTable, Groups, RecordWriter, ResultSet, group_table::GroupRows};
 use crate::{
     expr::{EvalCounts, KeyOrder, Rows, Scratch, total_order},
     standing::{CompiledBody, CompiledGroup, StandingQuery},
@@ -101,6 +101,42 @@ pub(crate) fn write_groups(
     result.sketches = sketches;
     result.count += rows.len() as u64;
     result.expression_errors += counts.expression_errors;
+}
+
+/// Looks at the one row of a native aggregation's one group: the values of its columns. `None` where HAVING leaves it out,
+/// or there is none.
+pub(crate) fn look_at_row<R>(
+    query: &StandingQuery,
+    groups: &GroupTable,
+    now: Millis,
+    (scratch, arena): (&mut Scratch, &Bump),
+    look: impl FnOnce(&[Value<'_>]) -> R,
+) -> Option<R> {
+    let CompiledBody::Group(group) = &query.body else { return None };
+    let GroupRows { slots: columns, group_of_row, .. } = groups.evaluate(group, arena);
+    if group_of_row.len() != 1 {
+        return None;
+    }
+    let mut slots = Vec::with_capacity(columns.len() + 2);
+    for column in &columns {
+        slots.push(match column.first() {
+            None | Some(Value::Error) => Value::Null,
+            Some(value) => *value,
+        });
+    }
+    // The bounds of a window, which there is none of.
+    slots.extend([Value::Null, Value::Null]);
+    let mut counts = EvalCounts::default();
+    if let Some(having) = &group.having {
+        let mut kept = Vec::new();
+        having.keep(&Rows::Row { slots: &slots, now }, scratch, arena, &mut counts, &mut kept);
+        if kept.is_empty() {
+            return None;
+        }
+    }
+    let values = group.columns.iter().map(|column| column.program.value(&slots, now, scratch, arena).0);
+    let values: Vec<Value<'_>> = values.collect();
+    Some(look(&values))
 }
 
 /// The rows that HAVING keeps, in order, as many as LIMIT says; `None` where they have no order.

@@ -15,4 +15,5 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
+pub(in crate::history) use reading::after_prefix;
 pub(crate) use view::{View, compile_view, query_error};

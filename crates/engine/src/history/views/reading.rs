@@ -132,7 +132,7 @@ impl View {
         EngineError::ViewUnavailable { view: self.name().to_owned(), why: why.to_string() }
     }
 
-    pub(super) fn reading(&self, at: At, now: Millis) -> ViewReading {
+    pub(in crate::history) fn reading(&self, at: At, now: Millis) -> ViewReading {
         let is_behind = self.stored.next() > at.position;
         let age_ms =
             if is_behind && at.arrival > 0 { now.saturating_sub(at.arrival).max(0) as u64 } else { 0 };
@@ -141,12 +141,7 @@ impl View {
 
     /// The row of a key.
     pub(in crate::history) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
-        if let Some(row) = self.part(key).row(&self.query, key, now) {
-            return Ok(row);
-        }
-        // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
-        let state = self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))?;
-        match state {
+        match self.state(key)? {
             Some(state) => {
                 let row = self.query.row_of_state(key, &state, now);
                 row.map_err(|error| self.unavailable(error))
@@ -155,9 +150,19 @@ impl View {
         }
     }
 
+    /// What is held of a key, or kept on disk.
+    pub(in crate::history) fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
+        let held = self.part(key).state(key);
+        match held {
+            Some(state) => Ok(state),
+            // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
+            None => self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error)),
+        }
+    }
+
     /// Keys between bounds with their states, in order, as they are at one position, until `each` breaks off. Answers that
     /// position, and whether there are no more.
-    pub(super) fn walk(
+    pub(in crate::history) fn walk(
         &self,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
@@ -292,7 +297,7 @@ fn next_of(
 }
 
 /// The least bytes that are greater than all that begin with these; none where there are none.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::history) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut after = prefix[..=kept].to_vec();
     after[kept] += 1;
@@ -363,7 +368,7 @@ impl Engine {
         self.shared().history.get().ok_or(EngineError::NoHistory)
     }
 
-    pub(super) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
+    pub(in crate::history) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
         let history = self.history_of_views()?;
         let view = history.view(name)?;
         history.wait_for_view(&view, wanted).await?;

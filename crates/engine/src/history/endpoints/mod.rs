@@ -1,0 +1,22 @@
+//! Endpoints: routes that take events in or give rows out, declared in SQL.
+//!
+//! What is declared is compiled once ([`compile`]) and found by path ([`routes`]). A request's texts and body become values
+//! of the parameters' types, held against their conditions ([`input`]); of these an event is made, which goes the way of all
+//! events ([`into`]), or the key of a view, whose row is looked at and shown ([`select`]). No SQL is read and no statement
+//! run for a request. Declarations lie in the catalog ([`entry`]). Knows nothing of HTTP but methods' names and statuses.
+
+mod compile;
+mod entry;
+mod input;
+mod into;
+mod routes;
+mod running;
+mod select;
+mod show;
+
+pub use compile::{Endpoint, EndpointPlace};
+pub(super) use entry::{EndpointEntries, EndpointsSnapshot};
+pub use input::EndpointInput;
+pub use routes::EndpointRoute;
+pub(super) use routes::Endpoints;
+pub use running::{EndpointAnswer, EndpointCounts, EndpointError, EndpointLimits};

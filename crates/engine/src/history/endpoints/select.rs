@@ -1,0 +1,214 @@
+//! Rows that are shown: the row of one key, or those whose keys begin with some values.
+
+use std::ops::{Bound, ControlFlow};
+
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value, write_json};
+use swiftwater_lang::ddl::{Answer, Refusal};
+use swiftwater_live::{
+    Key,
+    expr::{Program, Scratch},
+};
+
+use super::{
+    Endpoint, EndpointAnswer, EndpointError, EndpointInput,
+    input::{Said, read},
+};
+use crate::{
+    EngineError,
+    history::views::{View, after_prefix},
+};
+
+/// What is shown of which rows.
+#[derive(Debug)]
+pub(super) struct SelectPlan {
+    pub(super) columns: Vec<ShownColumn>,
+    /// None: there is one row, of nothing.
+    pub(super) source: Option<RowsPlan>,
+    pub(super) otherwise: NoRow,
+    pub(super) answer: Answer,
+    /// The answer depends on when it is asked for.
+    pub(super) uses_now: bool,
+}
+
+/// How rows are found.
+#[derive(Debug)]
+pub(super) struct RowsPlan {
+    pub(super) view: Box<str>,
+    /// Values of the key, over parameters.
+    pub(super) key: Vec<Program>,
+    /// They are all that the key has.
+    pub(super) is_whole: bool,
+    /// What else must hold, over the row and the parameters; only of a whole key.
+    pub(super) rest: Option<Program>,
+    pub(super) limit: u64,
+    pub(super) view_columns: usize,
+}
+
+/// What is answered where there is no row.
+#[derive(Debug)]
+pub(super) enum NoRow {
+    /// 404; of several rows, none.
+    Usual,
+    Status(Refusal),
+    Row(Vec<ShownColumn>),
+}
+
+/// A column of an answer.
+#[derive(Debug)]
+pub(super) struct ShownColumn {
+    /// Its name as JSON, with the colon after it.
+    json_name: Box<[u8]>,
+    program: Program,
+}
+
+impl ShownColumn {
+    pub(super) fn new(name: &str, program: Program) -> ShownColumn {
+        let mut json_name = Vec::new();
+        write_json(&Value::String(name), &mut json_name);
+        json_name.push(b':');
+        ShownColumn { json_name: json_name.into(), program }
+    }
+}
+
+/// Writes an object of columns over slots.
+pub(super) fn write_row<'a>(
+    columns: &[ShownColumn],
+    slots: &'a [Value<'a>],
+    now: Millis,
+    (scratch, arena): (&mut Scratch, &'a Bump),
+    out: &mut Vec<u8>,
+) {
+    out.push(b'{');
+    for (place, column) in columns.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&column.json_name);
+        write_json(&column.program.value(slots, now, scratch, arena).0, out);
+    }
+    out.push(b'}');
+}
+
+/// What a request is answered. `view` is the plan's, where it has one.
+pub(super) fn answer(
+    endpoint: &Endpoint,
+    plan: &SelectPlan,
+    view: Option<&View>,
+    input: &EndpointInput<'_>,
+    now: Millis,
+    (scratch, arena): (&mut Scratch, &Bump),
+) -> Result<EndpointAnswer, EndpointError> {
+    let said =
+        read(&endpoint.parameters, &endpoint.checks, (&input.texts, None), (now, false), (scratch, arena))?;
+    let (Some(source), Some(view)) = (&plan.source, view) else {
+        let mut body = Vec::with_capacity(64);
+        let mut list = |out: &mut Vec<u8>, mark: u8| {
+            if plan.answer == Answer::Rows {
+                out.push(mark);
+            }
+        };
+        list(&mut body, b'[');
+        write_row(&plan.columns, said.slots, now, (scratch, arena), &mut body);
+        list(&mut body, b']');
+        body.push(b'\n');
+        return Ok(EndpointAnswer { body: Some(body), ..EndpointAnswer::new(endpoint.status()) });
+    };
+    // Before the rows are looked at, which are then not behind it.
+    let reading = view.reading(view.at(), now);
+    let mut answer = EndpointAnswer { reading: Some(reading), ..EndpointAnswer::new(endpoint.status()) };
+    let is_list = plan.answer == Answer::Rows;
+    let mut body = Vec::with_capacity(128);
+    if is_list {
+        body.push(b'[');
+    }
+    let keys: Vec<Value<'_>> =
+        source.key.iter().map(|program| program.value(said.slots, now, scratch, arena).0).collect();
+    let is_null = keys.iter().any(|value| matches!(value, Value::Null | Value::Error));
+    // What is null is equal to nothing.
+    let found = match is_null {
+        true => 0,
+        false if source.is_whole => {
+            let key = Key::of(&keys);
+            let state = view.state(&key)?;
+            let changed = match state {
+                Some(state) => {
+                    source.show(plan, view, (&key, &state), &said, now, (scratch, arena), &mut body)?
+                }
+                None => None,
+            };
+            answer.changed = changed.filter(|_| !plan.uses_now && !is_list);
+            u64::from(changed.is_some())
+        }
+        false => {
+            let prefix = Key::of(&keys).ordered;
+            let end = after_prefix(&prefix).filter(|_| !prefix.is_empty());
+            let from = if prefix.is_empty() { Bound::Unbounded } else { Bound::Included(&prefix[..]) };
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut rows = 0;
+            let (at, _) = view.walk((from, to), |ordered, state| {
+                let key = Key::of_ordered(&ordered).map_err(|error| view.unavailable(error))?;
+                let before = body.len();
+                if rows > 0 {
+                    body.push(b',');
+                }
+                match source.show(plan, view, (&key, state), &said, now, (scratch, arena), &mut body)? {
+                    Some(_) => rows += 1,
+                    None => body.truncate(before),
+                }
+                Ok(if rows < source.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            })?;
+            answer.reading = Some(view.reading(at, now));
+            rows
+        }
+    };
+    if found == 0 {
+        match &plan.otherwise {
+            NoRow::Usual if is_list => {}
+            NoRow::Usual => {
+                return Err(EndpointError::refused(404, "there is no such row".to_owned()).as_of(answer.reading));
+            }
+            NoRow::Status(refusal) => {
+                let message = refusal.message.as_deref().unwrap_or("there is no such row");
+                return Err(EndpointError::refused(refusal.status, message.to_owned()).as_of(answer.reading));
+            }
+            NoRow::Row(columns) => write_row(columns, said.slots, now, (scratch, arena), &mut body),
+        }
+    }
+    if is_list {
+        body.push(b']');
+    }
+    body.push(b'\n');
+    answer.body = Some(body);
+    Ok(answer)
+}
+
+impl RowsPlan {
+    /// Writes the row of a key; answers the position after its last change, where it has one and that is wanted.
+    #[allow(clippy::too_many_arguments, reason = "they are of one row, and of one request")]
+    fn show(
+        &self,
+        plan: &SelectPlan,
+        view: &View,
+        (key, state): (&Key, &[u8]),
+        said: &Said<'_>,
+        now: Millis,
+        (scratch, arena): (&mut Scratch, &Bump),
+        out: &mut Vec<u8>,
+    ) -> Result<Option<u64>, EngineError> {
+        let mut inner = Scratch::default();
+        let shown = view.query.look_at_state(key.as_group(), state, now, (&mut inner, arena), |values, changed| {
+            let mut slots = Vec::with_capacity(self.view_columns + said.slots.len());
+            slots.extend_from_slice(values);
+            slots.extend_from_slice(said.slots);
+            if let Some(rest) = &self.rest
+                && !matches!(rest.value(&slots, now, scratch, arena).0, Value::Boolean(true))
+            {
+                return None;
+            }
+            write_row(&plan.columns, &slots, now, (scratch, arena), out);
+            Some(changed)
+        });
+        shown.map(Option::flatten).map_err(|error| view.unavailable(error))
+    }
+}

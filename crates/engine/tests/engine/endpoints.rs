@@ -1,0 +1,403 @@
+//! Endpoints: what they take in is in the stream once, what they give out is the view's row, whatever happens in between.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use swiftwater_engine::{
+    Endpoint, EndpointAnswer, EndpointError, EndpointInput, EndpointLimits, EndpointPlace, EndpointRoute,
+    Engine, EngineConfig, KeyValue, Numbered, Principal, Wanted,
+};
+use swiftwater_event::SystemClock;
+use swiftwater_testkit::Rng;
+
+use crate::history::{open_when_free, quick, sql, stop, try_sql};
+
+const LIMITS: EndpointLimits = EndpointLimits { body_bytes_max: 1 << 20, depth_max: 64 };
+
+async fn open(dir: &Path) -> Engine {
+    let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    let mut history = quick(dir);
+    history.views_commit_interval_ms = 20;
+    open_when_free(config, history, Arc::new(SystemClock::new())).await
+}
+
+fn found(engine: &Engine, method: &str, path: &str) -> Option<Arc<Endpoint>> {
+    match engine.route(method, path) {
+        EndpointRoute::Endpoint(endpoint) => Some(endpoint),
+        EndpointRoute::Methods(_) | EndpointRoute::None => None,
+    }
+}
+
+/// A request's path and query string as the server would hand them over.
+fn texts<'r>(endpoint: &Endpoint, target: &'r str) -> Vec<Option<Cow<'r, str>>> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let of = |place: &EndpointPlace| match place {
+        EndpointPlace::Path(segment) => path.split('/').nth(segment + 1),
+        EndpointPlace::Query(name) => {
+            query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == &**name).map(|(_, value)| value)
+        }
+        EndpointPlace::Body(_) => None,
+    };
+    endpoint.places.iter().map(|place| of(place).map(Cow::Borrowed)).collect()
+}
+
+async fn send(
+    engine: &Engine,
+    target: &str,
+    body: &str,
+    numbered: Option<Numbered>,
+) -> Result<EndpointAnswer, EndpointError> {
+    let endpoint = found(engine, "POST", target.split('?').next().unwrap()).expect("there is an endpoint");
+    let input = EndpointInput { texts: texts(&endpoint, target), body: Bytes::from(body.to_owned()) };
+    engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &LIMITS)).await
+}
+
+async fn ask(engine: &Engine, target: &str) -> Result<EndpointAnswer, EndpointError> {
+    let endpoint = found(engine, "GET", target.split('?').next().unwrap()).expect("there is an endpoint");
+    let input = EndpointInput { texts: texts(&endpoint, target), body: Bytes::new() };
+    engine.answer(&Principal::local(), &endpoint, &input, Wanted::Acknowledged).await
+}
+
+/// The status and what is said: a body, or a message.
+fn told(answer: Result<EndpointAnswer, EndpointError>) -> (u16, String) {
+    match answer {
+        Ok(answer) => {
+            let body = answer.body.map(|body| String::from_utf8(body).unwrap()).unwrap_or_default();
+            (answer.status, body.trim_end().to_owned())
+        }
+        Err(EndpointError::Refused { status, message, .. }) => (status, message),
+        Err(EndpointError::Engine(error)) => (500, error.to_string()),
+    }
+}
+
+const SWIPES: &str = "CREATE STREAM swipes (swiper LONG NOT NULL CHECK (swiper BETWEEN 1 AND 50000), \
+     swipee LONG NOT NULL CHECK (swipee BETWEEN 1 AND 1000000), direction STRING NOT NULL, \
+     comment STRING CHECK (SIZEOF(comment) <= 256), at TIMESTAMP PATH 'meta.at')";
+
+const STATS: &str = "CREATE MATERIALIZED VIEW stats AS SELECT swiper, \
+     COUNT(*) FILTER (WHERE direction = 'right') AS likes, COUNT(*) FILTER (WHERE direction = 'left') AS dislikes \
+     FROM STREAM(swipes) GROUP BY swiper";
+
+const SWIPE: &str = "CREATE ENDPOINT POST '/swipe/{direction}' (\
+     direction STRING CHECK (direction IN ('left', 'right')) ELSE 400 'left or right', \
+     swiper LONG NOT NULL, swipee LONG NOT NULL, comment STRING NOT NULL) INTO swipes WITH (errors = message)";
+
+const OF_USER: &str = "CREATE ENDPOINT GET '/stats/{userId}' \
+     (userId LONG CHECK (userId BETWEEN 1 AND 50000) ELSE 404 'user not found', plus LONG DEFAULT 0) \
+     AS SELECT likes + $plus AS \"numLlikes\", dislikes AS \"numDislikes\" FROM stats WHERE swiper = $userId \
+     ELSE 404 'user not found'";
+
+async fn swipe_app(dir: &Path) -> Engine {
+    let engine = open(dir).await;
+    for text in [SWIPES, STATS, SWIPE, OF_USER] {
+        sql(&engine, text).await;
+    }
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_takes_events_in_and_another_gives_the_row_out_after_restarts_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = swipe_app(dir.path()).await;
+    for round in 1..4 {
+        let body = r#"{"swiper": "7", "swipee": "12", "comment": "x"}"#;
+        assert_eq!(told(send(&engine, "/swipe/right/", body, None).await), (201, String::new()));
+        let body = r#"{"swiper": 7, "swipee": 13.0, "comment": "", "more": {"a": 1}}"#;
+        assert_eq!(told(send(&engine, "/swipe/left", body, None).await), (201, String::new()));
+        let expected = json!({"numLlikes": round + 10, "numDislikes": round});
+        let (status, body) = told(ask(&engine, "/stats/7/?plus=10").await);
+        assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, expected));
+        // With time, and without.
+        stop(engine, if round == 1 { Duration::from_secs(5) } else { Duration::ZERO }).await;
+        engine = open(dir.path()).await;
+    }
+    let kept = sql(&engine, "SELECT direction, count(*) AS n FROM swipes GROUP BY 1 ORDER BY 1").await;
+    assert_eq!(kept, "{\"direction\":\"left\",\"n\":3}\n{\"direction\":\"right\",\"n\":3}\n");
+    let others = sql(&engine, "SELECT count(*) AS n FROM swipes WHERE _event LIKE '%\"more\":{\"a\": 1}%'").await;
+    assert_eq!(others, "{\"n\":3}\n", "other fields are the event's, as they were sent");
+    let shown = sql(&engine, "SHOW ENDPOINTS").await;
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    assert!(shown.contains(r#""path":"/swipe/{direction}","stream":"swipes""#), "{shown}");
+    let statement = sql(&engine, "SHOW CREATE ENDPOINT GET '/stats/{id}'").await;
+    let statement: Value = serde_json::from_str(&statement).unwrap();
+    sql(&engine, "DROP ENDPOINT GET '/stats/{userId}'").await;
+    assert!(found(&engine, "GET", "/stats/7").is_none());
+    sql(&engine, statement["statement"].as_str().unwrap()).await;
+    assert_eq!(told(ask(&engine, "/stats/7").await).0, 200);
+    let described = sql(&engine, "DESCRIBE ENDPOINT GET '/stats/{userId}'").await;
+    assert!(described.contains(r#""parameter":"plus","place":"query","type":"LONG""#), "{described}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_is_told_by_what_is_wrong_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = swipe_app(dir.path()).await;
+    let long = "x".repeat(257);
+    for (path, body, expected) in [
+        ("/swipe/up", r#"{"swiper":"1","swipee":"2","comment":""}"#, "left or right"),
+        ("/swipe/left", "", "the body is empty: expected a JSON object"),
+        ("/swipe/left", "not JSON", "the body is no JSON object: line 1, column 1: expected `{`, found `n`"),
+        ("/swipe/left", "[1]", "the body is no JSON object: line 1, column 1: expected `{`, found `[`"),
+        ("/swipe/left", "{\"swiper\":1}\n{}", "the body has 2 JSON objects, expected one"),
+        ("/swipe/left", r#"{"swipee":"2","comment":""}"#, "`swiper` is missing"),
+        ("/swipe/left", r#"{"swiper":null,"swipee":"2","comment":""}"#, "`swiper` is missing"),
+        ("/swipe/left", r#"{"swiper":"x1","swipee":"2","comment":""}"#, "`swiper`: expected LONG, found \"x1\""),
+        ("/swipe/left", r#"{"swiper":1.5,"swipee":"2","comment":""}"#, "`swiper`: expected LONG, found 1.5"),
+        ("/swipe/left", r#"{"swiper":"+1","swipee":"2","comment":""}"#, "`swiper`: expected LONG, found \"+1\""),
+        ("/swipe/left", r#"{"swiper":true,"swipee":"2","comment":""}"#, "`swiper`: expected LONG, found true"),
+        ("/swipe/left", r#"{"swiper":"99999999999999999999","swipee":"2","comment":""}"#,
+            "`swiper`: expected LONG, found \"99999999999999999999\""),
+        ("/swipe/left", r#"{"swiper":"1","swipee":"2","comment":5}"#, "`comment`: expected STRING, found 5"),
+        ("/swipe/left", r#"{"swiper":"0","swipee":"2","comment":""}"#,
+            "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold"),
+        ("/swipe/left", &format!(r#"{{"swiper":"1","swipee":"2","comment":"{long}"}}"#),
+            "column `comment`: `CHECK (SIZEOF(comment) <= 256)` does not hold"),
+    ] {
+        assert_eq!(told(send(&engine, path, body, None).await), (400, expected.to_owned()), "{path} {body}");
+    }
+    for (path, expected) in [
+        ("/stats/x", (400, "`userId`: expected LONG, found `x`")),
+        ("/stats/1e3", (400, "`userId`: expected LONG, found `1e3`")),
+        ("/stats/50001", (404, "user not found")),
+        ("/stats/5", (404, "user not found")),
+        ("/stats/5?plus=", (400, "`plus`: expected LONG, found ``")),
+    ] {
+        assert_eq!(told(ask(&engine, path).await), (expected.0, expected.1.to_owned()), "{path}");
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM swipes").await, "{\"n\":0}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_numbered_request_is_taken_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = swipe_app(dir.path()).await;
+    let body = r#"{"swiper":"7","swipee":"12","comment":""}"#;
+    for round in 0..3 {
+        for sequence in 1..=3 {
+            let numbered = Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0 });
+            let answer = send(&engine, "/swipe/right", body, numbered).await.unwrap();
+            assert_eq!((answer.is_repeated, answer.position), (round > 0, Some(sequence)));
+        }
+        stop(engine, Duration::ZERO).await;
+        engine = open(dir.path()).await;
+    }
+    assert_eq!(told(ask(&engine, "/stats/7").await).1, r#"{"numLlikes":3,"numDislikes":0}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_and_answers_have_the_shapes_that_are_declared() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = swipe_app(dir.path()).await;
+    for text in [
+        "CREATE STREAM other WITH (store = true)",
+        "CREATE ENDPOINT POST '/a/{who}' (who STRING, n INTEGER BODY 'deep.n' DEFAULT 1 + 1, at TIMESTAMP(s), t LONG QUERY, \
+         flag BOOLEAN, j JSON, l LIST[LONG]) INTO other \
+         SELECT UPPER(who) AS who, n * 2 AS twice, at, t, flag, j, l, 'x' AS kind \
+         RETURNING 'hello ' || $who AS message, n WITH (status = 202, ack = disk)",
+        "CREATE ENDPOINT POST '/meta' (swiper LONG NOT NULL, swipee LONG DEFAULT 1, direction STRING DEFAULT 'left', at TIMESTAMP DEFAULT NOW) \
+         INTO swipes WITH (other_fields = refuse)",
+        "CREATE ENDPOINT POST '/whole' INTO other",
+        "CREATE ENDPOINT GET '/health' AS SELECT 'up' AS status, NULL AS nothing",
+        "CREATE ENDPOINT GET '/zeros/{id}' (id LONG) AS SELECT likes FROM stats WHERE swiper = $id ELSE SELECT 0 AS likes, $id AS id",
+        "CREATE ENDPOINT GET '/rich/{id}' (id LONG) AS SELECT likes FROM stats WHERE $id = swiper AND likes > 1 AND dislikes < 9",
+        "CREATE MATERIALIZED VIEW pairs AS SELECT swiper, swipee, COUNT(*) AS n FROM STREAM(swipes) GROUP BY swiper, swipee",
+        "CREATE ENDPOINT GET '/pairs/{id}' (id LONG) AS SELECT swipee, n FROM pairs WHERE swiper = $id LIMIT 3",
+        "CREATE ENDPOINT GET '/pairs' AS SELECT swiper, swipee FROM pairs LIMIT 2",
+        "CREATE ENDPOINT GET '/pairs/{a}/{b}' (a LONG, b STRING) \
+         AS SELECT n FROM pairs WHERE swipee = CAST($b AS LONG) AND swiper = $a WITH (answer = rows)",
+    ] {
+        sql(&engine, text).await;
+    }
+    let body = r#"{"deep":{"n":"21","m":1},"at":1000,"flag":"true","j":{"x":[1,null]},"l":["1",2,null],"more":1}"#;
+    let answer = send(&engine, "/a/J%C3%B6?t=5", body, None).await;
+    assert_eq!(told(answer), (202, r#"{"message":"hello J%C3%B6","n":21}"#.to_owned()));
+    assert_eq!(told(send(&engine, "/a/b", "{}", None).await), (202, r#"{"message":"hello b","n":2}"#.to_owned()));
+    let rows = sql(&engine, "SELECT who, twice, at, t, flag, j, l, kind, _event FROM other ORDER BY _offset").await;
+    assert_eq!(
+        rows,
+        "{\"who\":\"J%C3%B6\",\"twice\":42,\"at\":\"1970-01-01T00:16:40Z\",\"t\":5,\"flag\":true,\
+         \"j\":\"{\\\"x\\\":[1,null]}\",\"l\":[1,2,null],\"kind\":\"x\",\"_event\":null}\n\
+         {\"who\":\"B\",\"twice\":4,\"at\":null,\"t\":null,\"flag\":null,\"j\":null,\"l\":null,\"kind\":\"x\",\"_event\":null}\n"
+    );
+    // A column lies where it is declared to.
+    assert_eq!(told(send(&engine, "/meta", r#"{"swiper":3}"#, None).await).0, 201);
+    assert_eq!(sql(&engine, "SELECT at IS NULL AS gone, direction FROM swipes").await, "{\"gone\":false,\"direction\":\"left\"}\n");
+    let refused = told(send(&engine, "/meta", r#"{"swiper":3,"x":1}"#, None).await);
+    assert_eq!(refused, (400, "the body has a field `x`, which is unknown here".to_owned()));
+    assert_eq!(told(send(&engine, "/whole", r#"{"who":"whole","deep":{"er":1}}"#, None).await).0, 201);
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM other WHERE who = 'whole'").await, "{\"n\":1}\n");
+    for body in [r#"{"swiper":1,"swipee":5}"#, r#"{"swiper":1,"swipee":2,"direction":"right"}"#, r#"{"swiper":1,"swipee":2,"direction":"right"}"#, r#"{"swiper":1,"swipee":9}"#, r#"{"swiper":1,"swipee":10}"#] {
+        assert_eq!(told(send(&engine, "/meta", body, None).await).0, 201);
+    }
+    for (path, expected) in [
+        ("/health", (200, r#"{"status":"up","nothing":null}"#)),
+        ("/zeros/1", (200, r#"{"likes":2}"#)),
+        ("/zeros/5", (200, r#"{"likes":0,"id":5}"#)),
+        ("/rich/1", (200, r#"{"likes":2}"#)),
+        ("/rich/3", (404, "there is no such row")),
+        ("/pairs/1", (200, r#"[{"swipee":2,"n":2},{"swipee":5,"n":1},{"swipee":9,"n":1}]"#)),
+        ("/pairs/77", (200, "[]")),
+        ("/pairs", (200, r#"[{"swiper":1,"swipee":2},{"swiper":1,"swipee":5}]"#)),
+        ("/pairs/1/2", (200, r#"[{"n":2}]"#)),
+        ("/pairs/1/3", (200, "[]")),
+        ("/pairs/1/x", (200, "[]")),
+    ] {
+        assert_eq!(told(ask(&engine, path).await), (expected.0, expected.1.to_owned()), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = swipe_app(dir.path()).await;
+    sql(&engine, "CREATE STREAM live (a LONG, b LONG PATH 'x.b', c LONG PATH 'x.b.c', d LONG PATH 'l[0]') WITH (store = false)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW names AS SELECT comment, swiper % 2 AS odd, COUNT(*) AS n FROM STREAM(swipes) GROUP BY comment, swiper % 2").await;
+    for (text, expected, hint) in [
+        ("CREATE ENDPOINT POST '/x' INTO nix", "no stream `nix`", ""),
+        ("CREATE ENDPOINT GET '/x' AS SELECT a FROM nix", "no view `nix`", "SHOW VIEWS tells which there are."),
+        ("CREATE ENDPOINT GET '/stats/{x}' (x LONG) AS SELECT $x AS a", "there is a endpoint `GET '/stats/{userId}'` already", ""),
+        ("CREATE ENDPOINT GET '/x' AS SELECT nix FROM stats WHERE swiper = 1", "there is no column `nix`", ""),
+        ("CREATE ENDPOINT GET '/x' (swiper LONG) AS SELECT likes FROM stats WHERE swiper = swiper",
+            "these rows cannot be found by their key: the key of view `stats` is (swiper)",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
+        ("CREATE ENDPOINT GET '/x' AS SELECT likes FROM stats WHERE swiper > 1",
+            "these rows cannot be found by their key: the key of view `stats` is (swiper)",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
+        ("CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE odd = 1",
+            "these rows cannot be found by their key: the key of view `names` is (comment, odd)",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
+        ("CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' WITH (answer = object)",
+            "several rows may be found: the key of view `names` is (comment, odd)",
+            "State all values of the key, or write `answer = rows`."),
+        ("CREATE ENDPOINT GET '/x' (a STRING) AS SELECT likes FROM stats WHERE swiper = $a",
+            "`swiper` is LONG, and is looked for as STRING", "Declare the parameter so, or write CAST(… AS …)."),
+        ("CREATE ENDPOINT POST '/x' (a LONG) INTO live WITH (ack = disk)",
+            "stream `live` is not stored, and has no disk to wait for",
+            "Leave `ack = disk` out, or create the stream WITH (store = true)."),
+        ("CREATE ENDPOINT POST '/x' (b LONG, c LONG) INTO live", "columns `b` and `c` lie at one place of the event", "Name one of them only."),
+        ("CREATE ENDPOINT POST '/x' (d LONG) INTO live", "column `d` lies within a list, which an endpoint cannot make",
+            "Leave the column out, or take a JSON column for the whole list."),
+        ("CREATE ENDPOINT POST '/x' (a STRING CHECK (a RLIKE '(')) INTO live", "pattern", ""),
+        ("DROP ENDPOINT GET '/nix'", "no endpoint GET '/nix'", "SHOW ENDPOINTS tells which there are."),
+        ("DROP STREAM swipes", "view `names` is of stream `swipes`", "DROP VIEW names first."),
+        ("DROP VIEW stats", "endpoint GET '/stats/{userId}' is of view `stats`", "DROP ENDPOINT GET '/stats/{userId}' first."),
+    ] {
+        let error = try_sql(&engine, text).await.unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{text}: {error}");
+        if !hint.is_empty() {
+            assert_eq!(error.hint(), Some(hint), "{text}");
+        }
+    }
+    let error = try_sql(&engine, "CREATE ENDPOINT GET '/x' AS\nSELECT likes,\n nix FROM stats WHERE swiper = 1").await.unwrap_err();
+    assert_eq!(error.place().map(|place| (place.line, place.column)), Some((3, 2)));
+    sql(&engine, "CREATE ENDPOINT IF NOT EXISTS GET '/stats/{x}' (x LONG) AS SELECT $x AS a").await;
+    for text in ["DROP VIEW names", "DROP ENDPOINT GET '/stats/{any}'", "DROP VIEW stats"] {
+        sql(&engine, text).await;
+    }
+    let error = try_sql(&engine, "DROP STREAM swipes").await.unwrap_err();
+    assert_eq!(error.to_string(), "endpoint POST '/swipe/{direction}' is of stream `swipes`");
+    sql(&engine, "DROP ENDPOINT IF EXISTS GET '/stats/{any}'").await;
+    sql(&engine, "DROP ENDPOINT POST '/swipe/{direction}'").await;
+    sql(&engine, "DROP STREAM swipes").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_lead_to_the_endpoint_that_states_most_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let paths = ["/a", "/a/{x}", "/a/b", "/a/{x}/c", "/a/b/{y}", "/{x}/z/{y}", "/{x}"];
+    for path in paths {
+        let parameters: Vec<&str> = ["x", "y"].into_iter().filter(|name| path.contains(&format!("{{{name}}}"))).collect();
+        let items: Vec<String> = parameters.iter().map(|name| format!("{name} STRING")).collect();
+        let items = if items.is_empty() { String::new() } else { format!("({})", items.join(", ")) };
+        sql(&engine, &format!("CREATE ENDPOINT GET '{path}' {items} AS SELECT '{path}' AS path")).await;
+    }
+    sql(&engine, "CREATE STREAM s WITH (store = true)").await;
+    sql(&engine, "CREATE ENDPOINT POST '/a/b' INTO s").await;
+    for (path, expected) in [
+        ("/a", Some("/a")),
+        ("/a/", Some("/a")),
+        ("/a/x", Some("/a/{x}")),
+        ("/a/b", Some("/a/b")),
+        ("/a/b/c", Some("/a/b/{y}")),
+        ("/a/x/c", Some("/a/{x}/c")),
+        ("/a/x/d", None),
+        ("/q", Some("/{x}")),
+        ("/q/z/1", Some("/{x}/z/{y}")),
+        ("/a/z/1", Some("/{x}/z/{y}")),
+        ("/a//c", None),
+        ("/", None),
+        ("//", None),
+        ("/v1", None),
+        ("/v1/z/1", None),
+        ("/metrics", None),
+        ("/x/_bulk", None),
+    ] {
+        let endpoint = found(&engine, "GET", path).map(|endpoint| endpoint.create.name.path.to_string());
+        assert_eq!(endpoint.as_deref(), expected, "{path}");
+    }
+    assert!(found(&engine, "HEAD", "/a").is_some());
+    assert!(matches!(engine.route("DELETE", "/a/b"), EndpointRoute::Methods("GET, HEAD, POST")));
+    assert!(matches!(engine.route("POST", "/a"), EndpointRoute::Methods("GET, HEAD")));
+}
+
+/// What an endpoint answers is what the view's row says, for keys of every kind, in memory and from disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoints_answer_is_the_views_row() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = open(dir.path()).await;
+        for text in [
+            "CREATE STREAM t (a LONG, b STRING, c DOUBLE, x DOUBLE)",
+            "CREATE MATERIALIZED VIEW v AS SELECT a, b, c, COUNT(*) AS n, SUM(x) AS s, MIN(x) AS lo, COUNT(DISTINCT x) AS d \
+             FROM STREAM(t) GROUP BY a, b, c HAVING COUNT(*) < 9",
+            "CREATE ENDPOINT POST '/t' (a LONG, b STRING, c DOUBLE, x DOUBLE) INTO t WITH (ack = memory)",
+            "CREATE ENDPOINT GET '/v/{a}/{b}/{c}' (a LONG, b STRING, c DOUBLE) \
+             AS SELECT a, b, c, n, s, lo, d FROM v WHERE a = $a AND b = $b AND c = $c",
+        ] {
+            sql(&engine, text).await;
+        }
+        let key = |rng: &mut Rng| (rng.below(6) as i64 - 3, ["x", "y z", "ü", "7"][rng.below(4)], [0.0, 1.5, -2.0][rng.below(3)]);
+        for round in 0..3 {
+            for _ in 0..60 {
+                let (a, b, c) = key(&mut rng);
+                let body = json!({"a": a.to_string(), "b": b, "c": c, "x": rng.below(100) as f64 / 4.0});
+                assert_eq!(told(send(&engine, "/t", &body.to_string(), None).await).0, 201);
+            }
+            for _ in 0..60 {
+                let (a, b, c) = key(&mut rng);
+                let values = [KeyValue::Whole(a), KeyValue::Text(b.to_owned()), KeyValue::Double(c)];
+                let row = engine.view_row(&Principal::local(), "v", &values, Wanted::Acknowledged).await.unwrap().0;
+                let answer = told(ask(&engine, &format!("/v/{a}/{b}/{c}")).await);
+                let expected = match row {
+                    Some(row) => (200, String::from_utf8(row.json).unwrap()),
+                    None => (404, "there is no such row".to_owned()),
+                };
+                assert_eq!(answer, expected, "seed {seed}, round {round}, key {a} {b} {c}");
+            }
+            stop(engine, if rng.chance(0.5) { Duration::from_secs(5) } else { Duration::ZERO }).await;
+            engine = open(dir.path()).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn altering_a_stream_keeps_its_endpoints_true() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    sql(&engine, "CREATE ENDPOINT POST '/s' (a LONG, b LONG) INTO s").await;
+    assert_eq!(told(send(&engine, "/s", r#"{"a":1,"b":2}"#, None).await).0, 201);
+    let requests = |engine: &Engine| found(engine, "POST", "/s").unwrap().counts.classes();
+    found(&engine, "POST", "/s").unwrap().counts.count(201, 5);
+    sql(&engine, "ALTER STREAM s ADD COLUMN b LONG PATH 'deep.b'").await;
+    assert_eq!(requests(&engine)[2], 1, "what was counted stays");
+    assert_eq!(told(send(&engine, "/s", r#"{"a":3,"b":4}"#, None).await).0, 201);
+    assert_eq!(sql(&engine, "SELECT a, b FROM s ORDER BY a").await, "{\"a\":1,\"b\":null}\n{\"a\":3,\"b\":4}\n");
+    let error = try_sql(&engine, "ALTER STREAM s ADD COLUMN c LONG PATH 'deep.b.c', ADD COLUMN d LONG").await;
+    assert!(error.is_ok(), "no endpoint makes it");
+}

@@ -1,0 +1,228 @@
+//! Requests of endpoints, which are declared in SQL: what stands where in a request, and answers in their form.
+//!
+//! Segments of the path and the query string are decoded here, and the body is read; what they mean is the engine's.
+//! A query string may hold the endpoint's parameters and, of GET, `consistent`; anything else is refused. A body is one JSON
+//! object, packed or not. Errors are problem details, or `{"message": …}` where the endpoint was declared so.
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use percent_encoding::percent_decode_str;
+use serde_json::json;
+use swiftwater_engine::{
+    Endpoint, EndpointAnswer, EndpointError, EndpointInput, EndpointLimits, EndpointPlace, Numbered, Principal,
+    ViewReading,
+};
+use swiftwater_lang::ddl::{EndpointMethod, ErrorForm};
+
+use crate::{
+    body::{Encoding, Pieces},
+    numbered::number_of,
+    parameters::{bad, cut},
+    problem::Problem,
+    server::Shared,
+    views::{POSITION, has_tag, marks, wanted_as},
+};
+
+const REPEATED: HeaderName = HeaderName::from_static("swiftwater-repeated");
+
+/// Answers a request of an endpoint.
+pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request) -> Response {
+    let answered = match endpoint.create.name.method {
+        EndpointMethod::Get => get(shared, endpoint, &request).await,
+        EndpointMethod::Post => post(shared, endpoint, request).await,
+    };
+    answered.unwrap_or_else(|fault| fault.into_response(endpoint.errors()))
+}
+
+/// There is no endpoint of this method; `allow` says of which there are.
+pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
+    let mut response = Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        "This cannot be done here",
+        format!("`{}` cannot be done here", cut(method)),
+    )
+    .hint("The field `Allow` says what can.")
+    .into_response();
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// Why a request is not answered as it was asked.
+struct Fault {
+    problem: Problem,
+    /// How far the view was that was read.
+    reading: Option<ViewReading>,
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Fault {
+        Fault { problem, reading: None }
+    }
+}
+
+impl From<EndpointError> for Fault {
+    fn from(error: EndpointError) -> Fault {
+        match error {
+            EndpointError::Engine(error) => Problem::from(error).into(),
+            EndpointError::Refused { status, message, reading } => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                let (word, title) = match status {
+                    StatusCode::NOT_FOUND => ("not-found", "There is no such thing"),
+                    StatusCode::PAYLOAD_TOO_LARGE => ("limit-passed", "A limit was passed"),
+                    _ => ("request-refused", "The request is not what is taken here"),
+                };
+                Fault { problem: Problem::new(status, word, title, message), reading }
+            }
+        }
+    }
+}
+
+impl Fault {
+    fn into_response(self, form: ErrorForm) -> Response {
+        let mut response = match form {
+            ErrorForm::Problem => self.problem.into_response(),
+            ErrorForm::Message => {
+                let text = format!("{}\n", json!({"message": self.problem.told()}));
+                let mut response = self.problem.into_response();
+                *response.body_mut() = Body::from(text);
+                let json = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(header::CONTENT_TYPE, json);
+                response
+            }
+        };
+        response.headers_mut().extend(self.reading.iter().flat_map(marks));
+        response
+    }
+}
+
+async fn get(shared: &Shared, endpoint: &Endpoint, request: &Request) -> Result<Response, Fault> {
+    let (texts, consistent) = texts(endpoint, request, endpoint.create.view().map(|_| "consistent"))?;
+    let wanted = wanted_as(consistent.as_deref())?;
+    let input = EndpointInput { texts, body: Bytes::new() };
+    let answer = shared.engine.answer(&Principal::anonymous(), endpoint, &input, wanted).await?;
+    let EndpointAnswer { status, body, reading, changed, .. } = answer;
+    let tag = changed.map(|changed| format!("\"{:x}.{:x}-{changed:x}\"", endpoint.created, endpoint.id));
+    let is_known = tag.as_deref().is_some_and(|tag| has_tag(request.headers(), tag));
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => shown(status, body),
+    };
+    let fields = response.headers_mut();
+    fields.extend(reading.iter().flat_map(marks));
+    if let Some(tag) = tag.and_then(|tag| HeaderValue::try_from(tag).ok()) {
+        fields.insert(header::ETAG, tag);
+        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    Ok(response)
+}
+
+async fn post(shared: &Shared, endpoint: &Endpoint, request: Request) -> Result<Response, Fault> {
+    let numbered = number_of(request.headers())?
+        .map(|(producer, sequence)| Numbered { producer, sequence, part: 0, after: 0 });
+    if let (Some(_), Some(stream)) = (&numbered, endpoint.create.stream())
+        && shared.engine.ack(stream).is_none()
+    {
+        let detail = format!("stream `{stream}` is not stored, so no number of a request is remembered for it");
+        let problem = Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
+        return Err(problem.hint("Send without Swiftwater-Producer and Swiftwater-Sequence.").into());
+    }
+    let config = &shared.config;
+    let bytes_max = match usize::try_from(config.body_bytes_max) {
+        Ok(most) if most > 0 => most.min(config.event_bytes_max),
+        _ => config.event_bytes_max,
+    };
+    let (body, request) = if endpoint.reads_body() {
+        let (parts, body) = request.into_parts();
+        let encoding = Encoding::of(&parts.headers)?;
+        let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
+        let body = pieces.at_once().await;
+        let body = body.map_err(|fault| fault.problem("server.event_bytes_max", bytes_max as u64))?;
+        (body, Request::from_parts(parts, Body::empty()))
+    } else {
+        (Bytes::new(), request)
+    };
+    let (texts, _) = texts(endpoint, &request, None)?;
+    let input = EndpointInput { texts, body };
+    let limits = EndpointLimits { body_bytes_max: bytes_max, depth_max: config.event_depth_max };
+    let taken = shared.engine.take_in(&Principal::anonymous(), endpoint, &input, (numbered, &limits)).await?;
+    let EndpointAnswer { status, body, position, is_repeated, .. } = taken;
+    let mut response = shown(status, body);
+    if let Some(position) = position {
+        response.headers_mut().insert(POSITION, HeaderValue::from(position));
+    }
+    if is_repeated {
+        response.headers_mut().insert(REPEATED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn shown(status: u16, body: Option<Vec<u8>>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    // These statuses have no body.
+    if let Some(body) = body.filter(|_| !matches!(status, 204 | 205)) {
+        *response.body_mut() = Body::from(body);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    response
+}
+
+/// What a request says of each parameter outside its body; and the value of `other`, a parameter that is not the endpoint's.
+type Texts<'r> = (Vec<Option<Cow<'r, str>>>, Option<Cow<'r, str>>);
+
+fn texts<'r>(
+    endpoint: &Endpoint,
+    request: &'r Request,
+    other: Option<&'static str>,
+) -> Result<Texts<'r>, Problem> {
+    let path = request.uri().path();
+    let mut texts: Vec<Option<Cow<'r, str>>> = vec![None; endpoint.places.len()];
+    for (text, place) in texts.iter_mut().zip(&endpoint.places) {
+        if let EndpointPlace::Path(segment) = place {
+            let segment = path.split('/').nth(segment + 1).unwrap_or_default();
+            let decoded = percent_decode_str(segment).decode_utf8();
+            *text = Some(decoded.map_err(|_| {
+                Problem::bad_request("the path is not valid percent-encoded UTF-8")
+            })?);
+        }
+    }
+    let mut of_other = None;
+    let query = request.uri().query().unwrap_or_default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let is_it = |place: &EndpointPlace| matches!(place, EndpointPlace::Query(known) if **known == *name);
+        let text = match endpoint.places.iter().position(is_it) {
+            Some(place) => &mut texts[place],
+            None if other.is_some_and(|other| other == name) => &mut of_other,
+            None => return Err(unknown(endpoint, &name, other)),
+        };
+        if text.replace(value).is_some() {
+            return Err(bad(format!("parameter `{}` is given twice", cut(&name))));
+        }
+    }
+    Ok((texts, of_other))
+}
+
+fn unknown(endpoint: &Endpoint, name: &str, other: Option<&'static str>) -> Problem {
+    let known = endpoint.places.iter().filter_map(|place| match place {
+        EndpointPlace::Query(name) => Some(&**name),
+        EndpointPlace::Path(_) | EndpointPlace::Body(_) => None,
+    });
+    let known: Vec<&str> = known.chain(other).collect();
+    bad(format!("no parameter `{}` here", cut(name))).hint(match &known[..] {
+        [] => "This call takes no parameters.".to_owned(),
+        known => format!("Parameters are: {}.", known.join(", ")),
+    })
+}
+
+/// All endpoints, as they are counted.
+pub(crate) fn all(shared: &Shared) -> Vec<Arc<Endpoint>> {
+    shared.engine.endpoints(&Principal::anonymous())
+}
