@@ -109,6 +109,9 @@ pub enum EngineError {
     /// No such endpoint.
     #[error("no endpoint {0}")]
     NoEndpoint(String),
+    /// There is an endpoint of this method and path.
+    #[error("there is an endpoint {0} already")]
+    EndpointExists(String),
     /// A view or stream that an endpoint is of.
     #[error("endpoint {endpoint} is of {kind} `{name}`")]
     HasEndpoint {
@@ -281,6 +284,7 @@ impl EngineError {
             | EngineError::ViewHasAlert { .. }
             | EngineError::StreamHasAlert { .. }
             | EngineError::HasEndpoint { .. }
+            | EngineError::EndpointExists(_)
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }

@@ -189,7 +189,7 @@ impl Pieces {
     }
 
     /// The same, without copying it where it is there in one piece.
-    pub(crate) async fn at_once(mut self) -> Result<Bytes, BodyFault> {
+    pub(crate) async fn at_once(&mut self) -> Result<Bytes, BodyFault> {
         let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next().await? else { return Ok(first) };
         let mut whole = BytesMut::from(&*first);

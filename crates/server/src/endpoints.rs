@@ -9,20 +9,21 @@ use std::{borrow::Cow, sync::Arc};
 use axum::{
     body::Body,
     extract::Request,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 use swiftwater_engine::{
-    Endpoint, EndpointAnswer, EndpointError, EndpointInput, EndpointLimits, EndpointPlace, Numbered, Principal,
-    ViewReading,
+    Endpoint, EndpointAnswer, EndpointError, EndpointInput, EndpointLimits, EndpointPlace, Numbered,
+    Principal, ViewReading,
 };
 use swiftwater_lang::ddl::{EndpointMethod, ErrorForm};
 
 use crate::{
     body::{Encoding, Pieces},
+    ingest::{DRAIN_BYTES_MAX, DRAIN_TIME_MAX},
     numbered::number_of,
     parameters::{bad, cut},
     problem::Problem,
@@ -34,9 +35,10 @@ const REPEATED: HeaderName = HeaderName::from_static("swiftwater-repeated");
 
 /// Answers a request of an endpoint.
 pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
     let answered = match endpoint.create.name.method {
-        EndpointMethod::Get => get(shared, endpoint, &request).await,
-        EndpointMethod::Post => post(shared, endpoint, request).await,
+        EndpointMethod::Get => get(shared, endpoint, &parts).await,
+        EndpointMethod::Post => post(shared, endpoint, &parts, body).await,
     };
     answered.unwrap_or_else(|fault| fault.into_response(endpoint.errors()))
 }
@@ -103,14 +105,14 @@ impl Fault {
     }
 }
 
-async fn get(shared: &Shared, endpoint: &Endpoint, request: &Request) -> Result<Response, Fault> {
-    let (texts, consistent) = texts(endpoint, request, endpoint.create.view().map(|_| "consistent"))?;
+async fn get(shared: &Shared, endpoint: &Endpoint, request: &Parts) -> Result<Response, Fault> {
+    let (texts, consistent) = texts(endpoint, &request.uri, endpoint.create.view().map(|_| "consistent"))?;
     let wanted = wanted_as(consistent.as_deref())?;
     let input = EndpointInput { texts, body: Bytes::new() };
     let answer = shared.engine.answer(&Principal::anonymous(), endpoint, &input, wanted).await?;
     let EndpointAnswer { status, body, reading, changed, .. } = answer;
     let tag = changed.map(|changed| format!("\"{:x}.{:x}-{changed:x}\"", endpoint.created, endpoint.id));
-    let is_known = tag.as_deref().is_some_and(|tag| has_tag(request.headers(), tag));
+    let is_known = tag.as_deref().is_some_and(|tag| has_tag(&request.headers, tag));
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => shown(status, body),
@@ -124,32 +126,41 @@ async fn get(shared: &Shared, endpoint: &Endpoint, request: &Request) -> Result<
     Ok(response)
 }
 
-async fn post(shared: &Shared, endpoint: &Endpoint, request: Request) -> Result<Response, Fault> {
-    let numbered = number_of(request.headers())?
-        .map(|(producer, sequence)| Numbered { producer, sequence, part: 0, after: 0 });
+async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body) -> Result<Response, Fault> {
+    let numbered = number_of(&request.headers)?.map(|(producer, sequence)| Numbered {
+        producer,
+        sequence,
+        part: 0,
+        after: 0,
+    });
     if let (Some(_), Some(stream)) = (&numbered, endpoint.create.stream())
         && shared.engine.ack(stream).is_none()
     {
-        let detail = format!("stream `{stream}` is not stored, so no number of a request is remembered for it");
+        let detail =
+            format!("stream `{stream}` is not stored, so no number of a request is remembered for it");
         let problem = Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
         return Err(problem.hint("Send without Swiftwater-Producer and Swiftwater-Sequence.").into());
     }
     let config = &shared.config;
-    let bytes_max = match usize::try_from(config.body_bytes_max) {
-        Ok(most) if most > 0 => most.min(config.event_bytes_max),
-        _ => config.event_bytes_max,
+    let (setting, bytes_max) = match usize::try_from(config.body_bytes_max) {
+        Ok(most) if most > 0 && most < config.event_bytes_max => ("server.body_bytes_max", most),
+        _ => ("server.event_bytes_max", config.event_bytes_max),
     };
-    let (body, request) = if endpoint.reads_body() {
-        let (parts, body) = request.into_parts();
-        let encoding = Encoding::of(&parts.headers)?;
-        let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
-        let body = pieces.at_once().await;
-        let body = body.map_err(|fault| fault.problem("server.event_bytes_max", bytes_max as u64))?;
-        (body, Request::from_parts(parts, Body::empty()))
+    let (texts, _) = texts(endpoint, &request.uri, None)?;
+    let body = if endpoint.reads_body() {
+        let encoding = Encoding::of(&request.headers)?;
+        let mut pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
+        match pieces.at_once().await {
+            Ok(body) => body,
+            Err(fault) => {
+                // So that its sender comes to read why.
+                tokio::spawn(pieces.drain(DRAIN_BYTES_MAX, DRAIN_TIME_MAX));
+                return Err(fault.problem(setting, bytes_max as u64).into());
+            }
+        }
     } else {
-        (Bytes::new(), request)
+        Bytes::new()
     };
-    let (texts, _) = texts(endpoint, &request, None)?;
     let input = EndpointInput { texts, body };
     let limits = EndpointLimits { body_bytes_max: bytes_max, depth_max: config.event_depth_max };
     let taken = shared.engine.take_in(&Principal::anonymous(), endpoint, &input, (numbered, &limits)).await?;
@@ -178,24 +189,20 @@ fn shown(status: u16, body: Option<Vec<u8>>) -> Response {
 /// What a request says of each parameter outside its body; and the value of `other`, a parameter that is not the endpoint's.
 type Texts<'r> = (Vec<Option<Cow<'r, str>>>, Option<Cow<'r, str>>);
 
-fn texts<'r>(
-    endpoint: &Endpoint,
-    request: &'r Request,
-    other: Option<&'static str>,
-) -> Result<Texts<'r>, Problem> {
-    let path = request.uri().path();
+fn texts<'r>(endpoint: &Endpoint, uri: &'r Uri, other: Option<&'static str>) -> Result<Texts<'r>, Problem> {
+    let path = uri.path();
     let mut texts: Vec<Option<Cow<'r, str>>> = vec![None; endpoint.places.len()];
     for (text, place) in texts.iter_mut().zip(&endpoint.places) {
         if let EndpointPlace::Path(segment) = place {
             let segment = path.split('/').nth(segment + 1).unwrap_or_default();
             let decoded = percent_decode_str(segment).decode_utf8();
-            *text = Some(decoded.map_err(|_| {
-                Problem::bad_request("the path is not valid percent-encoded UTF-8")
-            })?);
+            *text = Some(
+                decoded.map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))?,
+            );
         }
     }
     let mut of_other = None;
-    let query = request.uri().query().unwrap_or_default();
+    let query = uri.query().unwrap_or_default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let is_it = |place: &EndpointPlace| matches!(place, EndpointPlace::Query(known) if **known == *name);
         let text = match endpoint.places.iter().position(is_it) {

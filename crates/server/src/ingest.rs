@@ -51,8 +51,8 @@ const REJECTIONS_MAX: usize = 10;
 /// Bytes of the text of each refused event that a stream's quarantine keeps.
 const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// What is still read of a body that was refused, so that its sender comes to read why.
-const DRAIN_BYTES_MAX: usize = 64 << 20;
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
+pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 /// Rows of a Parquet file are taken in pieces of this much text, or a little more.
 const PARQUET_PIECE_BYTES: usize = 1 << 20;
 

@@ -7,12 +7,12 @@ mod history;
 use std::{
     collections::BTreeSet,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use swiftwater_engine::{JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
+use swiftwater_engine::{Endpoint, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
 use swiftwater_event::StreamName;
 
 use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats};
@@ -153,6 +153,7 @@ fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r 
 /// All numbers, as they stand in `engine`, `http` and `process`.
 pub(crate) fn families(
     engine: Metrics,
+    endpoints: &[Arc<Endpoint>],
     http: &HttpStats,
     syslog: &SyslogStats,
     process: ProcessNumbers,
@@ -171,6 +172,7 @@ pub(crate) fn families(
         history::families(&mut table, history, &own);
     }
     http_families(&mut table, http);
+    endpoint_families(&mut table, endpoints);
     syslog_families(&mut table, syslog);
     table.0
 }
@@ -350,6 +352,29 @@ fn http_families(table: &mut Table, http: &HttpStats) {
     });
     let help = "Time from a request's head to its answer's head.";
     table.family(Kind::Histogram, "swiftwater_http_request_seconds", help, times.collect());
+}
+
+/// There are no more endpoints than `endpoints.endpoints_max`, so each has numbers of its own.
+fn endpoint_families(table: &mut Table, endpoints: &[Arc<Endpoint>]) {
+    let labels = |endpoint: &Endpoint| {
+        let name = &endpoint.create.name;
+        vec![("method", name.method.text().to_owned()), ("path", name.path.to_string())]
+    };
+    let counts = endpoints.iter().flat_map(|endpoint| {
+        let classes = endpoint.counts.classes().into_iter().enumerate().skip(2);
+        classes.map(move |(class, count)| {
+            let class = ("class", format!("{class}xx"));
+            Sample { labels: [labels(endpoint), vec![class]].concat(), number: count.into() }
+        })
+    });
+    let help = "Requests of endpoints answered, by the first digit of the status.";
+    table.family(Kind::Counter, "swiftwater_endpoint_requests_total", help, counts.collect());
+    let times = endpoints.iter().map(|endpoint| {
+        let (counts, micros) = endpoint.counts.times();
+        Sample { labels: labels(endpoint), number: Number::Seconds { counts, sum: micros as f64 / 1e6 } }
+    });
+    let help = "Time from the head of an endpoint's request to its answer's head.";
+    table.family(Kind::Histogram, "swiftwater_endpoint_request_seconds", help, times.collect());
 }
 
 fn syslog_families(table: &mut Table, syslog: &SyslogStats) {

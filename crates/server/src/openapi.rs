@@ -1,15 +1,35 @@
-//! `/v1/openapi.json`: the contract. Tests hold every answer of the server's tests against it.
+//! `/v1/openapi.json`: the contract. Tests hold every answer of the server's tests against it. Endpoints, which are declared
+//! while the server runs, are added to it.
+
+mod endpoints;
+
+use std::sync::Arc;
 
 use axum::{
+    extract::State,
     http::header,
     response::{IntoResponse, Response},
 };
+use serde_json::Value;
+
+use crate::{body::heavy, server::Shared};
 
 /// OpenAPI 3.1; the one place where it is written.
 const CONTRACT: &str = include_str!("openapi.json");
 
-pub(crate) async fn contract() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], CONTRACT).into_response()
+pub(crate) async fn contract(State(shared): State<Arc<Shared>>) -> Response {
+    let all = crate::endpoints::all(&shared);
+    let form = [(header::CONTENT_TYPE, "application/json")];
+    match serde_json::from_str::<Value>(CONTRACT) {
+        Ok(mut contract) if !all.is_empty() => {
+            let text = heavy(usize::MAX, || {
+                endpoints::add(&mut contract, &all);
+                contract.to_string()
+            });
+            (form, text).into_response()
+        }
+        _ => (form, CONTRACT).into_response(),
+    }
 }
 
 #[cfg(test)]

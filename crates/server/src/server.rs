@@ -145,7 +145,17 @@ impl Shared {
     pub(crate) fn families(&self) -> Vec<Family> {
         let (most, start) = (self.config.metrics_streams_max, self.start_micros);
         let engine = self.engine.metrics();
-        metrics::families(engine, &self.stats, &self.syslog, process::read(), &self.shown, most, start)
+        let endpoints = crate::endpoints::all(self);
+        metrics::families(
+            engine,
+            &endpoints,
+            &self.stats,
+            &self.syslog,
+            process::read(),
+            &self.shown,
+            most,
+            start,
+        )
     }
 }
 

@@ -366,6 +366,9 @@ impl Catalog {
                 None if !if_exists => Err(EngineError::NoJob(name.to_string())),
                 removed => Ok(removed.is_some()),
             },
+            Ddl::CreateEndpoint(create) if self.endpoints.get(&create.name).is_ok() => {
+                self.endpoints.create(create, at)
+            }
             Ddl::CreateEndpoint(create) => {
                 if let Some(stream) = create.stream().filter(|stream| !self.streams.contains_key(*stream)) {
                     return Err(EngineError::NoStream(stream.to_string()));
@@ -374,7 +377,9 @@ impl Catalog {
                 self.endpoints.create(create, at)
             }
             Ddl::DropEndpoint { name, if_exists } => self.endpoints.remove(name, *if_exists),
-            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => Ok(false),
+            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => {
+                Ok(false)
+            }
         }
     }
 
@@ -657,6 +662,10 @@ mod tests {
             "CREATE MATERIALIZED VIEW gone AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW gone",
             "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+            "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
+            "DROP ENDPOINT GET '/gone'",
+            "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
+            "CREATE ENDPOINT POST '/a' (x LONG NOT NULL) INTO a WITH (ack = memory)",
             "CREATE JOB dropped SCHEDULE '@daily' AS SELECT 1",
             "DROP JOB dropped",
             "CREATE JOB j SCHEDULE '0 * * * *' WITH (incremental = true) AS INSERT INTO t SELECT ';' FROM a",
@@ -695,6 +704,10 @@ mod tests {
             "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2",
             "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW w",
+            "CREATE ENDPOINT POST '/v/{any}' (any LONG) INTO a",
+            "DROP ENDPOINT POST '/v/{other}'",
+            "DROP ENDPOINT POST '/a'",
+            "DROP ENDPOINT GET '/v/{x}'",
             "DROP VIEW v",
             "DROP STREAM a",
         ] {
@@ -815,6 +828,35 @@ mod tests {
             Ok((1, 3)),
             "a number is not given again"
         );
+    }
+
+    #[test]
+    fn endpoints_hold_what_they_are_of() {
+        let mut catalog = Catalog::default();
+        let mut told = |text: &str| match carry_out(&mut catalog, text) {
+            Ok(changed) => changed.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let (post, get) = ("CREATE ENDPOINT POST '/a' INTO a", "CREATE ENDPOINT GET '/v' AS SELECT n FROM v");
+        assert_eq!(told(post), "no stream `a`");
+        assert_eq!(told("CREATE STREAM a (x LONG)"), "true");
+        assert_eq!(told(get), "no view `v`");
+        assert_eq!(told("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(a)"), "true");
+        assert_eq!((told(post), told(get)), ("true".to_owned(), "true".to_owned()));
+        assert_eq!(told(post), "there is an endpoint POST '/a' already");
+        assert_eq!(told("CREATE ENDPOINT IF NOT EXISTS POST '/a' INTO nix"), "false");
+        assert_eq!(told("DROP VIEW v"), "endpoint GET '/v' is of view `v`");
+        assert_eq!(told("DROP ENDPOINT GET '/v'"), "true");
+        assert_eq!(told("DROP VIEW v"), "true");
+        assert_eq!(told("DROP STREAM IF EXISTS a"), "endpoint POST '/a' is of stream `a`");
+        assert_eq!(told("DROP ENDPOINT POST '/a'"), "true");
+        assert_eq!(told("DROP ENDPOINT POST '/a'"), "no endpoint POST '/a'");
+        assert_eq!(told("DROP ENDPOINT IF EXISTS POST '/a'"), "false");
+        assert_eq!(told("DROP STREAM a"), "true");
+        let older =
+            br#"{"format": 1, "written_by": "0.1.0", "position": 5, "next_stream": 1, "streams": []}"#;
+        let older = Catalog::from_snapshot(&Snapshot::from_bytes(older).unwrap()).unwrap();
+        assert_eq!(older.endpoints().len(), 0, "what is older has none");
     }
 
     #[test]

@@ -36,9 +36,11 @@ fn texts<'r>(endpoint: &Endpoint, target: &'r str) -> Vec<Option<Cow<'r, str>>> 
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let of = |place: &EndpointPlace| match place {
         EndpointPlace::Path(segment) => path.split('/').nth(segment + 1),
-        EndpointPlace::Query(name) => {
-            query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == &**name).map(|(_, value)| value)
-        }
+        EndpointPlace::Query(name) => query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == &**name)
+            .map(|(_, value)| value),
         EndpointPlace::Body(_) => None,
     };
     endpoint.places.iter().map(|place| of(place).map(Cow::Borrowed)).collect()
@@ -116,7 +118,8 @@ async fn an_endpoint_takes_events_in_and_another_gives_the_row_out_after_restart
     }
     let kept = sql(&engine, "SELECT direction, count(*) AS n FROM swipes GROUP BY 1 ORDER BY 1").await;
     assert_eq!(kept, "{\"direction\":\"left\",\"n\":3}\n{\"direction\":\"right\",\"n\":3}\n");
-    let others = sql(&engine, "SELECT count(*) AS n FROM swipes WHERE _event LIKE '%\"more\":{\"a\": 1}%'").await;
+    let others =
+        sql(&engine, "SELECT count(*) AS n FROM swipes WHERE _event LIKE '%\"more\":{\"a\": 1}%'").await;
     assert_eq!(others, "{\"n\":3}\n", "other fields are the event's, as they were sent");
     let shown = sql(&engine, "SHOW ENDPOINTS").await;
     assert_eq!(shown.lines().count(), 2, "{shown}");
@@ -139,22 +142,51 @@ async fn bad_input_is_told_by_what_is_wrong_with_it() {
     for (path, body, expected) in [
         ("/swipe/up", r#"{"swiper":"1","swipee":"2","comment":""}"#, "left or right"),
         ("/swipe/left", "", "the body is empty: expected a JSON object"),
-        ("/swipe/left", "not JSON", "the body is no JSON object: line 1, column 1: expected `{`, found `n`"),
-        ("/swipe/left", "[1]", "the body is no JSON object: line 1, column 1: expected `{`, found `[`"),
+        (
+            "/swipe/left",
+            "not JSON",
+            "the body cannot be read: line 1, column 1: expected an event, which is a JSON object, not `n`",
+        ),
+        (
+            "/swipe/left",
+            "[1]",
+            "the body cannot be read: line 1, column 1: expected an event, which is a JSON object, not `[`",
+        ),
         ("/swipe/left", "{\"swiper\":1}\n{}", "the body has 2 JSON objects, expected one"),
         ("/swipe/left", r#"{"swipee":"2","comment":""}"#, "`swiper` is missing"),
         ("/swipe/left", r#"{"swiper":null,"swipee":"2","comment":""}"#, "`swiper` is missing"),
-        ("/swipe/left", r#"{"swiper":"x1","swipee":"2","comment":""}"#, "`swiper`: expected LONG, found \"x1\""),
+        (
+            "/swipe/left",
+            r#"{"swiper":"x1","swipee":"2","comment":""}"#,
+            "`swiper`: expected LONG, found \"x1\"",
+        ),
         ("/swipe/left", r#"{"swiper":1.5,"swipee":"2","comment":""}"#, "`swiper`: expected LONG, found 1.5"),
-        ("/swipe/left", r#"{"swiper":"+1","swipee":"2","comment":""}"#, "`swiper`: expected LONG, found \"+1\""),
-        ("/swipe/left", r#"{"swiper":true,"swipee":"2","comment":""}"#, "`swiper`: expected LONG, found true"),
-        ("/swipe/left", r#"{"swiper":"99999999999999999999","swipee":"2","comment":""}"#,
-            "`swiper`: expected LONG, found \"99999999999999999999\""),
+        (
+            "/swipe/left",
+            r#"{"swiper":"+1","swipee":"2","comment":""}"#,
+            "`swiper`: expected LONG, found \"+1\"",
+        ),
+        (
+            "/swipe/left",
+            r#"{"swiper":true,"swipee":"2","comment":""}"#,
+            "`swiper`: expected LONG, found true",
+        ),
+        (
+            "/swipe/left",
+            r#"{"swiper":"99999999999999999999","swipee":"2","comment":""}"#,
+            "`swiper`: expected LONG, found \"99999999999999999999\"",
+        ),
         ("/swipe/left", r#"{"swiper":"1","swipee":"2","comment":5}"#, "`comment`: expected STRING, found 5"),
-        ("/swipe/left", r#"{"swiper":"0","swipee":"2","comment":""}"#,
-            "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold"),
-        ("/swipe/left", &format!(r#"{{"swiper":"1","swipee":"2","comment":"{long}"}}"#),
-            "column `comment`: `CHECK (SIZEOF(comment) <= 256)` does not hold"),
+        (
+            "/swipe/left",
+            r#"{"swiper":"0","swipee":"2","comment":""}"#,
+            "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold",
+        ),
+        (
+            "/swipe/left",
+            &format!(r#"{{"swiper":"1","swipee":"2","comment":"{long}"}}"#),
+            "column `comment`: `CHECK (SIZEOF(comment) <= 256)` does not hold",
+        ),
     ] {
         assert_eq!(told(send(&engine, path, body, None).await), (400, expected.to_owned()), "{path} {body}");
     }
@@ -211,25 +243,39 @@ async fn events_and_answers_have_the_shapes_that_are_declared() {
     ] {
         sql(&engine, text).await;
     }
-    let body = r#"{"deep":{"n":"21","m":1},"at":1000,"flag":"true","j":{"x":[1,null]},"l":["1",2,null],"more":1}"#;
+    let body =
+        r#"{"deep":{"n":"21","m":1},"at":1000,"flag":"true","j":{"x":[1,null]},"l":["1",2,null],"more":1}"#;
     let answer = send(&engine, "/a/J%C3%B6?t=5", body, None).await;
     assert_eq!(told(answer), (202, r#"{"message":"hello J%C3%B6","n":21}"#.to_owned()));
-    assert_eq!(told(send(&engine, "/a/b", "{}", None).await), (202, r#"{"message":"hello b","n":2}"#.to_owned()));
-    let rows = sql(&engine, "SELECT who, twice, at, t, flag, j, l, kind, _event FROM other ORDER BY _offset").await;
+    assert_eq!(
+        told(send(&engine, "/a/b", "{}", None).await),
+        (202, r#"{"message":"hello b","n":2}"#.to_owned())
+    );
+    let rows =
+        sql(&engine, "SELECT who, twice, at, t, flag, j, l, kind, _event FROM other ORDER BY _offset").await;
     assert_eq!(
         rows,
-        "{\"who\":\"J%C3%B6\",\"twice\":42,\"at\":\"1970-01-01T00:16:40Z\",\"t\":5,\"flag\":true,\
+        "{\"who\":\"J%C3%B6\",\"twice\":42,\"at\":\"1970-01-01T00:16:40.000Z\",\"t\":5,\"flag\":true,\
          \"j\":\"{\\\"x\\\":[1,null]}\",\"l\":[1,2,null],\"kind\":\"x\",\"_event\":null}\n\
          {\"who\":\"B\",\"twice\":4,\"at\":null,\"t\":null,\"flag\":null,\"j\":null,\"l\":null,\"kind\":\"x\",\"_event\":null}\n"
     );
     // A column lies where it is declared to.
     assert_eq!(told(send(&engine, "/meta", r#"{"swiper":3}"#, None).await).0, 201);
-    assert_eq!(sql(&engine, "SELECT at IS NULL AS gone, direction FROM swipes").await, "{\"gone\":false,\"direction\":\"left\"}\n");
+    assert_eq!(
+        sql(&engine, "SELECT at IS NULL AS gone, direction FROM swipes").await,
+        "{\"gone\":false,\"direction\":\"left\"}\n"
+    );
     let refused = told(send(&engine, "/meta", r#"{"swiper":3,"x":1}"#, None).await);
     assert_eq!(refused, (400, "the body has a field `x`, which is unknown here".to_owned()));
     assert_eq!(told(send(&engine, "/whole", r#"{"who":"whole","deep":{"er":1}}"#, None).await).0, 201);
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM other WHERE who = 'whole'").await, "{\"n\":1}\n");
-    for body in [r#"{"swiper":1,"swipee":5}"#, r#"{"swiper":1,"swipee":2,"direction":"right"}"#, r#"{"swiper":1,"swipee":2,"direction":"right"}"#, r#"{"swiper":1,"swipee":9}"#, r#"{"swiper":1,"swipee":10}"#] {
+    for body in [
+        r#"{"swiper":1,"swipee":5}"#,
+        r#"{"swiper":1,"swipee":2,"direction":"right"}"#,
+        r#"{"swiper":1,"swipee":2,"direction":"right"}"#,
+        r#"{"swiper":1,"swipee":9}"#,
+        r#"{"swiper":1,"swipee":10}"#,
+    ] {
         assert_eq!(told(send(&engine, "/meta", body, None).await).0, 201);
     }
     for (path, expected) in [
@@ -257,33 +303,69 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
     sql(&engine, "CREATE MATERIALIZED VIEW names AS SELECT comment, swiper % 2 AS odd, COUNT(*) AS n FROM STREAM(swipes) GROUP BY comment, swiper % 2").await;
     for (text, expected, hint) in [
         ("CREATE ENDPOINT POST '/x' INTO nix", "no stream `nix`", ""),
-        ("CREATE ENDPOINT GET '/x' AS SELECT a FROM nix", "no view `nix`", "SHOW VIEWS tells which there are."),
-        ("CREATE ENDPOINT GET '/stats/{x}' (x LONG) AS SELECT $x AS a", "there is a endpoint `GET '/stats/{userId}'` already", ""),
-        ("CREATE ENDPOINT GET '/x' AS SELECT nix FROM stats WHERE swiper = 1", "there is no column `nix`", ""),
-        ("CREATE ENDPOINT GET '/x' (swiper LONG) AS SELECT likes FROM stats WHERE swiper = swiper",
+        (
+            "CREATE ENDPOINT GET '/x' AS SELECT a FROM nix",
+            "no view `nix`",
+            "SHOW VIEWS tells which there are.",
+        ),
+        (
+            "CREATE ENDPOINT GET '/stats/{x}' (x LONG) AS SELECT $x AS a",
+            "there is an endpoint GET '/stats/{userId}' already",
+            "",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' AS SELECT nix FROM stats WHERE swiper = 1",
+            "there is no column `nix`",
+            "",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' (swiper LONG) AS SELECT likes FROM stats WHERE swiper = swiper",
             "these rows cannot be found by their key: the key of view `stats` is (swiper)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
-        ("CREATE ENDPOINT GET '/x' AS SELECT likes FROM stats WHERE swiper > 1",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' AS SELECT likes FROM stats WHERE swiper > 1",
             "these rows cannot be found by their key: the key of view `stats` is (swiper)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
-        ("CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE odd = 1",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE odd = 1",
             "these rows cannot be found by their key: the key of view `names` is (comment, odd)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."),
-        ("CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' WITH (answer = object)",
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' WITH (answer = object)",
             "several rows may be found: the key of view `names` is (comment, odd)",
-            "State all values of the key, or write `answer = rows`."),
-        ("CREATE ENDPOINT GET '/x' (a STRING) AS SELECT likes FROM stats WHERE swiper = $a",
-            "`swiper` is LONG, and is looked for as STRING", "Declare the parameter so, or write CAST(… AS …)."),
-        ("CREATE ENDPOINT POST '/x' (a LONG) INTO live WITH (ack = disk)",
+            "State all values of the key, or write `answer = rows`.",
+        ),
+        (
+            "CREATE ENDPOINT GET '/x' (a STRING) AS SELECT likes FROM stats WHERE swiper = $a",
+            "`swiper` is LONG, and is looked for as STRING",
+            "Declare the parameter so, or write CAST(… AS …).",
+        ),
+        (
+            "CREATE ENDPOINT POST '/x' (a LONG) INTO live WITH (ack = disk)",
             "stream `live` is not stored, and has no disk to wait for",
-            "Leave `ack = disk` out, or create the stream WITH (store = true)."),
-        ("CREATE ENDPOINT POST '/x' (b LONG, c LONG) INTO live", "columns `b` and `c` lie at one place of the event", "Name one of them only."),
-        ("CREATE ENDPOINT POST '/x' (d LONG) INTO live", "column `d` lies within a list, which an endpoint cannot make",
-            "Leave the column out, or take a JSON column for the whole list."),
+            "Leave `ack = disk` out, or create the stream WITH (store = true).",
+        ),
+        (
+            "CREATE ENDPOINT POST '/x' (b LONG, c LONG) INTO live",
+            "columns `b` and `c` lie at one place of the event",
+            "Name one of them only.",
+        ),
+        (
+            "CREATE ENDPOINT POST '/x' (d LONG) INTO live",
+            "column `d` lies within a list, which an endpoint cannot make",
+            "Leave the column out, or take a JSON column for the whole list.",
+        ),
         ("CREATE ENDPOINT POST '/x' (a STRING CHECK (a RLIKE '(')) INTO live", "pattern", ""),
         ("DROP ENDPOINT GET '/nix'", "no endpoint GET '/nix'", "SHOW ENDPOINTS tells which there are."),
         ("DROP STREAM swipes", "view `names` is of stream `swipes`", "DROP VIEW names first."),
-        ("DROP VIEW stats", "endpoint GET '/stats/{userId}' is of view `stats`", "DROP ENDPOINT GET '/stats/{userId}' first."),
+        (
+            "DROP VIEW stats",
+            "endpoint GET '/stats/{userId}' is of view `stats`",
+            "DROP ENDPOINT GET '/stats/{userId}' first.",
+        ),
     ] {
         let error = try_sql(&engine, text).await.unwrap_err();
         assert!(error.to_string().starts_with(expected), "{text}: {error}");
@@ -291,7 +373,10 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
             assert_eq!(error.hint(), Some(hint), "{text}");
         }
     }
-    let error = try_sql(&engine, "CREATE ENDPOINT GET '/x' AS\nSELECT likes,\n nix FROM stats WHERE swiper = 1").await.unwrap_err();
+    let error =
+        try_sql(&engine, "CREATE ENDPOINT GET '/x' AS\nSELECT likes,\n nix FROM stats WHERE swiper = 1")
+            .await
+            .unwrap_err();
     assert_eq!(error.place().map(|place| (place.line, place.column)), Some((3, 2)));
     sql(&engine, "CREATE ENDPOINT IF NOT EXISTS GET '/stats/{x}' (x LONG) AS SELECT $x AS a").await;
     for text in ["DROP VIEW names", "DROP ENDPOINT GET '/stats/{any}'", "DROP VIEW stats"] {
@@ -310,7 +395,8 @@ async fn paths_lead_to_the_endpoint_that_states_most_of_them() {
     let engine = open(dir.path()).await;
     let paths = ["/a", "/a/{x}", "/a/b", "/a/{x}/c", "/a/b/{y}", "/{x}/z/{y}", "/{x}"];
     for path in paths {
-        let parameters: Vec<&str> = ["x", "y"].into_iter().filter(|name| path.contains(&format!("{{{name}}}"))).collect();
+        let parameters: Vec<&str> =
+            ["x", "y"].into_iter().filter(|name| path.contains(&format!("{{{name}}}"))).collect();
         let items: Vec<String> = parameters.iter().map(|name| format!("{name} STRING")).collect();
         let items = if items.is_empty() { String::new() } else { format!("({})", items.join(", ")) };
         sql(&engine, &format!("CREATE ENDPOINT GET '{path}' {items} AS SELECT '{path}' AS path")).await;
@@ -361,7 +447,9 @@ async fn an_endpoints_answer_is_the_views_row() {
         ] {
             sql(&engine, text).await;
         }
-        let key = |rng: &mut Rng| (rng.below(6) as i64 - 3, ["x", "y z", "ü", "7"][rng.below(4)], [0.0, 1.5, -2.0][rng.below(3)]);
+        let key = |rng: &mut Rng| {
+            (rng.below(6) as i64 - 3, ["x", "y z", "ü", "7"][rng.below(4)], [0.0, 1.5, -2.0][rng.below(3)])
+        };
         for round in 0..3 {
             for _ in 0..60 {
                 let (a, b, c) = key(&mut rng);
@@ -371,7 +459,8 @@ async fn an_endpoints_answer_is_the_views_row() {
             for _ in 0..60 {
                 let (a, b, c) = key(&mut rng);
                 let values = [KeyValue::Whole(a), KeyValue::Text(b.to_owned()), KeyValue::Double(c)];
-                let row = engine.view_row(&Principal::local(), "v", &values, Wanted::Acknowledged).await.unwrap().0;
+                let row =
+                    engine.view_row(&Principal::local(), "v", &values, Wanted::Acknowledged).await.unwrap().0;
                 let answer = told(ask(&engine, &format!("/v/{a}/{b}/{c}")).await);
                 let expected = match row {
                     Some(row) => (200, String::from_utf8(row.json).unwrap()),
@@ -397,7 +486,10 @@ async fn altering_a_stream_keeps_its_endpoints_true() {
     sql(&engine, "ALTER STREAM s ADD COLUMN b LONG PATH 'deep.b'").await;
     assert_eq!(requests(&engine)[2], 1, "what was counted stays");
     assert_eq!(told(send(&engine, "/s", r#"{"a":3,"b":4}"#, None).await).0, 201);
-    assert_eq!(sql(&engine, "SELECT a, b FROM s ORDER BY a").await, "{\"a\":1,\"b\":null}\n{\"a\":3,\"b\":4}\n");
+    assert_eq!(
+        sql(&engine, "SELECT a, b FROM s ORDER BY a").await,
+        "{\"a\":1,\"b\":null}\n{\"a\":3,\"b\":4}\n"
+    );
     let error = try_sql(&engine, "ALTER STREAM s ADD COLUMN c LONG PATH 'deep.b.c', ADD COLUMN d LONG").await;
     assert!(error.is_ok(), "no endpoint makes it");
 }

@@ -508,8 +508,14 @@ fn endpoints_are_declared() {
         "CREATE ENDPOINT GET '/top/{a}' (\n  a STRING PATH,\n  n LONG\n) AS\nSELECT b FROM v WHERE a = $a LIMIT 5\n\
          ELSE 404 'it''s none'\nWITH (answer = rows)",
     );
-    check("CREATE ENDPOINT GET '/health' AS SELECT 'up' AS status", "CREATE ENDPOINT GET '/health' AS\nSELECT 'up' AS status");
-    check("CREATE ENDPOINT POST '/e' INTO s WITH (ack = disk)", "CREATE ENDPOINT POST '/e' INTO s\nWITH (ack = disk)");
+    check(
+        "CREATE ENDPOINT GET '/health' AS SELECT 'up' AS status",
+        "CREATE ENDPOINT GET '/health' AS\nSELECT 'up' AS status",
+    );
+    check(
+        "CREATE ENDPOINT POST '/e' INTO s WITH (ack = disk)",
+        "CREATE ENDPOINT POST '/e' INTO s\nWITH (ack = disk)",
+    );
     check("drop endpoint if exists get '/a/'", "DROP ENDPOINT IF EXISTS GET '/a'");
     check("SHOW ENDPOINTS", "SHOW ENDPOINTS");
     check("SHOW CREATE ENDPOINT POST '/a/{b}'", "SHOW CREATE ENDPOINT POST '/a/{b}'");
@@ -519,18 +525,48 @@ fn endpoints_are_declared() {
 #[test]
 fn faults_of_endpoints_have_places_and_hints() {
     for (text, expected) in [
-        ("PUT '/a' INTO s", "1:17 expected GET or POST, found `PUT` (Endpoints answer to GET (and HEAD) and POST.)"),
+        (
+            "PUT '/a' INTO s",
+            "1:17 expected GET or POST, found `PUT` (Endpoints answer to GET (and HEAD) and POST.)",
+        ),
         ("GET 'a' AS SELECT 1 AS a", "1:21 `a` cannot be an endpoint's path: a path begins with `/`"),
         ("GET '/' AS SELECT 1 AS a", "1:21 `/` cannot be an endpoint's path: `/` is the server's own"),
-        ("GET '/v1/x' AS SELECT 1 AS a", "1:21 `/v1/x` cannot be an endpoint's path: `/v1` is the server's own"),
-        ("GET '/a//b' AS SELECT 1 AS a", "1:21 `/a//b` cannot be an endpoint's path: a segment of a path cannot be empty"),
-        ("GET '/a/x{b}' AS SELECT 1 AS a", "1:21 `/a/x{b}` cannot be an endpoint's path: `{` stands around a whole segment: `/{name}/`"),
-        ("GET '/{a}/{a}' AS SELECT 1 AS a", "1:21 `/{a}/{a}` cannot be an endpoint's path: `{a}` stands in the path twice"),
-        ("GET '/{a}' AS SELECT 1 AS a", "1:17 `a` stands in the path, and is not declared (Declare it: (a STRING, …).)"),
-        ("GET '/a' INTO s", "1:26 expected AS, found `INTO` (GET answers rows: AS SELECT … FROM view WHERE key = $parameter.)"),
-        ("GET '/a' (b LONG BODY) AS SELECT 1 AS a", "1:34 a GET has no body (Write QUERY, or make it a POST.)"),
-        ("GET '/a' (b JSON) AS SELECT 1 AS a", "1:27 a parameter of a path or query string cannot be ANY (Take it from the body of a POST.)"),
-        ("GET '/a' (b LONG PATH) AS SELECT 1 AS a", "1:34 `b` does not stand in the path (Write `{b}` for one of its segments.)"),
+        (
+            "GET '/v1/x' AS SELECT 1 AS a",
+            "1:21 `/v1/x` cannot be an endpoint's path: `/v1` is the server's own",
+        ),
+        (
+            "GET '/a//b' AS SELECT 1 AS a",
+            "1:21 `/a//b` cannot be an endpoint's path: a segment of a path cannot be empty",
+        ),
+        (
+            "GET '/a/x{b}' AS SELECT 1 AS a",
+            "1:21 `/a/x{b}` cannot be an endpoint's path: `{` stands around a whole segment: `/{name}/`",
+        ),
+        (
+            "GET '/{a}/{a}' AS SELECT 1 AS a",
+            "1:21 `/{a}/{a}` cannot be an endpoint's path: `{a}` stands in the path twice",
+        ),
+        (
+            "GET '/{a}' AS SELECT 1 AS a",
+            "1:17 `a` stands in the path, and is not declared (Declare it: (a STRING, …).)",
+        ),
+        (
+            "GET '/a' INTO s",
+            "1:26 expected AS, found `INTO` (GET answers rows: AS SELECT … FROM view WHERE key = $parameter.)",
+        ),
+        (
+            "GET '/a' (b LONG BODY) AS SELECT 1 AS a",
+            "1:34 a GET has no body (Write QUERY, or make it a POST.)",
+        ),
+        (
+            "GET '/a' (b JSON) AS SELECT 1 AS a",
+            "1:27 a parameter of a path or query string cannot be ANY (Take it from the body of a POST.)",
+        ),
+        (
+            "GET '/a' (b LONG PATH) AS SELECT 1 AS a",
+            "1:34 `b` does not stand in the path (Write `{b}` for one of its segments.)",
+        ),
         ("GET '/a' (b LONG, B LONG) AS SELECT 1 AS a", "1:35 parameter `B` is declared twice"),
         ("POST '/a' (b LONG CHECK (c > 1)) INTO s", "1:42 there is no parameter `c`"),
         ("POST '/a' (b LONG CHECK (b + 1)) INTO s", "1:42 CHECK takes a condition, and this is LONG"),
@@ -538,17 +574,38 @@ fn faults_of_endpoints_have_places_and_hints() {
         ("POST '/a' (b LONG DEFAULT 'x') INTO s", "1:43 the default of `b` cannot be 'x': it is LONG"),
         ("POST '/a' (b LONG) INTO s SELECT $c", "1:50 there is no parameter `$c`"),
         ("POST '/a' (b LONG) INTO s SELECT b + 1", "1:50 this column has no name (Give it one with AS.)"),
-        ("POST '/a' (b LONG) INTO s SELECT b, 1 AS b", "1:53 two columns are named `b` (Give one of them another name with AS.)"),
+        (
+            "POST '/a' (b LONG) INTO s SELECT b, 1 AS b",
+            "1:53 two columns are named `b` (Give one of them another name with AS.)",
+        ),
         ("POST '/a' (b LONG) INTO s WITH (answer = rows)", "1:58 `answer` is for endpoints of GET"),
-        ("POST '/a' INTO s WITH (other_fields = ignore)", "0:0 all events of this endpoint would be empty (Declare parameters, or leave `other_fields` out.)"),
+        (
+            "POST '/a' INTO s WITH (other_fields = ignore)",
+            "0:0 all events of this endpoint would be empty (Declare parameters, or leave `other_fields` out.)",
+        ),
         ("GET '/a' (b LONG) AS SELECT x FROM v WHERE k = $c", "1:64 there is no parameter `$c`"),
-        ("GET '/a' (user LONG) AS SELECT x FROM v WHERE k = $usr", "1:67 there is no parameter `$usr` (Did you mean $user?)"),
-        ("GET '/a' AS SELECT COUNT(*) AS n FROM v", "1:36 an aggregate cannot stand here (Have the view aggregate. POST /v1/sql takes any query.)"),
+        (
+            "GET '/a' (user LONG) AS SELECT x FROM v WHERE k = $usr",
+            "1:67 there is no parameter `$usr` (Did you mean $user?)",
+        ),
+        (
+            "GET '/a' AS SELECT COUNT(*) AS n FROM v",
+            "1:36 an aggregate cannot stand here (Have the view aggregate. POST /v1/sql takes any query.)",
+        ),
         ("GET '/a' AS SELECT * FROM v", "1:36 `*` cannot stand here (Name the columns.)"),
-        ("GET '/a' AS SELECT x FROM v ORDER BY x", "1:45 ORDER cannot stand here (Rows come in the order of their keys. POST /v1/sql takes any query.)"),
-        ("GET '/a' AS SELECT x FROM STREAM(s)", "1:43 an endpoint reads a view, not a stream (CREATE MATERIALIZED VIEW … AS SELECT … FROM STREAM(…) GROUP BY key.)"),
+        (
+            "GET '/a' AS SELECT x FROM v ORDER BY x",
+            "1:45 ORDER cannot stand here (Rows come in the order of their keys. POST /v1/sql takes any query.)",
+        ),
+        (
+            "GET '/a' AS SELECT x FROM STREAM(s)",
+            "1:43 an endpoint reads a view, not a stream (CREATE MATERIALIZED VIEW … AS SELECT … FROM STREAM(…) GROUP BY key.)",
+        ),
         ("GET '/a' AS SELECT x FROM v LIMIT 20000", "1:51 an endpoint answers with at most 10000 rows"),
-        ("GET '/a' AS SELECT 1 AS x ELSE 404", "1:43 there is always a row where nothing is read (ELSE stands behind FROM view WHERE ….)"),
+        (
+            "GET '/a' AS SELECT 1 AS x ELSE 404",
+            "1:43 there is always a row where nothing is read (ELSE stands behind FROM view WHERE ….)",
+        ),
         ("GET '/a' AS SELECT 1 AS x WITH (status = 404)", "1:58 `status` takes a number from 200 to 299"),
     ] {
         check(&format!("CREATE ENDPOINT {text}"), expected);

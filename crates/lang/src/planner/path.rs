@@ -68,7 +68,9 @@ impl Planner<'_> {
             let fault = match near {
                 Some(near) if near.starts_with('$') => fault.hint(format!("Did you mean {near}?")),
                 Some(near) => fault.hint(format!("Did you mean `{near}`?")),
-                None if name.quoted && !name.text.starts_with('$') => fault.hint("Text goes into single quotes."),
+                None if name.quoted && !name.text.starts_with('$') => {
+                    fault.hint("Text goes into single quotes.")
+                }
                 None => fault,
             };
             return self.unknown_for(fault);

@@ -22,7 +22,9 @@ use crate::{
     StandingQuery,
     expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
-    operate::{Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, take_varint, write_groups},
+    operate::{
+        Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, take_varint, write_groups,
+    },
     standing::CompiledBody,
     step::{Place, Shard, StepInput},
 };

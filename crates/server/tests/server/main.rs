@@ -8,6 +8,7 @@ mod backups;
 mod bullet;
 mod clients;
 mod contract;
+mod endpoints;
 mod forms;
 mod guard;
 mod ingest;

@@ -236,6 +236,12 @@ pub(super) fn keys() -> Vec<Key> {
             "How often what changed in a view is put on disk; after a crash, events since then are read again."
         ),
         number!(
+            "endpoints.endpoints_max",
+            Kind::Count(0, 100_000),
+            history.endpoints_max,
+            "The most endpoints that there can be."
+        ),
+        number!(
             "jobs.jobs_max",
             Kind::Count(0, 100_000),
             history.jobs_max,

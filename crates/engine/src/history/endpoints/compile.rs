@@ -155,14 +155,19 @@ impl Endpoint {
                 let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
                 if create.options.ack == Some(Ack::Disk) && !stream.is_stored() {
                     let message = format!("stream `{name}` is not stored, and has no disk to wait for");
-                    return Err(unfit(message, "Leave `ack = disk` out, or create the stream WITH (store = true)."));
+                    return Err(unfit(
+                        message,
+                        "Leave `ack = disk` out, or create the stream WITH (store = true).",
+                    ));
                 }
                 let of_parameter = |(slot, parameter): (usize, &swiftwater_lang::ddl::Parameter)| {
                     Ok((parameter.name.clone(), program(&Expr::Slot(slot))?))
                 };
                 let members = match event {
                     Some(columns) => self::columns(columns, &create)?,
-                    None => create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?,
+                    None => {
+                        create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?
+                    }
                 };
                 Action::Into(IntoPlan {
                     stream: name.clone(),
@@ -204,7 +209,8 @@ fn compiled_parameter(
 ) -> Result<Parameter, EngineError> {
     let place = match &parameter.place {
         ParameterPlace::Path => {
-            let is_it = |segment: &Segment| matches!(segment, Segment::Parameter(name) if *name == parameter.name);
+            let is_it =
+                |segment: &Segment| matches!(segment, Segment::Parameter(name) if *name == parameter.name);
             let segment = create.name.path.segments().iter().position(is_it);
             EndpointPlace::Path(segment.unwrap_or_default())
         }
@@ -265,7 +271,8 @@ fn select(
                 key_names.join(", ")
             ),
         };
-        let hint = "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.";
+        let hint =
+            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.";
         return Err(unfit(message, hint));
     }
     let mut key = Vec::new();
@@ -282,7 +289,11 @@ fn select(
     }
     let answer = create.options.answer.unwrap_or(if is_whole { Answer::Object } else { Answer::Rows });
     if answer == Answer::Object && !is_whole {
-        let message = format!("several rows may be found: the key of view `{}` is ({})", source.view, key_names.join(", "));
+        let message = format!(
+            "several rows may be found: the key of view `{}` is ({})",
+            source.view,
+            key_names.join(", ")
+        );
         return Err(unfit(message, "State all values of the key, or write `answer = rows`."));
     }
     let mut uses_now = false;

@@ -68,13 +68,12 @@ impl EndpointEntries {
         self.iter().find(|entry| entry.create.view() == Some(view))
     }
 
-    /// Whether that changed anything. What it names must be there.
+    /// Whether that changed anything. What a new one names must be there.
     pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, EngineError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
-            let name = known.create.name.to_string();
             return match create.if_not_exists {
                 true => Ok(false),
-                false => Err(EngineError::Exists { kind: "endpoint", name }),
+                false => Err(EngineError::EndpointExists(known.create.name.to_string())),
             };
         }
         let create = CreateEndpoint { if_not_exists: false, ..create.clone() };

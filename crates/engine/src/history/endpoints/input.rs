@@ -64,26 +64,33 @@ pub(super) struct Said<'a> {
     pub(super) others: OtherFields<'a>,
 }
 
-/// A body as the one event that it is checked as.
-pub(super) fn checked_body(body: &Bytes, limits: &EndpointLimits) -> Result<EventBatch, EndpointError> {
+/// A body, or what was made of one, as the one event that it is checked as.
+pub(super) fn checked(
+    what: &str,
+    body: &Bytes,
+    limits: &EndpointLimits,
+) -> Result<EventBatch, EndpointError> {
     let bad = |message: String| EndpointError::refused(400, message);
     if body.is_empty() {
-        return Err(bad("the body is empty: expected a JSON object".to_owned()));
+        return Err(bad(format!("the {what} is empty: expected a JSON object")));
     }
     let checked = check_block(body.clone(), &limits.check(), 1);
     if let Some(fault) = checked.rejections.first() {
         if fault.oversize {
-            return Err(EndpointError::refused(413, format!("the body has {} bytes, limit is {}", body.len(), limits.body_bytes_max)));
+            return Err(EndpointError::refused(
+                413,
+                format!("the {what} has {} bytes, limit is {}", body.len(), limits.body_bytes_max),
+            ));
         }
         return Err(bad(format!(
-            "the body is no JSON object: line {}, column {}: {}",
+            "the {what} cannot be read: line {}, column {}: {}",
             fault.line, fault.column, fault.message
         )));
     }
     match checked.batch.len() {
         1 => Ok(checked.batch),
-        0 => Err(bad("the body is empty: expected a JSON object".to_owned())),
-        more => Err(bad(format!("the body has {more} JSON objects, expected one"))),
+        0 => Err(bad(format!("the {what} is empty: expected a JSON object"))),
+        more => Err(bad(format!("the {what} has {more} JSON objects, expected one"))),
     }
 }
 
@@ -98,7 +105,7 @@ impl EndpointLimits {
     }
 }
 
-/// Reads all parameters; `body` is that of [`checked_body`], where it is looked at.
+/// Reads all parameters; `body` is that of [`checked`], where it is looked at.
 pub(super) fn read<'a>(
     parameters: &[Parameter],
     checks: &[ParameterCheck],
@@ -168,9 +175,7 @@ impl Parameter {
             Some(DefaultProgram::Now) if self.ty == Type::LONG => Ok(Value::Long(now)),
             Some(DefaultProgram::Now) => Ok(Value::Timestamp(now.saturating_mul(1000))),
             Some(DefaultProgram::Constant(program)) => Ok(program.value(&[], now, scratch, arena).0),
-            None if self.not_null => {
-                Err(EndpointError::refused(400, format!("`{}` is missing", self.name)))
-            }
+            None if self.not_null => Err(EndpointError::refused(400, format!("`{}` is missing", self.name))),
             None => Ok(Value::Null),
         }
     }
@@ -206,7 +211,9 @@ fn of_text<'a>(text: &str, ty: &Type, arena: &'a Bump) -> Option<Value<'a>> {
         },
         Primitive::Integer => number()?.parse().ok().map(Value::Integer),
         Primitive::Long => number()?.parse().ok().map(Value::Long),
-        Primitive::Float => number()?.parse().ok().filter(|number: &f32| number.is_finite()).map(Value::Float),
+        Primitive::Float => {
+            number()?.parse().ok().filter(|number: &f32| number.is_finite()).map(Value::Float)
+        }
         Primitive::Double => {
             number()?.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double)
         }
@@ -252,7 +259,9 @@ fn whole(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Long(number) => Some(number),
         // 2^63 as a double is the first that does not fit.
-        Value::Double(number) if number.fract() == 0.0 && (-(2f64.powi(63))..2f64.powi(63)).contains(&number) => {
+        Value::Double(number)
+            if number.fract() == 0.0 && (-(2f64.powi(63))..2f64.powi(63)).contains(&number) =>
+        {
             Some(number as i64)
         }
         _ => None,

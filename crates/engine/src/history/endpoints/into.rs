@@ -1,15 +1,15 @@
 //! Events that are made of requests.
 
+use bumpalo::Bump;
 use bytes::Bytes;
-use swiftwater_event::{EventBatch, StreamName, Step, Value, check_block, write_json};
+use swiftwater_event::{EventBatch, Step, StreamName, Value, write_json};
 use swiftwater_lang::ddl::{CreateStream, OtherFields};
 use swiftwater_live::expr::{Program, Scratch};
-use bumpalo::Bump;
 
 use super::{
     Endpoint, EndpointError, EndpointInput, EndpointLimits,
     compile::unfit,
-    input::{OtherFields as Others, Said, checked_body, read},
+    input::{OtherFields as Others, Said, checked, read},
     select::{ShownColumn, write_row},
 };
 use crate::EngineError;
@@ -64,7 +64,10 @@ impl EventShape {
             [Step::Key(key), rest @ ..] => (key, rest),
             _ => {
                 let message = format!("column `{name}` lies within a list, which an endpoint cannot make");
-                return Err(unfit(message, "Leave the column out, or take a JSON column for the whole list."));
+                return Err(unfit(
+                    message,
+                    "Leave the column out, or take a JSON column for the whole list.",
+                ));
             }
         };
         let known = self.0.iter_mut().find(|member| member.key == *key);
@@ -95,7 +98,7 @@ impl EventShape {
     ) {
         out.push(b'{');
         let empty = out.len();
-        let mut separate = |out: &mut Vec<u8>| {
+        let separate = |out: &mut Vec<u8>| {
             if out.len() > empty {
                 out.push(b',');
             }
@@ -162,7 +165,7 @@ pub(super) fn event(
     (now, limits): (swiftwater_event::Millis, &EndpointLimits),
     (scratch, arena): (&mut Scratch, &Bump),
 ) -> Result<(EventBatch, Option<Vec<u8>>), EndpointError> {
-    let body = if endpoint.reads_body() { Some(checked_body(&input.body, limits)?) } else { None };
+    let body = if endpoint.reads_body() { Some(checked("body", &input.body, limits)?) } else { None };
     // Events are UTF-8: that was checked.
     let text = body.as_ref().and_then(|body| std::str::from_utf8(body.event(0)).ok());
     let others = endpoint.other_fields();
@@ -170,7 +173,10 @@ pub(super) fn event(
     let keeps_others = others != OtherFields::Ignore;
     let said = read(parameters, checks, (&input.texts, text), (now, keeps_others), (scratch, arena))?;
     if let (OtherFields::Refuse, Some((name, _))) = (others, said.others.first()) {
-        return Err(EndpointError::refused(400, format!("the body has a field `{name}`, which is unknown here")));
+        return Err(EndpointError::refused(
+            400,
+            format!("the body has a field `{name}`, which is unknown here"),
+        ));
     }
     let mut event = Vec::with_capacity(64 + text.map_or(0, str::len));
     plan.event.write(&said, (scratch, arena), &said.others, &mut event);
@@ -180,6 +186,5 @@ pub(super) fn event(
         answer.push(b'\n');
         answer
     });
-    let checked = checked_body(&Bytes::from(event), limits)?;
-    Ok((checked, answer))
+    Ok((checked("event", &Bytes::from(event), limits)?, answer))
 }

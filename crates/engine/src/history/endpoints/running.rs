@@ -9,9 +9,9 @@ use std::{
 };
 
 use bumpalo::Bump;
+use swiftwater_event::{EventMeta, StreamName};
 use swiftwater_lang::ddl::{CreateEndpoint, EndpointName};
 use swiftwater_live::expr::Scratch;
-use swiftwater_event::{EventMeta, StreamName};
 
 use super::{
     Endpoint, EndpointInput, EndpointRoute,
@@ -21,8 +21,7 @@ use super::{
 };
 use crate::{
     Ack, AppendOptions, Appended, Engine, EngineError, LATENCY_BOUNDS_MICROS, Numbered, Principal,
-    ViewReading, Wanted,
-    history::state::History,
+    ViewReading, Wanted, history::state::History,
 };
 
 /// What a request may be.
@@ -164,7 +163,8 @@ impl History {
 
     /// What can be wrong with an endpoint that is to be created.
     pub(in crate::history) fn check_endpoint(&self, create: &CreateEndpoint) -> Result<(), EngineError> {
-        let (count, limit) = (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
+        let (count, limit) =
+            (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
         if count >= limit {
             return Err(EngineError::Limit {
                 what: "number of endpoints",
@@ -178,7 +178,8 @@ impl History {
 
     /// Lets requests be answered as the catalog says; endpoints that are as they were stay, but for those of `changed`.
     pub(in crate::history) fn set_endpoints(&self, changed: Option<&StreamName>) {
-        let entries: Vec<EndpointEntry> = self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
+        let entries: Vec<EndpointEntry> =
+            self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
         let before = self.endpoints.all();
         let endpoint = |entry: &EndpointEntry| {
             let known = before.iter().find(|known| known.id == entry.id);
@@ -226,7 +227,11 @@ impl Engine {
     }
 
     /// An endpoint of a name.
-    pub fn endpoint(&self, _principal: &Principal, name: &EndpointName) -> Result<Arc<Endpoint>, EngineError> {
+    pub fn endpoint(
+        &self,
+        _principal: &Principal,
+        name: &EndpointName,
+    ) -> Result<Arc<Endpoint>, EngineError> {
         let history = self.shared().history.get().ok_or(EngineError::NoHistory)?;
         history.endpoint(name)
     }
@@ -249,7 +254,9 @@ impl Engine {
             None => None,
         };
         let now = self.clock().now();
-        with_work(|scratch, arena| select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena)))
+        with_work(|scratch, arena| {
+            select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
+        })
     }
 
     /// Makes an event of a request of an endpoint that takes events in, and lets the stream take it; `numbered`: the number

@@ -103,7 +103,7 @@ pub(super) fn answer(
         read(&endpoint.parameters, &endpoint.checks, (&input.texts, None), (now, false), (scratch, arena))?;
     let (Some(source), Some(view)) = (&plan.source, view) else {
         let mut body = Vec::with_capacity(64);
-        let mut list = |out: &mut Vec<u8>, mark: u8| {
+        let list = |out: &mut Vec<u8>, mark: u8| {
             if plan.answer == Answer::Rows {
                 out.push(mark);
             }
@@ -166,7 +166,9 @@ pub(super) fn answer(
         match &plan.otherwise {
             NoRow::Usual if is_list => {}
             NoRow::Usual => {
-                return Err(EndpointError::refused(404, "there is no such row".to_owned()).as_of(answer.reading));
+                return Err(
+                    EndpointError::refused(404, "there is no such row".to_owned()).as_of(answer.reading)
+                );
             }
             NoRow::Status(refusal) => {
                 let message = refusal.message.as_deref().unwrap_or("there is no such row");
@@ -197,18 +199,19 @@ impl RowsPlan {
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, EngineError> {
         let mut inner = Scratch::default();
-        let shown = view.query.look_at_state(key.as_group(), state, now, (&mut inner, arena), |values, changed| {
-            let mut slots = Vec::with_capacity(self.view_columns + said.slots.len());
-            slots.extend_from_slice(values);
-            slots.extend_from_slice(said.slots);
-            if let Some(rest) = &self.rest
-                && !matches!(rest.value(&slots, now, scratch, arena).0, Value::Boolean(true))
-            {
-                return None;
-            }
-            write_row(&plan.columns, &slots, now, (scratch, arena), out);
-            Some(changed)
-        });
+        let shown =
+            view.query.look_at_state(key.as_group(), state, now, (&mut inner, arena), |values, changed| {
+                let mut slots = Vec::with_capacity(self.view_columns + said.slots.len());
+                slots.extend_from_slice(values);
+                slots.extend_from_slice(said.slots);
+                if let Some(rest) = &self.rest
+                    && !matches!(rest.value(&slots, now, scratch, arena).0, Value::Boolean(true))
+                {
+                    return None;
+                }
+                write_row(&plan.columns, &slots, now, (scratch, arena), out);
+                Some(changed)
+            });
         shown.map(Option::flatten).map_err(|error| view.unavailable(error))
     }
 }

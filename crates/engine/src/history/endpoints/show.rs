@@ -44,7 +44,10 @@ impl History {
         ])
     }
 
-    pub(in crate::history) fn show_create_endpoint(&self, name: &EndpointName) -> Result<RecordBatch, SqlError> {
+    pub(in crate::history) fn show_create_endpoint(
+        &self,
+        name: &EndpointName,
+    ) -> Result<RecordBatch, SqlError> {
         let endpoint = self.endpoint(name).map_err(from_engine)?;
         let text = Ddl::CreateEndpoint(endpoint.create.clone()).to_string();
         Ok(table([("endpoint", texts([&*endpoint.create.name.to_string()])), ("statement", texts([&*text]))]))
@@ -62,18 +65,16 @@ impl History {
         let defaults = parameters.iter().map(|parameter| parameter.default.as_ref().map(ToString::to_string));
         let checks: Vec<String> = parameters
             .iter()
-            .map(|parameter| {
-                parameter.checks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-            })
+            .map(|parameter| parameter.checks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
             .collect();
         Ok(table([
             ("parameter", texts(parameters.iter().map(|parameter| &*parameter.name))),
             ("place", texts(parameters.iter().map(|parameter| place(&parameter.place)))),
             ("type", texts(types.iter().map(String::as_str))),
             ("nullable", {
-                let nullable = parameters.iter().map(|parameter| {
-                    Some(!parameter.not_null && parameter.place != ParameterPlace::Path)
-                });
+                let nullable = parameters
+                    .iter()
+                    .map(|parameter| Some(!parameter.not_null && parameter.place != ParameterPlace::Path));
                 Arc::new(nullable.collect::<BooleanArray>())
             }),
             ("default", Arc::new(defaults.collect::<StringArray>())),

@@ -13,7 +13,7 @@ mod show;
 mod view;
 
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
+pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
-pub(in crate::history) use reading::after_prefix;
 pub(crate) use view::{View, compile_view, query_error};

@@ -368,7 +368,11 @@ impl Engine {
         self.shared().history.get().ok_or(EngineError::NoHistory)
     }
 
-    pub(in crate::history) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
+    pub(in crate::history) async fn view_as(
+        &self,
+        name: &str,
+        wanted: Wanted,
+    ) -> Result<Arc<View>, EngineError> {
         let history = self.history_of_views()?;
         let view = history.view(name)?;
         history.wait_for_view(&view, wanted).await?;

@@ -157,7 +157,8 @@ fn plan_over_row(
     columns: &[(Box<str>, Type)],
     parameters: &[Parameter],
 ) -> Result<PlannedExpr, Vec<Fault>> {
-    let dollar = parameters.iter().map(|parameter| (format!("${}", parameter.name).into(), parameter.ty.clone()));
+    let dollar =
+        parameters.iter().map(|parameter| (format!("${}", parameter.name).into(), parameter.ty.clone()));
     let slots: Vec<(Box<str>, Type)> = columns.iter().cloned().chain(dollar).collect();
     planner::plan_over_slots(node, &slots, "column")
 }

@@ -32,7 +32,11 @@ impl Parser<'_> {
         let Some(method) = methods.into_iter().find(|method| self.at_word(0, method.text())) else {
             let fault = self.expected_one_of(&["GET", "POST"]);
             let is_other = ["PUT", "PATCH", "DELETE", "HEAD"].iter().any(|word| self.at_word(0, word));
-            return Err(if is_other { fault.hint("Endpoints answer to GET (and HEAD) and POST.") } else { fault });
+            return Err(if is_other {
+                fault.hint("Endpoints answer to GET (and HEAD) and POST.")
+            } else {
+                fault
+            });
         };
         self.advance();
         let (text, span) = self.text("a path in single quotes, like '/stats/{userId}'")?;
