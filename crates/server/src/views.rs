@@ -63,6 +63,7 @@ fn view_json(view: &ViewStatus) -> Value {
         "position": view.position,
         "committed": view.committed,
         "lag_events": view.lag_events,
+        "from_table": view.from_table,
         "keys_held": view.keys_held,
         "held_bytes": view.held_bytes,
         "counts": {

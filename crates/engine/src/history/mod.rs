@@ -31,6 +31,7 @@ mod state;
 mod endpoints;
 mod inserted;
 mod jobs;
+mod past;
 mod statements;
 mod tables;
 mod views;

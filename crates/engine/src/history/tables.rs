@@ -19,7 +19,8 @@ use swiftwater_sql::{
     not_known, rows_at_hand,
 };
 use swiftwater_store::{
-    Application, EVENT_COLUMN, ErrorKind as StoreErrorKind, OFFSET_COLUMN, StoreError, TIME_COLUMN, Table,
+    Application, DAY_COLUMN, EVENT_COLUMN, ErrorKind as StoreErrorKind, HOUR_COLUMN, OFFSET_COLUMN,
+    StoreError, TIME_COLUMN, Table,
 };
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, stored::Stored};
@@ -175,10 +176,12 @@ impl Tables for HistoryTables {
             return Err(SqlError::new(SqlErrorKind::Invalid, message));
         }
         if let Some(stored) = self.stored(name)? {
-            let system = [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, "_day", "_hour"];
             let schema = opened(&stored)?.schema();
-            let own =
-                schema.fields().iter().filter(|field| !system.contains(&field.name().as_str())).cloned();
+            let own = schema
+                .fields()
+                .iter()
+                .filter(|field| !SYSTEM_COLUMNS.contains(&field.name().as_str()))
+                .cloned();
             return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
         }
         Ok(self.plain_table(name).await?.map(|table| table.schema()))
@@ -264,6 +267,10 @@ impl Tables for HistoryTables {
         }
     }
 }
+
+/// Columns of a stream's table that say nothing of its events' fields.
+pub(super) const SYSTEM_COLUMNS: [&str; 5] =
+    [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, DAY_COLUMN, HOUR_COLUMN];
 
 impl HistoryTables {
     /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.

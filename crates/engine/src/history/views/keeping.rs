@@ -1,7 +1,7 @@
 //! Views at work: a task for each takes its stream's synced events in and commits what they changed.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
 
 use super::{
+    behind::PastError,
     compile_view,
     view::{TakeError, View},
 };
@@ -33,11 +34,16 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between tries.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
+/// Of events that come from the table, what so many changed is committed together.
+const KEPT_PAST_EVENTS: u64 = 500_000;
+
 /// Why a view does not go on.
 #[derive(Debug, thiserror::Error)]
 enum KeepError {
     #[error("its events cannot be read")]
     Feed(#[from] FeedError),
+    #[error("its events cannot be had from the table")]
+    Past(#[from] PastError),
     #[error("its events cannot be taken in")]
     Take(#[from] TakeError),
 }
@@ -127,13 +133,17 @@ impl History {
         if let Some(view) = &view
             && let Some(first) = stored.view_lacks_up_to(entry.id)
         {
-            let why = format!(
-                "events {from} to {} of stream `{}` are no longer in the log, so it cannot go on: drop it and create it again",
-                first - 1,
-                stored.name
+            let (view_name, stream) = (view.name(), stored.name.as_str());
+            tracing::info!(
+                view = view_name,
+                stream,
+                from,
+                until = first,
+                "a view takes events from the table"
             );
-            tracing::error!(view = view.name(), why, "a view does not go on");
-            view.note_failure(why, true);
+            // The log is not to keep what the view does not read from it.
+            stored.remove_view(entry.id);
+            view.is_behind.store(true, Ordering::Relaxed);
         }
         self.begin_view(view);
         Ok(())
@@ -235,6 +245,39 @@ impl History {
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
         let (mut due, mut pause) = (Box::pin(tokio::time::sleep(interval)), PAUSE_MIN);
+        let mut kept_from = None;
+        while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
+            let past = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => break,
+                _ = dropped.wait_for(|dropped| *dropped) => break,
+                past = self.past_of(view, &mut kept_from) => past,
+            };
+            let taken = match past {
+                Ok(None) => {
+                    view.is_behind.store(false, Ordering::Relaxed);
+                    break;
+                }
+                Ok(Some((events, until))) => {
+                    let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
+                    let taken =
+                        heavy(bytes, || events.iter().try_for_each(|batch| view.take(&mut shard, batch)));
+                    taken.map(|()| view.pass(until)).map_err(KeepError::from)
+                }
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = taken {
+                note_error(view, &error);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            pause = PAUSE_MIN;
+            if view.at().position >= view.committed() + KEPT_PAST_EVENTS {
+                let kept = begin_keeping(view).await;
+                self.note_kept(view, kept);
+            }
+        }
         while view.broken().is_none() {
             let is_changed = view.at().position > view.committed();
             let event = tokio::select! {
@@ -262,14 +305,7 @@ impl History {
                 Err(error) => Err(error.into()),
             };
             let Err(error) = taken else { continue };
-            if view.note_failure(causes(&error), error.is_for_good()) {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(
-                    view = view.name(),
-                    error,
-                    "a view does not go on; unless that is for good, it is tried again"
-                );
-            }
+            note_error(view, &error);
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);
             again = None;
@@ -363,6 +399,18 @@ impl History {
                 fed.await;
             }
         }
+    }
+}
+
+/// Notes why a view does not go on.
+fn note_error(view: &View, error: &KeepError) {
+    if view.note_failure(causes(error), error.is_for_good()) {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(
+            view = view.name(),
+            error,
+            "a view does not go on; unless that is for good, it is tried again"
+        );
     }
 }
 

@@ -4,8 +4,10 @@
 //! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`keeping`]); after a
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
-//! and from disk what it does not ([`reading`]). What changes is told to whoever listens ([`changes`]).
+//! and from disk what it does not ([`reading`]). What changes is told to whoever listens
+//! ([`changes`]). Events that the log does not have any more come from the stream's table ([`behind`]).
 
+mod behind;
 mod changes;
 mod keeping;
 mod reading;

@@ -38,6 +38,8 @@ pub struct ViewStatus {
     pub lag_events: u64,
     /// Its columns, by name and type.
     pub columns: Vec<(String, String)>,
+    /// It still takes events from the stream's table, which the log does not have for it.
+    pub from_table: bool,
     /// Keys that are in memory.
     pub keys_held: u64,
     /// Bytes that these take, about.
@@ -67,6 +69,7 @@ impl View {
             committed: self.committed(),
             lag_events: self.stored.next().saturating_sub(position),
             columns: self.columns.iter().map(|(name, ty)| (name.to_string(), ty.to_string())).collect(),
+            from_table: self.is_behind.load(Ordering::Relaxed),
             keys_held,
             held_bytes,
             events: (read(&counts.events), read(&counts.matched)),
@@ -116,6 +119,10 @@ impl History {
             ("position", numbers(|view| view.position)),
             ("committed", numbers(|view| view.committed)),
             ("lag_events", numbers(|view| view.lag_events)),
+            (
+                "from_table",
+                Arc::new(views.iter().map(|view| Some(view.from_table)).collect::<BooleanArray>()),
+            ),
             ("keys_held", numbers(|view| view.keys_held)),
             ("held_bytes", numbers(|view| view.held_bytes)),
             ("failing", Arc::new(views.iter().map(|view| view.failing.clone()).collect::<StringArray>())),

@@ -50,6 +50,8 @@ pub(crate) struct View {
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
     pub(super) is_dropped: watch::Sender<bool>,
+    /// It lacks events that the log does not have for it.
+    pub(super) is_behind: AtomicBool,
     /// Who listens for changes.
     pub(super) told: broadcast::Sender<Arc<Told>>,
     /// Its changes are the events of a stream at present.
@@ -137,6 +139,7 @@ impl View {
             counts: Counts::default(),
             failing: Mutex::default(),
             is_dropped: watch::Sender::new(false),
+            is_behind: AtomicBool::new(false),
             told: broadcast::Sender::new(TOLD_MAX),
             is_streamed: AtomicBool::new(false),
         })
@@ -271,6 +274,15 @@ impl View {
             let _ = self.told.send(Arc::new(Told::of(groups, &by_part, next)));
         }
         Ok(())
+    }
+
+    /// Passes over what there is not before an offset.
+    pub(super) fn pass(&self, next: u64) {
+        self.at.send_if_modified(|at| {
+            let is_behind = at.position < next;
+            at.position = at.position.max(next);
+            is_behind
+        });
     }
 
     /// What changed since the last cut, and the position that it is of. Only whoever takes batches in calls this.

@@ -1,0 +1,55 @@
+//! Views that lack events which the log does not have any more: they come from the stream's table, until those that are left
+//! are few; then the log keeps what comes for the view, and what is between is taken from the table, too. So none is left out, and
+//! none comes twice.
+
+use std::sync::Weak;
+
+use swiftwater_event::EventBatch;
+use swiftwater_sql::SqlError;
+
+use super::view::View;
+use crate::history::{
+    past::{PAST_EVENTS, past_events},
+    state::History,
+};
+
+/// With no more events than these to come, the log keeps those that follow.
+const NEAR_EVENTS: u64 = 1_000_000;
+
+/// Why what a view lacks does not come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PastError {
+    #[error("the stream's table cannot be read")]
+    Sql(#[from] SqlError),
+    #[error("the stream's table is closed")]
+    Closed,
+    #[error("the engine is still starting")]
+    Starting,
+}
+
+impl History {
+    /// What comes next of what a view lacks, and the offset after it; none when the log has all the rest. `kept` is the offset
+    /// from which on the log keeps events for the view.
+    pub(super) async fn past_of(
+        &self,
+        view: &View,
+        kept: &mut Option<u64>,
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, PastError> {
+        let (stored, position) = (&view.stored, view.at().position);
+        if kept.is_none() && stored.next().saturating_sub(position) <= NEAR_EVENTS {
+            *kept = Some(stored.add_view(view.id(), self.config.feed_bytes_max));
+        }
+        if kept.is_some_and(|kept| position >= kept) {
+            return Ok(None);
+        }
+        let until = kept.unwrap_or_else(|| stored.next()).min(position.saturating_add(PAST_EVENTS));
+        let shared = self.engine.get().and_then(Weak::upgrade).ok_or(PastError::Starting)?;
+        let sql = shared.sql.get().ok_or(PastError::Starting)?;
+        let table = stored.opened().await;
+        let mut progress = table.progress();
+        stored.awaited();
+        progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
+        let events = past_events(sql, stored, (position, until)).await?;
+        Ok(Some((events, until)))
+    }
+}
