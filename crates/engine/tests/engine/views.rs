@@ -148,10 +148,10 @@ async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
 
 /// What a view of every aggregate holds, against SQL over the stream's table.
 async fn check_against_sql(engine: &Engine) {
-    let view = sql(engine, "SELECT k, n, s, lo, hi, m, d, f, l, top, all FROM v ORDER BY k").await;
+    let view = sql(engine, "SELECT k, n, s, lo, hi, m, d, f, l, best, xs FROM v ORDER BY k").await;
     let table = "SELECT k, count(*) AS n, sum(x) AS s, min(x) AS lo, max(t) AS hi, avg(x) AS m, \
          count(DISTINCT x) AS d, first_value(t ORDER BY _offset) AS f, last_value(t ORDER BY _offset) AS l, \
-         first_value(t ORDER BY x DESC, _offset) AS top, array_agg(x ORDER BY _offset) AS all FROM s WHERE x != 13 GROUP BY k ORDER BY k";
+         first_value(t ORDER BY x DESC, _offset) AS best, array_agg(x ORDER BY _offset) AS xs FROM s WHERE x != 13 GROUP BY k ORDER BY k";
     assert_eq!(view, sql(engine, table).await);
 }
 
@@ -164,7 +164,7 @@ async fn a_view_is_its_query_however_little_it_holds_and_however_often_it_is_cut
     sql(
         engine.as_ref().unwrap(),
         "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(x) AS s, MIN(x) AS lo, MAX(t) AS hi, AVG(x) AS m, \
-         COUNT(DISTINCT x) AS d, FIRST(t) AS f, LAST(t) AS l, ARG_MAX(t, x) AS top, COLLECT_LIST(x, 9999) AS all \
+         COUNT(DISTINCT x) AS d, FIRST(t) AS f, LAST(t) AS l, ARG_MAX(t, x) AS best, COLLECT_LIST(x, 9999) AS xs \
          FROM STREAM(s) WHERE x != 13 GROUP BY k",
     )
     .await;
