@@ -126,6 +126,8 @@ pub struct CompiledGroup {
     pub sizes: SketchSizes,
     /// Which others take in the same values.
     pub shape: Shape,
+    /// Over the event: where this is true, what its group was so far is deleted, the event with it. Of views only.
+    pub deletes: Option<Program>,
 }
 
 /// The keys and arguments of an aggregation, and in which form they are taken in: those of equal text take in the same
@@ -195,7 +197,10 @@ impl CompiledGroup {
     pub(crate) fn counts_rows(&self) -> bool {
         let is_count =
             |one: &CompiledAggregate| one.function == AggregateFunction::Count && one.arguments.is_empty();
-        self.keys.is_empty() && self.table.is_none() && matches!(&self.aggregates[..], [one] if is_count(one))
+        self.keys.is_empty()
+            && self.table.is_none()
+            && self.deletes.is_none()
+            && matches!(&self.aggregates[..], [one] if is_count(one))
     }
 }
 
@@ -214,10 +219,25 @@ impl StandingQuery {
 
     /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
     pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
-        StandingQuery::compile_one(plan, sizes, false)
+        StandingQuery::compile_one(plan, sizes, false, None)
     }
 
-    fn compile_one(plan: Query, sizes: SketchSizes, is_outer: bool) -> Result<StandingQuery, CompileError> {
+    /// As [`compile_sized`](StandingQuery::compile_sized), of a view whose groups are deleted by the events for which a
+    /// condition is true.
+    pub fn compile_view(
+        plan: Query,
+        sizes: SketchSizes,
+        delete_when: Option<&Expr>,
+    ) -> Result<StandingQuery, CompileError> {
+        StandingQuery::compile_one(plan, sizes, false, delete_when)
+    }
+
+    fn compile_one(
+        plan: Query,
+        sizes: SketchSizes,
+        is_outer: bool,
+        delete_when: Option<&Expr>,
+    ) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
         if let Window::Time { every_ms: every, take: Take::Last(size), .. }
         | Window::Records { every, take: Take::Last(size) } = plan.window
@@ -308,12 +328,13 @@ impl StandingQuery {
                     order: order(&plan.order_by, dialect, &mut slots)?,
                     sizes,
                     shape: Shape::of(group),
+                    deletes: program(delete_when, &mut body_wants)?,
                 }))
             }
         };
         let outer = match plan.outer.clone() {
             None => None,
-            Some(outer) => Some(Arc::new(StandingQuery::compile_one(*outer, sizes, true)?)),
+            Some(outer) => Some(Arc::new(StandingQuery::compile_one(*outer, sizes, true, None)?)),
         };
         let columns = match &outer {
             Some(outer) => outer.columns.clone(),
@@ -321,6 +342,11 @@ impl StandingQuery {
         };
         let common = Common { plan, body_wants, views, body, event_time, outer, is_outer, columns };
         Ok(StandingQuery { common: Arc::new(common), filter, residual })
+    }
+
+    /// Whether events delete what their groups were.
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(&self.body, CompiledBody::Group(group) if group.deletes.is_some())
     }
 
     /// Whose rules hold.

@@ -152,12 +152,12 @@ impl ViewStore {
         Ok(bytes.and_then(|bytes| bytes[..].try_into().ok()).map(u64::from_be_bytes))
     }
 
-    /// Makes changed keys and the position that a view then stands at durable, together. A view begins with its first
-    /// commit. Where this fails, none of it counts.
+    /// Makes changed keys, those without a state deleted, and the position that a view then stands at durable, together. A
+    /// view begins with its first commit. Where this fails, none of it counts.
     pub fn commit<'c>(
         &self,
         view: u32,
-        changes: impl Iterator<Item = (&'c [u8], &'c [u8])> + Clone,
+        changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
         position: u64,
     ) -> Result<(), ViewStoreError> {
         if let Some((key, _)) = changes.clone().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
@@ -168,7 +168,10 @@ impl ViewStore {
             let mut batch = opened.db.batch().durability(Some(PersistMode::SyncData));
             let rows = opened.views.get(&view).ok_or(fjall::Error::KeyspaceDeleted)?;
             for (key, state) in changes.clone() {
-                batch.insert(rows, stored_key(key), state);
+                match state {
+                    Some(state) => batch.insert(rows, stored_key(key), state),
+                    None => batch.remove(rows, stored_key(key)),
+                }
             }
             batch.insert(&opened.positions, view.to_be_bytes(), position.to_be_bytes());
             batch.commit()
@@ -273,7 +276,8 @@ mod tests {
     }
 
     fn commit(store: &ViewStore, view: u32, changes: &[(&[u8], &[u8])], position: u64) {
-        store.commit(view, changes.iter().copied(), position).unwrap();
+        let changes = changes.iter().map(|(key, state)| (*key, Some(*state)));
+        store.commit(view, changes, position).unwrap();
     }
 
     const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -320,7 +324,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
         let long = vec![b'x'; KEY_BYTES_MAX + 1];
-        let refused = store.commit(1, [(&long[..], &b"1"[..])].into_iter(), 1);
+        let refused = store.commit(1, [(&long[..], Some(&b"1"[..]))].into_iter(), 1);
         assert_eq!(refused.unwrap_err().to_string(), "a key of 60001 bytes, the limit is 60000");
         assert_eq!(store.position(1).unwrap(), None);
         commit(&store, 1, &[(&long[1..], b"1")], 1);
@@ -331,7 +335,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
         #[test]
         fn ranges_are_those_of_a_sorted_map(
-            commits in proptest::collection::vec(proptest::collection::vec((proptest::collection::vec(0u8..4, 0..3), any::<u8>()), 0..12), 1..5),
+            commits in proptest::collection::vec(proptest::collection::vec((proptest::collection::vec(0u8..4, 0..3), any::<Option<u8>>()), 0..12), 1..5),
             from in proptest::collection::vec(0u8..4, 0..3),
             to in proptest::collection::vec(0u8..4, 0..3),
         ) {
@@ -339,9 +343,16 @@ mod tests {
             let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
             let mut map = BTreeMap::new();
             for (position, changes) in commits.iter().enumerate() {
-                let changes: BTreeMap<&[u8], [u8; 1]> = changes.iter().map(|(key, state)| (&key[..], [*state])).collect();
-                store.commit(3, changes.iter().map(|(key, state)| (*key, &state[..])), position as u64).unwrap();
-                map.extend(changes.iter().map(|(key, state)| (key.to_vec(), state.to_vec())));
+                let changes: BTreeMap<&[u8], Option<[u8; 1]>> =
+                    changes.iter().map(|(key, state)| (&key[..], state.map(|state| [state]))).collect();
+                let pairs = changes.iter().map(|(key, state)| (*key, state.as_ref().map(|state| &state[..])));
+                store.commit(3, pairs, position as u64).unwrap();
+                for (key, state) in changes {
+                    match state {
+                        Some(state) => map.insert(key.to_vec(), state.to_vec()),
+                        None => map.remove(key),
+                    };
+                }
             }
             let expected = |bounds: (Bound<&[u8]>, Bound<&[u8]>)| -> Vec<(Vec<u8>, Vec<u8>)> {
                 map.range::<[u8], _>(bounds).map(|(key, state)| (key.clone(), state.clone())).collect()

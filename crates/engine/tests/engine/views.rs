@@ -8,7 +8,7 @@ use swiftwater_engine::{
     Engine, EngineConfig, EngineError, KeyValue, Principal, ViewPage, ViewRange, Wanted,
 };
 use swiftwater_event::SystemClock;
-use swiftwater_testkit::Rng;
+use swiftwater_testkit::{Rng, TestClock};
 
 use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
 
@@ -148,10 +148,10 @@ async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
 
 /// What a view of every aggregate holds, against SQL over the stream's table.
 async fn check_against_sql(engine: &Engine) {
-    let view = sql(engine, "SELECT k, n, s, lo, hi, m, d, f, l, top, all FROM v ORDER BY k").await;
+    let view = sql(engine, "SELECT k, n, s, lo, hi, m, d, f, l, best, xs FROM v ORDER BY k").await;
     let table = "SELECT k, count(*) AS n, sum(x) AS s, min(x) AS lo, max(t) AS hi, avg(x) AS m, \
          count(DISTINCT x) AS d, first_value(t ORDER BY _offset) AS f, last_value(t ORDER BY _offset) AS l, \
-         first_value(t ORDER BY x DESC, _offset) AS top, array_agg(x ORDER BY _offset) AS all FROM s WHERE x != 13 GROUP BY k ORDER BY k";
+         first_value(t ORDER BY x DESC, _offset) AS best, array_agg(x ORDER BY _offset) AS xs FROM s WHERE x != 13 GROUP BY k ORDER BY k";
     assert_eq!(view, sql(engine, table).await);
 }
 
@@ -164,7 +164,7 @@ async fn a_view_is_its_query_however_little_it_holds_and_however_often_it_is_cut
     sql(
         engine.as_ref().unwrap(),
         "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(x) AS s, MIN(x) AS lo, MAX(t) AS hi, AVG(x) AS m, \
-         COUNT(DISTINCT x) AS d, FIRST(t) AS f, LAST(t) AS l, ARG_MAX(t, x) AS top, COLLECT_LIST(x, 9999) AS all \
+         COUNT(DISTINCT x) AS d, FIRST(t) AS f, LAST(t) AS l, ARG_MAX(t, x) AS best, COLLECT_LIST(x, 9999) AS xs \
          FROM STREAM(s) WHERE x != 13 GROUP BY k",
     )
     .await;
@@ -192,6 +192,102 @@ async fn a_view_is_its_query_however_little_it_holds_and_however_often_it_is_cut
         check_against_sql(&running).await;
         stop(running, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_delete_keys_and_a_restart_does_not_bring_them_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM orders (id LONG NOT NULL, status STRING NOT NULL, items LONG)").await;
+    let create = "CREATE MATERIALIZED VIEW open_orders DELETE WHEN status IN ('shipped', 'cancelled') AS \
+         SELECT id, LAST(status) AS status, SUM(items) AS items FROM STREAM(orders) GROUP BY id";
+    sql(&engine, create).await;
+    let mut rng = Rng::new(11);
+    let mut orders: std::collections::BTreeMap<usize, (&str, u64)> = std::collections::BTreeMap::new();
+    for round in 0..5 {
+        for _ in 0..40 {
+            let mut events = Vec::new();
+            for _ in 0..1 + rng.below(30) {
+                let (id, items) = (rng.below(60), rng.below(5) as u64);
+                let status = rng.pick(&["new", "paid", "packed", "shipped", "cancelled"]);
+                events.push(format!(r#"{{"id":{id},"status":"{status}","items":{items}}}"#));
+                match status {
+                    "shipped" | "cancelled" => drop(orders.remove(&id)),
+                    status => {
+                        let before = orders.get(&id).map_or(0, |(_, items)| *items);
+                        orders.insert(id, (status, before + items));
+                    }
+                }
+            }
+            append(&engine, "orders", &events.join("\n"), None).await;
+        }
+        let expected: Vec<String> = orders
+            .iter()
+            .map(|(id, (status, items))| format!(r#"{{"id":{id},"status":"{status}","items":{items}}}"#))
+            .collect();
+        let range = ViewRange { limit: 1000, ..ViewRange::default() };
+        assert_eq!(lines(&page(&engine, "open_orders", range).await.rows), expected, "round {round}");
+        assert_eq!(
+            sql(&engine, "SELECT count(*) AS n FROM open_orders").await,
+            format!("{{\"n\":{}}}\n", expected.len())
+        );
+        let gone = (0..60).find(|id| !orders.contains_key(id)).unwrap();
+        assert_eq!(row(&engine, "open_orders", &[&gone.to_string()]).await, "");
+        stop(engine, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
+        engine = open(dir.path(), |history| history.views_memory_bytes_max = 1 << 13).await;
+    }
+    let shown = sql(&engine, "SHOW CREATE VIEW open_orders").await;
+    assert!(shown.contains("DELETE WHEN status IN ('shipped', 'cancelled')"), "{shown}");
+    let exploded = "CREATE MATERIALIZED VIEW v DELETE WHEN id = 1 AS SELECT x, COUNT(*) FROM STREAM(orders) \
+         LATERAL VIEW EXPLODE(l) AS x GROUP BY x";
+    let error = try_sql(&engine, exploded).await.unwrap_err().to_string();
+    assert!(error.contains("DELETE WHEN is about events"), "{error}");
+    let unknown = create.replace("open_orders", "v").replace("WHEN status IN", "WHEN status.x IN");
+    let error = try_sql(&engine, &unknown).await.unwrap_err().to_string();
+    assert!(error.contains("in DELETE WHEN"), "{error}");
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_without_events_go_when_their_time_is_over() {
+    const START: i64 = 1_700_000_000_000;
+    const MINUTE: u64 = 60_000;
+    let dir = tempfile::tempdir().unwrap();
+    let open = |at: i64| {
+        let clock = Arc::new(TestClock::at(at));
+        let mut history = quick(dir.path());
+        history.views_commit_interval_ms = 20;
+        let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+        async move { (open_when_free(config, history, Arc::clone(&clock) as _).await, clock) }
+    };
+    let (engine, clock) = open(START).await;
+    sql(&engine, "CREATE STREAM beats (device STRING NOT NULL)").await;
+    sql(
+        &engine,
+        "CREATE MATERIALIZED VIEW alive WITH (ttl = '10 min') AS SELECT device, COUNT(*) AS n FROM STREAM(beats) GROUP BY device",
+    )
+    .await;
+    let beat = |device: &str| format!(r#"{{"device":"{device}"}}"#);
+    append(&engine, "beats", &[beat("a"), beat("b"), beat("a")].join("\n"), None).await;
+    clock.advance_ms(9 * MINUTE);
+    append(&engine, "beats", &beat("b"), None).await;
+    assert_eq!(row(&engine, "alive", &["a"]).await, r#"{"device":"a","n":2}"#);
+    // Nobody has sent anything: readers go by the clock.
+    clock.advance_ms(MINUTE);
+    assert_eq!(row(&engine, "alive", &["a"]).await, "");
+    assert_eq!(sql(&engine, "SELECT * FROM alive").await.trim(), r#"{"device":"b","n":2}"#);
+    // What comes then begins anew.
+    append(&engine, "beats", &beat("a"), None).await;
+    assert_eq!(row(&engine, "alive", &["a"]).await, r#"{"device":"a","n":1}"#);
+    stop(engine, Duration::from_secs(5)).await;
+    // What is on disk only has its time, too, and is deleted there when the time of the events says so.
+    let (engine, clock) = open(START + 12 * MINUTE as i64).await;
+    assert_eq!(row(&engine, "alive", &["b"]).await, r#"{"device":"b","n":2}"#);
+    clock.advance_ms(8 * MINUTE);
+    append(&engine, "beats", &beat("c"), None).await;
+    let page = page(&engine, "alive", ViewRange { limit: 10, ..ViewRange::default() }).await;
+    assert_eq!(lines(&page.rows), [r#"{"device":"c","n":1}"#]);
+    stop(engine, Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

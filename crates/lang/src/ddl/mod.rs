@@ -10,7 +10,8 @@
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
 //!          | SET (option = value, …) | RESET (option, …)
 //! DROP STREAM [IF EXISTS] name
-//! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS query        DROP [MATERIALIZED] VIEW [IF EXISTS] name
+//! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [DELETE WHEN condition] [WITH (option = value, …)] AS query
+//! DROP [MATERIALIZED] VIEW [IF EXISTS] name
 //! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
@@ -33,6 +34,7 @@ mod print;
 mod split;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use swiftwater_event::{Path, StreamName, Type};
 
@@ -49,6 +51,7 @@ pub use self::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
     split::{Piece, split_statements},
+    view::{CreateView, ViewOption, ViewOptions},
 };
 use crate::{Dialect, ParseOptions, QueryErrors, Schema, plan::Expr};
 
@@ -212,17 +215,6 @@ pub struct CreateStream {
     pub watermark: Option<Watermark>,
     /// `WITH (…)`.
     pub options: StreamOptions,
-}
-
-/// `CREATE MATERIALIZED VIEW`: a query without an end, whose groups are kept by key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateView {
-    /// Its name, by the rules of streams' names.
-    pub name: Box<str>,
-    /// That there is one already is no error.
-    pub if_not_exists: bool,
-    /// The query, as it is written: what it means depends on the stream that it is over.
-    pub query: Box<str>,
 }
 
 /// One declared column.

@@ -316,6 +316,14 @@ impl Display for CreateView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CREATE MATERIALIZED VIEW {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
         write_name(f, &self.name)?;
+        if let Some(condition) = &self.delete_when {
+            write!(f, "\nDELETE WHEN {condition}")?;
+        }
+        let settings = self.options.settings().map(|(option, value)| format!("{} = {value}", option.text()));
+        let settings: Vec<String> = settings.collect();
+        if !settings.is_empty() {
+            write!(f, "\nWITH ({})", settings.join(", "))?;
+        }
         write!(f, " AS\n{}", self.query)
     }
 }

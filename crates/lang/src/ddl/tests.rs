@@ -100,6 +100,15 @@ fn views_keep_their_query_as_it_is() {
         "create materialized view if not exists \"a.b\" as select k, count(*) as n -- {\n from stream(s) group by k ;",
         "CREATE MATERIALIZED VIEW IF NOT EXISTS \"a.b\" AS\nselect k, count(*) as n -- {\n from stream(s) group by k",
     );
+    check(
+        "create materialized view v delete when status = 'gone' or (a) with (TTL = '720h') as select 1",
+        "CREATE MATERIALIZED VIEW v\nDELETE WHEN status = 'gone' or (a)\nWITH (ttl = '30 days') AS\nselect 1",
+    );
+    check(
+        "CREATE MATERIALIZED VIEW v WITH (ttl = '0 s') AS SELECT 1",
+        "1:40 `ttl` takes a time like '30 days'",
+    );
+    check("CREATE MATERIALIZED VIEW v DELETE a AS SELECT 1", "1:35 expected WHEN, found `a`");
     check("DROP MATERIALIZED VIEW IF EXISTS v", "DROP VIEW IF EXISTS v");
     check(
         "create alert if not exists a on \"v.w\" when n > 5 and name like '%x' into s with (resolve = FALSE);",
@@ -126,7 +135,7 @@ fn views_keep_their_query_as_it_is() {
     check("CREATE MATERIALIZED VIEW v AS SELECT 1; SELECT 2", "1:41 only one query can stand here");
     check(
         "CREATE MATERIALIZED VIEW v SELECT 1",
-        "1:28 expected AS, found `SELECT` (Behind AS stands the query that the view keeps.)",
+        "1:28 expected DELETE, WITH or AS, found `SELECT` (Behind AS stands the query that the view keeps.)",
     );
     check(
         "ALTER MATERIALIZED VIEW v SET (a = 1)",

@@ -23,7 +23,8 @@ use crate::{
     expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
     operate::{
-        Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, take_varint, write_groups,
+        Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, push_varint, take_varint,
+        write_groups,
     },
     standing::CompiledBody,
     step::{Place, Shard, StepInput},
@@ -37,6 +38,7 @@ const NUMBER: u64 = 0;
 pub struct KeyedQuery {
     query: Arc<StandingQuery>,
     index: Index,
+    ttl_ms: Option<u64>,
 }
 
 /// What keeps a query from being a view.
@@ -63,6 +65,11 @@ pub enum Unfit {
     /// By Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
+    /// Rows that lateral views make are to be deleted.
+    #[error(
+        "DELETE WHEN is about events, and LATERAL VIEW makes several rows of one: they do not go together"
+    )]
+    DeletedRows,
 }
 
 /// What a batch brings to a view.
@@ -97,8 +104,9 @@ pub struct Row {
 }
 
 impl KeyedQuery {
-    /// Makes a view of a query, if it can be one.
-    pub fn new(query: StandingQuery) -> Result<KeyedQuery, Unfit> {
+    /// Makes a view of a query, if it can be one. With `ttl_ms`, a key is no more when so many milliseconds have passed
+    /// since its last event arrived.
+    pub fn new(query: StandingQuery, ttl_ms: Option<u64>) -> Result<KeyedQuery, Unfit> {
         let plan = &query.plan;
         let Body::Group(group) = &plan.body else { return Err(Unfit::NoGroups) };
         let faults = [
@@ -108,12 +116,13 @@ impl KeyedQuery {
             (plan.window != Window::None, Unfit::Window),
             (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
             (!plan.order_by.is_empty(), Unfit::Order),
+            (query.deletes() && !plan.views.is_empty(), Unfit::DeletedRows),
         ];
         match faults.into_iter().find(|(is, _)| *is) {
             Some((_, fault)) => Err(fault),
             None => {
                 let query = Arc::new(query);
-                Ok(KeyedQuery { index: Index::default().with(NUMBER, &query), query })
+                Ok(KeyedQuery { index: Index::default().with(NUMBER, &query), query, ttl_ms })
             }
         }
     }
@@ -184,7 +193,10 @@ impl KeyedQuery {
 
     /// The row of one key, from its state as [`Changes`] has it; none where HAVING leaves it out.
     pub fn row_of_state(&self, key: &Key, state: &[u8], now: Millis) -> Result<Option<Row>, NoState> {
-        let (changed, state) = split_state(state)?;
+        let (Stamp { changed, arrival }, state) = self.split_state(state)?;
+        if self.is_past(arrival, now) {
+            return Ok(None);
+        }
         let mut groups = self.no_groups().ok_or(NoState)?;
         groups.insert_state(&key.grouped, state)?;
         Ok(self.row(groups, changed, now))
@@ -192,7 +204,7 @@ impl KeyedQuery {
 
     /// The position after the last event that changed a key, from its state as [`Changes`] has it.
     pub fn changed_of_state(state: &[u8]) -> Result<u64, NoState> {
-        split_state(state).map(|(changed, _)| changed)
+        take_varint(&mut &*state)
     }
 
     /// Looks at the row of one key, from its state as [`Changes`] has it: the values of its columns, and the position after
@@ -205,16 +217,64 @@ impl KeyedQuery {
         (scratch, arena): (&mut Scratch, &Bump),
         look: impl FnOnce(&[Value<'_>], u64) -> R,
     ) -> Result<Option<R>, NoState> {
-        let (changed, state) = split_state(state)?;
+        let (Stamp { changed, arrival }, state) = self.split_state(state)?;
+        if self.is_past(arrival, now) {
+            return Ok(None);
+        }
         let mut groups = self.no_groups().ok_or(NoState)?;
         groups.insert_state(grouped, state)?;
         Ok(look_at_row(&self.query, &groups, now, (scratch, arena), |values| look(values, changed)))
     }
 
-    /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key.
-    pub fn add_state(&self, groups: &mut GroupTable, ordered: &[u8], state: &[u8]) -> Result<(), NoState> {
-        let (_, state) = split_state(state)?;
-        groups.insert_state(&grouped(ordered)?, state).map(|_| ())
+    /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key, unless the key's time is over.
+    pub fn add_state(
+        &self,
+        groups: &mut GroupTable,
+        ordered: &[u8],
+        state: &[u8],
+        now: Millis,
+    ) -> Result<(), NoState> {
+        let (stamp, state) = self.split_state(state)?;
+        match self.is_past(stamp.arrival, now) {
+            true => Ok(()),
+            false => groups.insert_state(&grouped(ordered)?, state).map(|_| ()),
+        }
+    }
+
+    /// Whether a key can be deleted.
+    fn may_delete(&self) -> bool {
+        self.ttl_ms.is_some() || self.query.deletes()
+    }
+
+    /// How long a key is kept without events.
+    pub fn ttl_ms(&self) -> Option<u64> {
+        self.ttl_ms
+    }
+
+    /// Whether a key's time is over by now, from its state as [`Changes`] has it.
+    pub fn is_state_past(&self, state: &[u8], now: Millis) -> Result<bool, NoState> {
+        let (stamp, _) = self.split_state(state)?;
+        Ok(self.is_past(stamp.arrival, now))
+    }
+
+    /// Whether the time of a key is over by now whose last event arrived then.
+    fn is_past(&self, arrival: Millis, now: Millis) -> bool {
+        self.ttl_ms.is_some_and(|ttl_ms| now.saturating_sub(arrival) >= ttl_ms as i64)
+    }
+
+    /// A state as it is kept: its stamp, and the cells.
+    fn split_state<'s>(&self, mut state: &'s [u8]) -> Result<(Stamp, &'s [u8]), NoState> {
+        let changed = take_varint(&mut state)?;
+        let arrival = if self.ttl_ms.is_some() { take_varint(&mut state)? as Millis } else { 0 };
+        Ok((Stamp { changed, arrival }, state))
+    }
+
+    /// Begins a state.
+    fn push_stamp(&self, stamp: Stamp, out: &mut Vec<u8>) {
+        push_varint(stamp.changed, out);
+        if self.ttl_ms.is_some() {
+            push_varint(stamp.arrival.max(0) as u64, out);
+        }
     }
 
     fn row(&self, groups: GroupTable, changed: u64, now: Millis) -> Option<Row> {
@@ -225,10 +285,13 @@ impl KeyedQuery {
     }
 }
 
-/// A state as it is kept: the position of the last change, and the cells.
-fn split_state(mut state: &[u8]) -> Result<(u64, &[u8]), NoState> {
-    let changed = take_varint(&mut state)?;
-    Ok((changed, state))
+/// What is known of a key besides its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stamp {
+    /// The position after the last event that changed it.
+    changed: u64,
+    /// When that arrived; of views that keep keys for a time only.
+    arrival: Millis,
 }
 
 impl Key {

@@ -2,8 +2,8 @@
 
 use swiftwater_event::Millis;
 
-use super::{Key, KeyedQuery, Row, push_ordered};
-use crate::operate::{GroupTable, NoState, push_varint};
+use super::{Key, KeyedQuery, Row, Stamp, push_ordered};
+use crate::operate::{Deletion, GroupTable, NoState};
 
 /// The groups of the keys of one part, each with what is known of it. Bounded by who holds it: [`KeyedPart::evict`].
 #[derive(Debug)]
@@ -16,13 +16,16 @@ pub struct KeyedPart {
     cut: Vec<u32>,
     /// No key is kept elsewhere that is not here.
     is_whole: bool,
+    /// Groups that are here to say that they are deleted.
+    deleted: usize,
 }
 
 /// What is known of a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Note {
-    /// The position after its last change.
-    changed: u64,
+    stamp: Stamp,
+    /// It is here to say that it is deleted, until that is kept, and has no rows.
+    is_deleted: bool,
     /// It is among those that changed since the last cut.
     is_changed: bool,
     /// It is in the cut that is not kept yet.
@@ -30,7 +33,7 @@ struct Note {
 }
 
 /// States of keys that changed, to be kept: each key in the order of its values, and the state that takes the place of the
-/// one before.
+/// one before; none where the key is deleted.
 #[derive(Debug, Default)]
 pub struct Changes {
     bytes: Vec<u8>,
@@ -40,10 +43,18 @@ pub struct Changes {
 
 impl Changes {
     /// Keys with their states.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         let start = |at: usize| if at == 0 { 0 } else { self.ends[at - 1].1 };
         let ends = self.ends.iter().enumerate();
-        ends.map(move |(at, &(key, state))| (&self.bytes[start(at)..key], &self.bytes[key..state]))
+        // No state is empty.
+        ends.map(move |(at, &(key, state))| {
+            (&self.bytes[start(at)..key], (key < state).then(|| &self.bytes[key..state]))
+        })
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.ends.len()
     }
 
     /// Whether there are none.
@@ -56,7 +67,14 @@ impl KeyedPart {
     /// Nothing is held. `is_whole`: nothing is kept elsewhere either.
     pub fn new(query: &KeyedQuery, is_whole: bool) -> Option<KeyedPart> {
         let groups = query.no_groups()?;
-        Some(KeyedPart { groups, notes: Vec::new(), changed: Vec::new(), cut: Vec::new(), is_whole })
+        Some(KeyedPart {
+            groups,
+            notes: Vec::new(),
+            changed: Vec::new(),
+            cut: Vec::new(),
+            is_whole,
+            deleted: 0,
+        })
     }
 
     /// Bytes held, about.
@@ -66,12 +84,12 @@ impl KeyedPart {
 
     /// Keys held.
     pub fn len(&self) -> usize {
-        self.groups.len()
+        self.groups.len() - self.deleted
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.len() == 0
     }
 
     /// Of some groups the keys that are not here, and may be kept elsewhere.
@@ -84,42 +102,119 @@ impl KeyedPart {
     }
 
     /// Takes over the state of a key that it lacked, as [`Changes`] has it.
-    pub fn load(&mut self, key: &Key, state: &[u8]) -> Result<(), NoState> {
+    pub fn load(&mut self, query: &KeyedQuery, key: &Key, state: &[u8]) -> Result<(), NoState> {
         if self.groups.find(&key.grouped).is_some() {
             return Ok(());
         }
-        let (changed, state) = super::split_state(state)?;
+        let (stamp, state) = query.split_state(state)?;
         self.groups.insert_state(&key.grouped, state)?;
-        self.notes.push(Note { changed, ..Note::default() });
+        self.notes.push(Note { stamp, ..Note::default() });
         Ok(())
     }
 
-    /// Takes in some groups of a batch; of what it lacked, all that there was is loaded. `position` is the one after the batch.
-    pub fn merge(&mut self, groups: &GroupTable, chosen: &[u32], position: u64) {
+    /// Takes in some groups of a batch; of what it lacked, all that there was is loaded. `position` is the one after the batch,
+    /// `arrival` when it came.
+    pub fn merge(
+        &mut self,
+        query: &KeyedQuery,
+        groups: &GroupTable,
+        chosen: &[u32],
+        (position, arrival): (u64, Millis),
+    ) {
+        let left;
+        let chosen = match query.may_delete() {
+            true => {
+                left = self.reset_deleted(query, groups, chosen, arrival);
+                &left[..]
+            }
+            false => chosen,
+        };
         let mut ours = Vec::with_capacity(chosen.len());
         self.groups.merge_chosen(groups, chosen, &mut ours);
         self.notes.resize(self.groups.len(), Note::default());
-        for group in ours {
-            let note = &mut self.notes[group as usize];
-            note.changed = position;
-            if !note.is_changed {
-                note.is_changed = true;
-                self.changed.push(group);
-            }
+        for (group, theirs) in ours.into_iter().zip(chosen) {
+            self.mark(group, Stamp { changed: position, arrival }, groups.deletion(*theirs) == Deletion::All);
         }
     }
 
+    /// Makes empty what groups of a batch deleted, or what is past by then. Answers which groups are still to be merged: not
+    /// those that delete what is nowhere.
+    fn reset_deleted(
+        &mut self,
+        query: &KeyedQuery,
+        groups: &GroupTable,
+        chosen: &[u32],
+        arrival: Millis,
+    ) -> Vec<u32> {
+        let mut left = Vec::with_capacity(chosen.len());
+        for &theirs in chosen {
+            let deletion = groups.deletion(theirs);
+            match self.groups.find(groups.key(theirs as usize)) {
+                None if deletion == Deletion::All => continue,
+                None => {}
+                Some(ours) => {
+                    let is_past = query.is_past(self.notes[ours as usize].stamp.arrival, arrival);
+                    if deletion != Deletion::None || is_past {
+                        self.groups.reset(ours);
+                    }
+                }
+            }
+            left.push(theirs);
+        }
+        left
+    }
+
+    /// Notes that a group changed.
+    fn mark(&mut self, group: u32, stamp: Stamp, is_deleted: bool) {
+        let note = &mut self.notes[group as usize];
+        self.deleted = self.deleted + usize::from(is_deleted) - usize::from(note.is_deleted);
+        (note.stamp, note.is_deleted) = (stamp, is_deleted);
+        if !note.is_changed {
+            note.is_changed = true;
+            self.changed.push(group);
+        }
+    }
+
+    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only.
+    pub fn delete_past(&mut self, query: &KeyedQuery, key: &Key, now: Millis) {
+        let group = match self.groups.find(&key.grouped) {
+            Some(group) => {
+                let note = &self.notes[group as usize];
+                if note.is_deleted || !query.is_past(note.stamp.arrival, now) {
+                    return;
+                }
+                self.groups.reset(group);
+                group
+            }
+            None => {
+                let group = self.groups.insert_empty(&key.grouped);
+                self.notes.resize(self.groups.len(), Note::default());
+                group
+            }
+        };
+        let stamp = self.notes[group as usize].stamp;
+        self.mark(group, stamp, true);
+    }
+
     /// Appends the states of all keys that changed since the last cut; what is cut is held until it is kept, or put back.
-    pub fn cut(&mut self, changes: &mut Changes) {
+    pub fn cut(&mut self, query: &KeyedQuery, changes: &mut Changes) {
         self.cut.append(&mut self.changed);
         for &group in &self.cut {
             let note = &mut self.notes[group as usize];
             (note.is_changed, note.is_cut) = (false, true);
             push_ordered(self.groups.key(group as usize), &mut changes.bytes);
             let key = changes.bytes.len();
-            push_varint(note.changed, &mut changes.bytes);
-            self.groups.encode_state(group as usize, &mut changes.bytes);
+            self.push_state(query, group, &mut changes.bytes);
             changes.ends.push((key, changes.bytes.len()));
+        }
+    }
+
+    /// Appends a group's state, or nothing where it is deleted.
+    fn push_state(&self, query: &KeyedQuery, group: u32, out: &mut Vec<u8>) {
+        let note = &self.notes[group as usize];
+        if !note.is_deleted {
+            query.push_stamp(note.stamp, out);
+            self.groups.encode_state(group as usize, out);
         }
     }
 
@@ -127,6 +222,12 @@ impl KeyedPart {
     pub fn kept(&mut self) {
         for group in self.cut.drain(..) {
             self.notes[group as usize].is_cut = false;
+        }
+        // What is deleted and kept as such is nowhere; it is let go where that is worth looking at all keys.
+        if 2 * self.deleted > self.groups.len() {
+            let notes = self.notes.iter().zip(0..);
+            let kept: Vec<u32> = notes.filter(|(note, _)| !note.is_gone()).map(|(_, group)| group).collect();
+            self.keep(&kept);
         }
     }
 
@@ -150,34 +251,40 @@ impl KeyedPart {
             return;
         }
         let is_held = |note: &Note| note.is_changed || note.is_cut;
-        let mut kept: Vec<u32> = (0..self.len() as u32).collect();
+        let all = 0..self.groups.len() as u32;
+        let mut kept: Vec<u32> = all.filter(|&group| !self.notes[group as usize].is_gone()).collect();
         kept.sort_unstable_by_key(|&group| {
             let note = &self.notes[group as usize];
-            (!is_held(note), std::cmp::Reverse(note.changed))
+            (!is_held(note), std::cmp::Reverse(note.stamp.changed))
         });
         let held = self.notes.iter().filter(|note| is_held(note)).count();
-        let most = (self.len() as u128 * bytes_max as u128 / bytes.max(1) as u128) as usize;
+        let most = (self.groups.len() as u128 * bytes_max as u128 / bytes.max(1) as u128) as usize;
         kept.truncate(most.max(held));
         kept.sort_unstable();
-        let mut place = vec![u32::MAX; self.len()];
+        self.keep(&kept);
+        self.is_whole = false;
+    }
+
+    /// Holds these groups, ascending, and no others; none that changed is left out.
+    fn keep(&mut self, kept: &[u32]) {
+        let mut place = vec![u32::MAX; self.groups.len()];
         kept.iter().zip(0..).for_each(|(&group, new)| place[group as usize] = new);
-        self.groups = self.groups.subset(&kept);
+        self.groups = self.groups.subset(kept);
         self.notes = kept.iter().map(|&group| self.notes[group as usize]).collect();
+        self.deleted = self.notes.iter().filter(|note| note.is_deleted).count();
         for group in self.changed.iter_mut().chain(&mut self.cut) {
             *group = place[*group as usize];
         }
         self.changed.shrink_to_fit();
-        self.is_whole = false;
     }
 
     /// The state of a key as [`Changes`] has it: `None` where the key is not here, `Some(None)` where it is nowhere. Takes no
     /// more time for other keys.
-    pub fn state(&self, key: &Key) -> Option<Option<Vec<u8>>> {
+    pub fn state(&self, query: &KeyedQuery, key: &Key) -> Option<Option<Vec<u8>>> {
         let Some(group) = self.groups.find(&key.grouped) else { return self.is_whole.then_some(None) };
         let mut state = Vec::with_capacity(64);
-        push_varint(self.notes[group as usize].changed, &mut state);
-        self.groups.encode_state(group as usize, &mut state);
-        Some(Some(state))
+        self.push_state(query, group, &mut state);
+        Some((!state.is_empty()).then_some(state))
     }
 
     /// The row of a key: `None` where the key is not here, `Some(None)` where it has no row, which is so of a key that is
@@ -185,12 +292,16 @@ impl KeyedPart {
     pub fn row(&self, query: &KeyedQuery, key: &Key, now: Millis) -> Option<Option<Row>> {
         // A state that was encoded here is one.
         let row = |state: Vec<u8>| query.row_of_state(key, &state, now).ok().flatten();
-        self.state(key).map(|state| state.and_then(row))
+        self.state(query, key).map(|state| state.and_then(row))
     }
 
     /// Keys that are not kept elsewhere as they are here, in the order of their values, with their states, in any order:
-    /// those of them for which `wanted` is true.
-    pub fn unkept(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// those of them for which `wanted` is true. A key without a state is deleted.
+    pub fn unkept(
+        &self,
+        query: &KeyedQuery,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let groups = self.changed.iter().chain(self.cut.iter().filter(|&&group| {
             // One that changed since is among those.
             !self.notes[group as usize].is_changed
@@ -202,11 +313,17 @@ impl KeyedPart {
             push_ordered(self.groups.key(group as usize), &mut key);
             if wanted(&key) {
                 let mut state = Vec::new();
-                push_varint(self.notes[group as usize].changed, &mut state);
-                self.groups.encode_state(group as usize, &mut state);
-                states.push((key.clone(), state));
+                self.push_state(query, group, &mut state);
+                states.push((key.clone(), (!state.is_empty()).then_some(state)));
             }
         }
         states
+    }
+}
+
+impl Note {
+    /// It is deleted, and that is kept.
+    fn is_gone(&self) -> bool {
+        self.is_deleted && !self.is_changed && !self.is_cut
     }
 }

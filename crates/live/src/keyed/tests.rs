@@ -4,6 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use swiftwater_event::{EventMeta, Offset, check_block};
 use swiftwater_lang::{ParseOptions, parse};
+use swiftwater_sketch::SketchSizes;
 
 use super::*;
 
@@ -15,15 +16,30 @@ const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG
 
 const PARTS: usize = 3;
 
+/// What deletes keys in the second property, and after how long they are past.
+const DELETE_WHEN: &str = "t = 't0'";
+const TTL_MS: u64 = 60;
+
 fn keyed(text: &str) -> Result<KeyedQuery, Unfit> {
     let plan = parse(text, &ParseOptions::new(Dialect::Native, 0)).expect("a query").query;
-    KeyedQuery::new(StandingQuery::compile(plan).expect("a query"))
+    KeyedQuery::new(StandingQuery::compile(plan).expect("a query"), None)
 }
 
-fn batch(events: &[String], first: u64) -> EventBatch {
+/// A view whose keys come and go.
+fn deleting() -> KeyedQuery {
+    let options = ParseOptions::new(Dialect::Native, 0);
+    let plan = parse(QUERY, &options).expect("a query").query;
+    let condition = swiftwater_lang::parse_expression(DELETE_WHEN, &options).expect("a condition");
+    let query = StandingQuery::compile_view(plan, SketchSizes::default(), Some(&condition));
+    KeyedQuery::new(query.expect("a query"), Some(TTL_MS)).expect("a view")
+}
+
+fn batch(events: &[Event], first: u64) -> EventBatch {
+    let arrival = events.first().map_or(0, |event| event.arrival);
+    let events: Vec<&str> = events.iter().map(|event| &*event.text).collect();
     let checked = check_block(Bytes::from(events.join("\n")), &Default::default(), 1);
     assert_eq!(checked.rejected, 0);
-    checked.batch.with_meta(EventMeta { first: Offset(first), ..EventMeta::default() })
+    checked.batch.with_meta(EventMeta { first: Offset(first), arrival, ..EventMeta::default() })
 }
 
 #[test]
@@ -41,14 +57,24 @@ fn what_cannot_be_a_view() {
     assert_eq!(keyed(QUERY).map(|view| view.key_values()), Ok(2));
 }
 
+/// An event, and when it arrived.
+#[derive(Debug, Clone)]
+struct Event {
+    arrival: Millis,
+    text: String,
+}
+
 /// What is done to a view between its batches.
 #[derive(Debug, Clone)]
 enum Action {
-    Batch(Vec<String>),
+    /// Events that arrive together, so many milliseconds after those before.
+    Batch(Millis, Vec<String>),
     Cut,
     Kept,
     PutBack,
     Evict(usize),
+    /// What is past is deleted.
+    DeletePast,
     /// All that was not kept is lost, and the events since the last cut that was kept come again.
     Crash,
 }
@@ -74,11 +100,12 @@ fn event() -> impl Strategy<Value = String> {
 
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        5 => proptest::collection::vec(event(), 1..20).prop_map(Action::Batch),
+        5 => (0..40i64, proptest::collection::vec(event(), 1..20)).prop_map(|(ms, events)| Action::Batch(ms, events)),
         2 => Just(Action::Cut),
         2 => Just(Action::Kept),
         1 => Just(Action::PutBack),
         2 => (0..9000usize).prop_map(Action::Evict),
+        1 => Just(Action::DeletePast),
         1 => Just(Action::Crash),
     ]
 }
@@ -92,108 +119,190 @@ struct Model {
     parts: Vec<KeyedPart>,
     store: Store,
     /// The last cut, until it is kept, and the position that it is of.
-    cut: Option<(Store, usize)>,
+    cut: Option<(BTreeMap<Vec<u8>, Option<Vec<u8>>>, usize)>,
     position: usize,
     kept_position: usize,
 }
 
 impl Model {
-    fn new() -> Model {
-        let view = keyed(QUERY).expect("a view");
+    fn new(view: KeyedQuery) -> Model {
         let parts = (0..PARTS).map(|_| KeyedPart::new(&view, true).expect("it has groups")).collect();
         let shard = Shard::default();
         Model { view, shard, parts, store: Store::new(), cut: None, position: 0, kept_position: 0 }
     }
 
-    fn take(&mut self, events: &[String], first: usize) {
+    /// Takes events in, in batches of at most so many that arrived together.
+    fn take(&mut self, events: &[Event], first: usize, most: usize) {
+        let together = events.chunk_by(|a, b| a.arrival == b.arrival).flat_map(|events| events.chunks(most));
+        together.fold(first, |first, events| self.take_batch(events, first));
+    }
+
+    fn take_batch(&mut self, events: &[Event], first: usize) -> usize {
         let fold = self.view.fold(&mut self.shard, &batch(events, first as u64));
         self.position = first + events.len();
-        let Some(groups) = fold.groups else { return };
+        let at = (self.position as u64, events[0].arrival);
+        let Some(groups) = fold.groups else { return self.position };
         for (part, chosen) in self.parts.iter_mut().zip(by_part(&groups, PARTS, 1000).0) {
             for key in part.lacks(&groups, &chosen) {
                 if let Some(state) = self.store.get(&key.ordered) {
-                    part.load(&key, state).expect("a state");
+                    part.load(&self.view, &key, state).expect("a state");
                 }
             }
-            part.merge(&groups, &chosen, self.position as u64);
+            part.merge(&self.view, &groups, &chosen, at);
+        }
+        self.position
+    }
+
+    fn delete_past(&mut self, now: Millis) {
+        for (ordered, state) in &self.store {
+            if self.view.is_state_past(state, now).expect("a state") {
+                let key = Key::of_ordered(ordered).expect("a key");
+                self.parts[key.part(PARTS)].delete_past(&self.view, &key, now);
+            }
         }
     }
 
-    fn rows(&self) -> Vec<String> {
+    fn rows(&self, now: Millis) -> Vec<String> {
         let mut states = self.store.clone();
-        for part in &self.parts {
-            states.extend(part.unkept(|_| true));
+        for (key, state) in self.parts.iter().flat_map(|part| part.unkept(&self.view, |_| true)) {
+            keep(&mut states, key, state);
         }
         let mut groups = self.view.no_groups().expect("it has groups");
         for (key, state) in &states {
-            self.view.add_state(&mut groups, key, state).expect("a state");
+            self.view.add_state(&mut groups, key, state, now).expect("a state");
         }
         let text = String::from_utf8(self.view.rows(groups, 0).text).expect("text");
         text.lines().map(str::to_owned).collect()
     }
 
-    fn row(&self, values: &[Value<'_>]) -> Option<Row> {
+    fn row(&self, values: &[Value<'_>], now: Millis) -> Option<String> {
         let key = Key::of(values);
-        let here = self.parts[key.part(PARTS)].row(&self.view, &key, 0);
-        here.unwrap_or_else(|| {
+        let here = self.parts[key.part(PARTS)].row(&self.view, &key, now);
+        let row = here.unwrap_or_else(|| {
             let state = self.store.get(&key.ordered)?;
-            self.view.row_of_state(&key, state, 0).expect("a state")
-        })
+            self.view.row_of_state(&key, state, now).expect("a state")
+        });
+        row.map(|row| String::from_utf8(row.json).expect("text"))
     }
+}
+
+fn keep(store: &mut Store, key: Vec<u8>, state: Option<Vec<u8>>) {
+    match state {
+        Some(state) => store.insert(key, state),
+        None => store.remove(&key),
+    };
+}
+
+/// Does all that to a view; answers it, and the events.
+fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
+    let mut model = Model::new(new());
+    let mut events: Vec<Event> = Vec::new();
+    let latest = |events: &[Event]| events.last().map_or(0, |event| event.arrival);
+    for action in actions {
+        match action {
+            Action::Batch(ms, more) => {
+                let arrival = latest(&events) + ms;
+                let more: Vec<Event> = more.into_iter().map(|text| Event { arrival, text }).collect();
+                model.take(&more, events.len(), usize::MAX);
+                events.extend(more);
+            }
+            Action::Cut if model.cut.is_none() => {
+                let mut changes = Changes::default();
+                model.parts.iter_mut().for_each(|part| part.cut(&model.view, &mut changes));
+                let pairs = changes.iter().map(|(key, state)| (key.to_vec(), state.map(<[u8]>::to_vec)));
+                model.cut = Some((pairs.collect(), model.position));
+            }
+            Action::Kept => {
+                if let Some((changes, position)) = model.cut.take() {
+                    changes.into_iter().for_each(|(key, state)| keep(&mut model.store, key, state));
+                    model.kept_position = position;
+                    model.parts.iter_mut().for_each(KeyedPart::kept);
+                }
+            }
+            Action::PutBack => {
+                model.cut = None;
+                model.parts.iter_mut().for_each(KeyedPart::put_back);
+            }
+            Action::Evict(bytes) => model.parts.iter_mut().for_each(|part| part.evict(bytes)),
+            Action::DeletePast => model.delete_past(latest(&events)),
+            Action::Crash => {
+                let Model { store, kept_position, .. } = model;
+                model = Model { store, kept_position, position: kept_position, ..Model::new(new()) };
+                for part in &mut model.parts {
+                    *part = KeyedPart::new(&model.view, false).expect("it has groups");
+                }
+                // In other batches than before.
+                model.take(&events[kept_position..], kept_position, 7);
+            }
+            Action::Cut => {}
+        }
+    }
+    (model, events)
+}
+
+/// Some keys, by their values.
+fn some_keys() -> Vec<[Value<'static>; 2]> {
+    let first = [
+        Value::Long(0),
+        Value::Long(3),
+        Value::String("a"),
+        Value::Null,
+        Value::Double(1.5),
+        Value::Long(99),
+    ];
+    first.into_iter().map(|k| [k, Value::String("j1")]).collect()
+}
+
+/// The events that count in the end: of each key those behind the last one that deletes it, and behind the last gap.
+fn counting(events: &[Event], now: Millis) -> Vec<Event> {
+    let mut of_keys: BTreeMap<String, (Millis, Vec<(usize, Event)>)> = BTreeMap::new();
+    for (place, event) in events.iter().enumerate() {
+        let json: serde_json::Value = serde_json::from_str(&event.text).expect("JSON");
+        // What the query passes over is no event of the key.
+        if json["x"] == 13 || json["x"] == "no" {
+            continue;
+        }
+        let (latest, counting) = of_keys.entry(format!("{} {}", json["k"], json["j"])).or_default();
+        if event.arrival - *latest >= TTL_MS as Millis {
+            counting.clear();
+        }
+        *latest = event.arrival;
+        match json["t"] == "t0" {
+            true => counting.clear(),
+            false => counting.push((place, event.clone())),
+        }
+    }
+    of_keys.retain(|_, (latest, _)| now - *latest < TTL_MS as Millis);
+    let mut all: Vec<(usize, Event)> = of_keys.into_values().flat_map(|(_, events)| events).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, event)| event).collect()
 }
 
 proptest! {
     #[test]
     fn a_view_is_the_query_over_all_its_events(actions in proptest::collection::vec(action(), 1..40)) {
-        let mut model = Model::new();
-        let mut events: Vec<String> = Vec::new();
-        for action in actions {
-            match action {
-                Action::Batch(more) => {
-                    model.take(&more, events.len());
-                    events.extend(more);
-                }
-                Action::Cut if model.cut.is_none() => {
-                    let mut changes = Changes::default();
-                    model.parts.iter_mut().for_each(|part| part.cut(&mut changes));
-                    let pairs = changes.iter().map(|(key, state)| (key.to_vec(), state.to_vec()));
-                    model.cut = Some((pairs.collect(), model.position));
-                }
-                Action::Kept => {
-                    if let Some((changes, position)) = model.cut.take() {
-                        model.store.extend(changes);
-                        model.kept_position = position;
-                        model.parts.iter_mut().for_each(KeyedPart::kept);
-                    }
-                }
-                Action::PutBack => {
-                    model.cut = None;
-                    model.parts.iter_mut().for_each(KeyedPart::put_back);
-                }
-                Action::Evict(bytes) => model.parts.iter_mut().for_each(|part| part.evict(bytes)),
-                Action::Crash => {
-                    let Model { store, kept_position, .. } = model;
-                    model = Model { store, kept_position, position: kept_position, ..Model::new() };
-                    for part in &mut model.parts {
-                        *part = KeyedPart::new(&model.view, false).expect("it has groups");
-                    }
-                    // In other batches than before.
-                    let again: Vec<String> = events[kept_position..].to_vec();
-                    for (at, chunk) in again.chunks(7).enumerate() {
-                        model.take(chunk, kept_position + 7 * at);
-                    }
-                }
-                Action::Cut => {}
-            }
+        let plain = || keyed(QUERY).expect("a view");
+        let (model, events) = act(plain, actions);
+        let mut whole = Model::new(plain());
+        whole.take(&events, 0, usize::MAX);
+        prop_assert_eq!(model.rows(0), whole.rows(0));
+        for key in some_keys() {
+            prop_assert_eq!(model.row(&key, 0), whole.row(&key, 0));
         }
-        let mut whole = Model::new();
-        if !events.is_empty() {
-            whole.take(&events, 0);
-        }
-        prop_assert_eq!(model.rows(), whole.rows());
-        for k in [Value::Long(0), Value::Long(3), Value::String("a"), Value::Null, Value::Double(1.5), Value::Long(99)] {
-            let values = [k, Value::String("j1")];
-            prop_assert_eq!(model.row(&values).map(|row| row.json), whole.row(&values).map(|row| row.json));
+    }
+
+    #[test]
+    fn keys_that_are_deleted_are_nowhere(
+        actions in proptest::collection::vec(action(), 1..40),
+        later in 0..80i64,
+    ) {
+        let (model, events) = act(deleting, actions);
+        let now = events.last().map_or(0, |event| event.arrival) + later;
+        let mut whole = Model::new(keyed(QUERY).expect("a view"));
+        whole.take(&counting(&events, now), 0, usize::MAX);
+        prop_assert_eq!(model.rows(now), whole.rows(now));
+        for key in some_keys() {
+            prop_assert_eq!(model.row(&key, now), whole.row(&key, now));
         }
     }
 
@@ -202,7 +311,7 @@ proptest! {
         let view = keyed(QUERY).expect("a view");
         let mut groups = view.no_groups().expect("it has groups");
         let key = Key::of(&[Value::Long(1), Value::Null]);
-        if view.add_state(&mut groups, &key.ordered, &bytes).is_err() {
+        if view.add_state(&mut groups, &key.ordered, &bytes, 0).is_err() {
             prop_assert!(groups.is_empty());
         }
         view.rows(groups, 0);

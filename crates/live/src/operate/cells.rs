@@ -106,6 +106,20 @@ impl Cells {
         }
     }
 
+    /// Makes a group's cell a new one. Answers the bytes newly on the heap.
+    pub(crate) fn reset(&mut self, group: usize) -> isize {
+        let before = self.heap_bytes(group) as isize;
+        match self {
+            Cells::Count(cells) => cells[group] = 0,
+            Cells::Sum(cells) | Cells::Average(cells) => cells[group] = SumCell::default(),
+            Cells::Least(cells) | Cells::Greatest(cells) => cells[group] = OwnedValue::NULL,
+            Cells::Distinct { cells, entries } => cells[group] = Distinct::new(*entries),
+            Cells::Quantile { cells, k, .. } => cells[group] = Quantiles::new(*k),
+            Cells::Ordered(cells) => cells.reset(group),
+        }
+        self.heap_bytes(group) as isize - before
+    }
+
     /// Bytes of one cell, without what it keeps on the heap.
     pub(crate) fn cell_bytes(&self) -> usize {
         match self {

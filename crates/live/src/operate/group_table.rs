@@ -7,6 +7,7 @@
 //! Bullet keeps a sample of the groups where there are more than [`SAMPLED`]: those whose keys have the least hashes, so
 //! that every shard keeps the same ones and what is counted of them is exact.
 
+mod deletion;
 mod keyed;
 
 use std::hash::BuildHasher;
@@ -54,6 +55,19 @@ pub struct GroupTable {
     table_cells: Option<TableCells>,
     heap_bytes: usize,
     dialect: Dialect,
+    /// By group, what was deleted of it; empty where nothing was.
+    deletions: Vec<Deletion>,
+}
+
+/// What was deleted of a group by its own rows ([`CompiledGroup::deletes`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Deletion {
+    #[default]
+    None,
+    /// All that was before what is here.
+    Before,
+    /// All: nothing is here.
+    All,
 }
 
 /// Groups as rows.
@@ -106,6 +120,7 @@ impl GroupTable {
             table_cells,
             heap_bytes: 0,
             dialect,
+            deletions: Vec::new(),
         }
     }
 
@@ -144,6 +159,9 @@ impl GroupTable {
                 true
             };
             group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
+        }
+        if !input.deletes.is_empty() {
+            self.delete(&mut group_of_row, &input.deletes);
         }
         self.update_cells(Picked::all(&group_of_row), input)
     }

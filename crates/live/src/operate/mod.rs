@@ -31,6 +31,7 @@ pub(crate) use cells::image::{push_varint, take_varint};
 pub use collector::{Collector, CollectorLimits, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
 pub(crate) use group_result::{Bounds, GroupResult, look_at_row, write_groups};
+pub(crate) use group_table::Deletion;
 pub use group_table::GroupTable;
 pub use groups::Groups;
 pub(crate) use ordered_cells::{RowPosition, StreamOrder};

@@ -99,6 +99,14 @@ impl OrderedCells {
         }
     }
 
+    /// Makes a group's cell a new one.
+    pub(crate) fn reset(&mut self, group: usize) {
+        match self {
+            OrderedCells::Chosen { cells, .. } => cells[group] = Chosen::NONE,
+            OrderedCells::Collected { cells, .. } => cells[group] = Collected::default(),
+        }
+    }
+
     /// Bytes of one cell, without what it keeps on the heap.
     pub(crate) fn cell_bytes(&self) -> usize {
         match self {

@@ -83,6 +83,8 @@ pub(crate) struct GroupInput<'v> {
     /// Of the aggregate that gives rows.
     pub(crate) table: Option<Taken<'v>>,
     pub(crate) order: StreamOrder<'v>,
+    /// By row, whether it deletes its group; empty where none can.
+    pub(crate) deletes: Vec<bool>,
 }
 
 impl Form {
@@ -249,6 +251,9 @@ impl<'v> GroupInput<'v> {
         evaluate: &mut impl FnMut(&Program) -> Vec<Value<'v>>,
     ) -> GroupInput<'v> {
         let keys = group.keys.iter().map(&mut *evaluate).collect();
+        let is_true = |value: &Value<'_>| matches!(value, Value::Boolean(true));
+        let deletes = group.deletes.as_ref().map(|deletes| evaluate(deletes).iter().map(is_true).collect());
+        let deletes = deletes.unwrap_or_default();
         let mut taken = |form: Form, arguments: &[Program]| {
             form.taken(arguments.iter().map(&mut *evaluate).collect(), dialect, share)
         };
@@ -258,6 +263,7 @@ impl<'v> GroupInput<'v> {
             aggregates: aggregates.map(|one| taken(Form::of(one.function), &one.arguments)).collect(),
             table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
             order: StreamOrder::default(),
+            deletes,
         }
     }
 

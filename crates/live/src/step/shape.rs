@@ -117,5 +117,6 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
         && query.event_time.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
     // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
-    (is_plain && !group.is_ordered() && query.dialect() == Dialect::Native).then_some(group)
+    (is_plain && !group.is_ordered() && group.deletes.is_none() && query.dialect() == Dialect::Native)
+        .then_some(group)
 }

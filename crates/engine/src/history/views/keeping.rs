@@ -414,9 +414,19 @@ fn note_error(view: &View, error: &KeepError) {
     }
 }
 
+/// Keys on disk that are looked at for being past with each commit, at least: no fewer than twice those that changed.
+const PAST_KEYS_MIN: usize = 1 << 14;
+
 /// Begins to write what changed since the last commit.
 fn begin_keeping(view: &Arc<View>) -> Keeping {
-    let (changes, position) = heavy(usize::MAX, || view.cut());
+    let (changes, position) = heavy(usize::MAX, || {
+        let cut = view.cut();
+        // What is deleted goes with the next commit. What cannot be read now is looked at again.
+        if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
+            tracing::warn!(view = view.name(), %error, "keys whose time is over cannot be deleted yet");
+        }
+        cut
+    });
     let view = Arc::clone(view);
     tokio::task::spawn_blocking(move || (view.store.commit(view.id(), changes.iter(), position), position))
 }

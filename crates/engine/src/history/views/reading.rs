@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter::Peekable,
     ops::{Bound, ControlFlow},
     sync::Arc,
     time::Duration,
@@ -152,7 +153,7 @@ impl View {
 
     /// What is held of a key, or kept on disk.
     pub(in crate::history) fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
-        let held = self.part(key).state(key);
+        let held = self.part(key).state(&self.query, key);
         match held {
             Some(state) => Ok(state),
             // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
@@ -185,8 +186,8 @@ impl View {
             let parts = self.all_parts();
             let at = self.at();
             let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
-            let fresh: BTreeMap<Vec<u8>, Vec<u8>> =
-                parts.iter().flat_map(|part| part.unkept(is_in)).collect();
+            let fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
+                parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
             (snapshot, fresh, at)
         };
         let mut stored = snapshot.range((from, to)).peekable();
@@ -217,7 +218,7 @@ impl View {
             each(result.text)
         };
         let (at, is_end) = self.walk(bounds, |key, state| {
-            self.add(&mut groups, &key, state)?;
+            self.add(&mut groups, &key, state, now)?;
             last = Some(key);
             // With HAVING there may be fewer rows than keys: then there is another round.
             if groups.len() >= CHUNK_KEYS.min(usize::try_from(limit - count).unwrap_or(CHUNK_KEYS)) {
@@ -231,8 +232,8 @@ impl View {
         Ok((at, count, last.filter(|_| !is_end)))
     }
 
-    fn add(&self, groups: &mut GroupTable, key: &[u8], state: &[u8]) -> Result<(), EngineError> {
-        self.query.add_state(groups, key, state).map_err(|error| self.unavailable(error))
+    fn add(&self, groups: &mut GroupTable, key: &[u8], state: &[u8], now: Millis) -> Result<(), EngineError> {
+        self.query.add_state(groups, key, state, now).map_err(|error| self.unavailable(error))
     }
 
     /// The types of its columns, in Arrow.
@@ -275,25 +276,32 @@ impl View {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The next of two rows of keys in order; where both have a key, that of `fresh`.
+/// The next of two rows of keys in order; where both have a key, that of `fresh`, by which a key may be deleted.
 fn next_of(
-    stored: &mut std::iter::Peekable<impl Iterator<Item = Result<Pair, ViewStoreError>>>,
-    fresh: &mut std::iter::Peekable<impl Iterator<Item = Pair>>,
+    stored: &mut Peekable<impl Iterator<Item = Result<Pair, ViewStoreError>>>,
+    fresh: &mut Peekable<impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>>,
 ) -> Result<Option<Pair>, ViewStoreError> {
-    let is_fresh = match (stored.peek(), fresh.peek()) {
-        (Some(Ok((old, _))), Some((new, _))) => {
-            if old == new {
-                stored.next();
-                true
-            } else {
-                new < old
+    loop {
+        let is_fresh = match (stored.peek(), fresh.peek()) {
+            (Some(Ok((old, _))), Some((new, _))) => {
+                if old == new {
+                    stored.next();
+                    true
+                } else {
+                    new < old
+                }
             }
+            (Some(Err(_)), _) => false,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if !is_fresh {
+            return stored.next().transpose();
         }
-        (Some(Err(_)), _) => false,
-        (None, Some(_)) => true,
-        (_, None) => false,
-    };
-    if is_fresh { Ok(fresh.next()) } else { stored.next().transpose() }
+        if let Some((key, Some(state))) = fresh.next() {
+            return Ok(Some((key, state)));
+        }
+    }
 }
 
 /// The least bytes that are greater than all that begin with these; none where there are none.

@@ -1,6 +1,7 @@
 //! One view: what it holds, and how events and commits change that.
 
 use std::{
+    ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -12,7 +13,7 @@ use swiftwater_event::{EventBatch, Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
     ddl::{CreateStream, CreateView},
-    parse_typed,
+    parse_expression, parse_typed,
 };
 use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, StandingQuery, by_part};
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
@@ -52,6 +53,8 @@ pub(crate) struct View {
     pub(super) is_dropped: watch::Sender<bool>,
     /// It lacks events that the log does not have for it.
     pub(super) is_behind: AtomicBool,
+    /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
+    looked_at: Mutex<Option<Vec<u8>>>,
     /// Who listens for changes.
     pub(super) told: broadcast::Sender<Arc<Told>>,
     /// Its changes are the events of a stream at present.
@@ -102,9 +105,21 @@ pub(crate) fn compile_view(
     let schema = stream.is_declared().then(|| stream.schema());
     let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
     let (statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
-    let query = StandingQuery::compile_sized(statement.query, sizes)
+    let deletes = create.delete_when.as_deref().map(|condition| {
+        parse_expression(condition, &options).map_err(|QueryErrors(errors)| {
+            // Places are those in the query.
+            let within = |error: QueryError| QueryError {
+                line: None,
+                column: None,
+                message: format!("in DELETE WHEN: {}", error.message),
+                ..error
+            };
+            EngineError::Query(QueryErrors(errors.into_iter().map(within).collect()))
+        })
+    });
+    let query = StandingQuery::compile_view(statement.query, sizes, deletes.transpose()?.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
-    let query = KeyedQuery::new(query).map_err(EngineError::Unfit)?;
+    let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
     Ok((query, columns.unwrap_or_default()))
 }
 
@@ -140,6 +155,7 @@ impl View {
             failing: Mutex::default(),
             is_dropped: watch::Sender::new(false),
             is_behind: AtomicBool::new(false),
+            looked_at: Mutex::default(),
             told: broadcast::Sender::new(TOLD_MAX),
             is_streamed: AtomicBool::new(false),
         })
@@ -244,14 +260,14 @@ impl View {
                 }
                 let mut part = self.change(place);
                 for (key, state) in &found {
-                    part.load(key, state).map_err(|_| TakeError::State)?;
+                    part.load(&self.query, key, state).map_err(|_| TakeError::State)?;
                 }
             }
         }
         let one_position = self.whole.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(groups) = &groups {
             for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
-                self.change(place).merge(groups, chosen, next);
+                self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
             }
         }
         let Fold { matched, mistyped, expression_errors, .. } = fold;
@@ -285,11 +301,36 @@ impl View {
         });
     }
 
+    /// Deletes keys whose time is over, of at most so many that are on disk, from where the last call left off. Until then
+    /// they are there, but no reader finds them. Only whoever takes batches in calls this.
+    pub(super) fn delete_past(&self, keys_max: usize) -> Result<(), TakeError> {
+        // The time of the log, so that nothing depends on the clock. None before the first event since the start.
+        let now = self.at().arrival;
+        if self.query.ttl_ms().is_none() || now == 0 {
+            return Ok(());
+        }
+        let after = lock(&self.looked_at).take();
+        let snapshot = self.store.snapshot(self.id())?;
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
+            let (ordered, state) = pair?;
+            if self.query.is_state_past(&state, now).map_err(|_| TakeError::State)? {
+                let key = Key::of_ordered(&ordered).map_err(|_| TakeError::State)?;
+                self.change(key.part(PARTS)).delete_past(&self.query, &key, now);
+            }
+            if place + 1 >= keys_max {
+                *lock(&self.looked_at) = Some(ordered);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// What changed since the last cut, and the position that it is of. Only whoever takes batches in calls this.
     pub(super) fn cut(&self) -> (Changes, u64) {
         let mut changes = Changes::default();
         for place in 0..self.parts.len() {
-            self.change(place).cut(&mut changes);
+            self.change(place).cut(&self.query, &mut changes);
         }
         (changes, self.at().position)
     }

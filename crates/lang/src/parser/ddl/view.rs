@@ -4,7 +4,7 @@ use swiftwater_event::StreamName;
 
 use super::super::{Parsed, Parser};
 use crate::{
-    ddl::{CreateView, split_statements},
+    ddl::{CreateView, ViewOption, ViewOptions, split_statements},
     source::{Fault, Span},
 };
 
@@ -24,16 +24,31 @@ impl Parser<'_> {
     pub(super) fn create_view(&mut self) -> Parsed<CreateView> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.view_name()?;
+        let mut expected = vec!["DELETE", "WITH", "AS"];
+        let mut delete_when = None;
+        if self.take_word("DELETE") {
+            self.expect_word("WHEN")?;
+            let from = self.span();
+            self.expression()?;
+            delete_when = Some(self.word(from.to(self.last_span())).into());
+            expected.remove(0);
+        }
+        let mut options = ViewOptions::default();
+        if self.take_word("WITH") {
+            let names = (ViewOption::of as fn(&str) -> _, ViewOption::text as fn(_) -> _);
+            self.options(names, |option, value| options.set(option, value), &mut Vec::new())?;
+            expected = vec!["AS"];
+        }
         if !self.take_word("AS") {
             return Err(self
-                .expected_one_of(&["AS"])
+                .expected_one_of(&expected)
                 .hint("Behind AS stands the query that the view keeps."));
         }
         let start = self.last_span().end as usize;
         let body = &self.text[start..];
         match &split_statements(body)[..] {
             [] => Err(Fault::at(Span::new(start, self.text.len()), "a view is of a query")),
-            [one] => Ok(CreateView { name, if_not_exists, query: one.text.into() }),
+            [one] => Ok(CreateView { name, if_not_exists, delete_when, options, query: one.text.into() }),
             [_, second, ..] => Err(Fault::at(
                 Span::new(start + second.start, self.text.len()),
                 "only one query can stand here",

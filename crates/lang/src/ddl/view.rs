@@ -1,0 +1,76 @@
+//! What is declared of a view.
+
+use super::options::{DurationText, Value, named, parse_duration_ms};
+
+/// `CREATE MATERIALIZED VIEW`: a query without an end, whose groups are kept by key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateView {
+    /// Its name, by the rules of streams' names.
+    pub name: Box<str>,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// `DELETE WHEN`: of which events a key is deleted; a condition over an event, as it is written: what it means depends
+    /// on the stream.
+    pub delete_when: Option<Box<str>>,
+    /// `WITH (…)`.
+    pub options: ViewOptions,
+    /// The query, as it is written: what it means depends on the stream that it is over.
+    pub query: Box<str>,
+}
+
+/// The options that are set; `None` for those that are not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ViewOptions {
+    /// After so many milliseconds without an event a key is deleted.
+    pub ttl_ms: Option<u64>,
+}
+
+/// The options by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ViewOption {
+    /// `ttl = '30 days'`.
+    Ttl,
+}
+
+impl ViewOption {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [ViewOption; 1] = [ViewOption::Ttl];
+
+    /// The option's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            ViewOption::Ttl => "ttl",
+        }
+    }
+
+    /// The option of a name, in any letter case; the error is a hint.
+    pub(crate) fn of(name: &str) -> Result<ViewOption, String> {
+        named(&Self::ALL, Self::text, name)
+    }
+}
+
+impl ViewOptions {
+    /// Sets one; the error says what it takes.
+    pub(crate) fn set(&mut self, option: ViewOption, value: &Value) -> Result<(), String> {
+        match (option, value) {
+            (ViewOption::Ttl, value) => {
+                let ms = match value {
+                    Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
+                    _ => None,
+                };
+                self.ttl_ms = Some(ms.ok_or_else(|| "`ttl` takes a time like '30 days'".to_owned())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that are set, with their values as they are written.
+    pub fn settings(&self) -> impl Iterator<Item = (ViewOption, String)> + '_ {
+        ViewOption::ALL.into_iter().filter_map(|option| {
+            let value = match option {
+                ViewOption::Ttl => format!("'{}'", DurationText(self.ttl_ms?)),
+            };
+            Some((option, value))
+        })
+    }
+}
