@@ -363,3 +363,46 @@ async fn a_view_whose_files_and_events_are_gone_says_so_and_the_rest_goes_on() {
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":2}\n");
     sql(&engine, "DROP VIEW v").await;
 }
+
+/// Events with fields beside the columns, without some, and of several arrivals; more of them while the view is made, and
+/// restarts before it is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_is_made_of_what_the_stream_has_and_of_what_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (k LONG NOT NULL, x LONG, at TIMESTAMP)").await;
+    let query =
+        "SELECT k, COUNT(*) AS n, SUM(x) AS x, COUNT(note) AS notes, MAX(at) AS at FROM STREAM(t) GROUP BY k";
+    sql(&engine, &format!("CREATE MATERIALIZED VIEW live AS {query}")).await;
+    let mut random = Rng::new(3);
+    let mut events = |count: usize| {
+        let event = |_| {
+            let k = random.below(50);
+            match random.below(4) {
+                0 => format!(r#"{{"k":{k}}}"#),
+                1 => format!(r#"{{"x":{},"k":{k},"note":"n","deep":{{"a":[1,2]}}}}"#, random.below(100)),
+                _ => format!(r#"{{"k":{k},"x":{},"at":"2026-01-01T00:00:{:02}Z"}}"#, random.below(9), k),
+            }
+        };
+        (0..count).map(event).collect::<Vec<_>>().join("\n")
+    };
+    for _ in 0..9 {
+        append(&engine, "t", &events(5_000), None).await;
+    }
+    let create = format!("CREATE MATERIALIZED VIEW made WITH (backfill = true) AS {query}");
+    sql(&engine, &create).await;
+    for round in 0..6 {
+        append(&engine, "t", &events(200), None).await;
+        if round % 2 == 0 {
+            stop(engine, Duration::ZERO).await;
+            engine = open(dir.path(), |_| ()).await;
+        }
+    }
+    let all = || ViewRange { limit: u64::MAX, ..ViewRange::default() };
+    let made = page(&engine, "made", all()).await;
+    assert_eq!(made.reading.position, 9 * 5_000 + 6 * 200);
+    assert_eq!(lines(&made.rows), lines(&page(&engine, "live", all()).await.rows));
+    let views = engine.views(&Principal::local());
+    assert!(views.iter().all(|view| !view.from_table && view.failing.is_none()), "{views:?}");
+    stop(engine, Duration::from_secs(5)).await;
+}

@@ -114,6 +114,14 @@ fn views_keep_their_query_as_it_is() {
         "create alert if not exists a on \"v.w\" when n > 5 and name like '%x' into s with (resolve = FALSE);",
         "CREATE ALERT IF NOT EXISTS a ON \"v.w\" WHEN n > 5 and name like '%x'\nINTO s WITH (resolve = false)",
     );
+    check(
+        "create materialized view v with (backfill = TRUE, ttl = '1h') as select 1",
+        "CREATE MATERIALIZED VIEW v\nWITH (ttl = '1 hour', backfill = true) AS\nselect 1",
+    );
+    check(
+        "CREATE MATERIALIZED VIEW v WITH (backfill = 5) AS SELECT 1",
+        "1:45 `backfill` takes true or false",
+    );
     check("DROP ALERT IF EXISTS a", "DROP ALERT IF EXISTS a");
     check("SHOW ALERTS", "SHOW ALERTS");
     check("show create alert a", "SHOW CREATE ALERT a");

@@ -23,6 +23,8 @@ pub struct CreateView {
 pub struct ViewOptions {
     /// After so many milliseconds without an event a key is deleted.
     pub ttl_ms: Option<u64>,
+    /// The events that the stream has already are counted, too.
+    pub backfill: Option<bool>,
 }
 
 /// The options by name.
@@ -30,16 +32,19 @@ pub struct ViewOptions {
 pub enum ViewOption {
     /// `ttl = '30 days'`.
     Ttl,
+    /// `backfill = true|false`.
+    Backfill,
 }
 
 impl ViewOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [ViewOption; 1] = [ViewOption::Ttl];
+    pub const ALL: [ViewOption; 2] = [ViewOption::Ttl, ViewOption::Backfill];
 
     /// The option's name.
     pub fn text(self) -> &'static str {
         match self {
             ViewOption::Ttl => "ttl",
+            ViewOption::Backfill => "backfill",
         }
     }
 
@@ -60,6 +65,13 @@ impl ViewOptions {
                 };
                 self.ttl_ms = Some(ms.ok_or_else(|| "`ttl` takes a time like '30 days'".to_owned())?);
             }
+            (ViewOption::Backfill, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {
+                self.backfill = Some(true);
+            }
+            (ViewOption::Backfill, Value::Text(text)) if text.eq_ignore_ascii_case("false") => {
+                self.backfill = Some(false);
+            }
+            (ViewOption::Backfill, _) => return Err("`backfill` takes true or false".to_owned()),
         }
         Ok(())
     }
@@ -69,6 +81,7 @@ impl ViewOptions {
         ViewOption::ALL.into_iter().filter_map(|option| {
             let value = match option {
                 ViewOption::Ttl => format!("'{}'", DurationText(self.ttl_ms?)),
+                ViewOption::Backfill => self.backfill?.to_string(),
             };
             Some((option, value))
         })

@@ -255,13 +255,12 @@ impl Known {
     /// Puts what it knows on disk.
     pub(super) fn commit(&mut self, alert: &Alert) -> Result<(), ViewStoreError> {
         let number = self.number.to_be_bytes();
-        let since: Vec<Vec<u8>> = self
-            .changed
-            .iter()
-            .map(|(_, since)| since.map_or_else(Vec::new, |since| since.to_be_bytes().to_vec()))
-            .collect();
-        let keys = self.changed.iter().zip(&since).map(|((key, _), since)| (&key[..], &since[..]));
-        let rest = [(TO_TELL, &self.to_tell[..]), (NUMBER, &number[..])];
+        let since: Vec<Option<[u8; 8]>> =
+            self.changed.iter().map(|(_, since)| since.map(i64::to_be_bytes)).collect();
+        let keys = self.changed.iter().zip(&since);
+        let keys = keys.map(|((key, _), since)| (&key[..], since.as_ref().map(|since| &since[..])));
+        let to_tell = Some(&self.to_tell[..]).filter(|messages| !messages.is_empty());
+        let rest = [(TO_TELL, to_tell), (NUMBER, Some(&number[..]))];
         alert.store.commit(alert.entry.id, keys.chain(rest), self.position)?;
         self.changed.clear();
         Ok(())

@@ -106,14 +106,21 @@ impl History {
         let store = self.view_store(&create.name)?;
         // From here on the log keeps what the view needs.
         let id = self.with_catalog(|catalog| catalog.next_view());
-        let from = stored.add_view(id, self.config.feed_bytes_max);
+        let from = match create.options.backfill {
+            Some(true) => 0,
+            _ => stored.add_view(id, self.config.feed_bytes_max),
+        };
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
         if let Err(error) = self.record(Change::View { text, from }).await {
             stored.remove_view(id);
             return Err(error);
         }
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
-        self.begin_view(View::new(entry, stored, compiled, store, from, true));
+        let view = View::new(entry, stored, compiled, store, from, true);
+        if let Some(view) = &view {
+            view.is_behind.store(create.options.backfill == Some(true), Ordering::Relaxed);
+        }
+        self.begin_view(view);
         Ok(true)
     }
 
