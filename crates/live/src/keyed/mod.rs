@@ -242,11 +242,6 @@ impl Key {
         Key { grouped, ordered }
     }
 
-    /// The key that has these bytes in the order of its values.
-    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
-        Ok(Key { grouped: grouped(ordered)?, ordered: ordered.to_vec() })
-    }
-
     /// As groups have it.
     pub fn as_group(&self) -> &[u8] {
         &self.grouped
