@@ -4,7 +4,10 @@
 //! lock of the stream's intake, which gives them their offset and arrival, they are put into the log's queue, into the
 //! feed of the table, and among the producer's numbers; so the order in the log is that of the offsets.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{
+    Arc, Mutex, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
@@ -50,6 +53,8 @@ pub(crate) struct Stored {
     unopened: Mutex<Option<String>>,
     /// The offset of the next event when this began.
     began: u64,
+    /// The same now, as `state` has it: for readers, who look at it often.
+    next: AtomicU64,
     state: Mutex<State>,
     /// Of what is before this offset, nothing is on its way to the table.
     settled: u64,
@@ -129,6 +134,7 @@ impl Stored {
             table: SetOnce::new_with(table),
             unopened: Mutex::default(),
             began: next,
+            next: AtomicU64::new(next),
             state: Mutex::new(State { next, last, feed, views, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
@@ -190,7 +196,7 @@ impl Stored {
 
     /// The offset of the next event.
     pub(crate) fn next(&self) -> u64 {
-        lock(&self.state).next
+        self.next.load(Ordering::Acquire)
     }
 
     /// The offset that the table is to reach for all events to be in it; none where it has them all. Who asks waits for it.
@@ -236,6 +242,7 @@ impl Stored {
         let start = log.horizons().appended;
         let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
         state.next = first + events;
+        self.next.store(state.next, Ordering::Release);
         state.last = end;
         if let Some(Numbered { producer, sequence, part, .. }) = &options.numbered {
             let receipt = Receipt {

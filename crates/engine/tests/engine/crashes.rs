@@ -1,8 +1,8 @@
 //! The whole engine, whose power goes off at every call that it makes to a disk or to the store: what was acknowledged is
 //! there once, what was not is there once or not at all, and all goes on.
 //!
-//! One client does one thing after another: it declares streams and a job, sends numbered events, good and bad ones, alters
-//! a stream, drops one and declares another of its name, runs the job, restarts the server. Meanwhile tables are committed
+//! One client does one thing after another: it declares streams, a job and endpoints, sends numbered events, good and bad ones,
+//! some of them to an endpoint, alters a stream, drops one and declares another of its name, runs the job, restarts the server. Meanwhile tables are committed
 //! and compacted, checkpoints written, the catalog written down and the log trimmed. At a call all of it stops: the disks
 //! lose what was not synced, or keep any part of it. Another engine opens what is left, on which the power may go off once
 //! more; then the client does again what it was not told of, and goes on to the end. It numbers its requests, so what is
@@ -29,7 +29,8 @@ use futures_util::StreamExt;
 use object_store::{ObjectStore, path::Path};
 use serde_json::Value;
 use swiftwater_engine::{
-    AppendOptions, Appended, Disks, Engine, EngineConfig, HistoryConfig, HistoryError, Numbered, Principal,
+    AppendOptions, Appended, Disks, EndpointInput, EndpointLimits, EndpointRoute, Engine, EngineConfig,
+    HistoryConfig, HistoryError, Numbered, Principal,
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
 use swiftwater_log::{Compression, Disk};
@@ -88,6 +89,9 @@ fn steps() -> Vec<Step> {
         Do("CREATE TABLE IF NOT EXISTS kept (k BIGINT)"),
         Do("CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
             INSERT INTO kept SELECT k FROM a; INSERT INTO copies SELECT k FROM a $$"),
+        Do("CREATE ENDPOINT IF NOT EXISTS POST '/a' (k LONG NOT NULL) INTO a"),
+        Do("CREATE ENDPOINT IF NOT EXISTS POST '/d' (z LONG) INTO d"),
+        Do("CREATE ENDPOINT IF NOT EXISTS GET '/up' AS SELECT 'up' AS status"),
         Send("a", a(0..4, 10), vec!["{\"k\":-1}", "{\"t\":\"none\"}"]),
         Send("b", texts(&["{\"x\":0}", "{\"x\":1,\"y\":\"s\"}"]), vec![]),
         Send("d", texts(&["{\"z\":0}", "{\"z\":1}"]), vec![]),
@@ -97,6 +101,7 @@ fn steps() -> Vec<Step> {
         Alter("ALTER STREAM a ADD COLUMN w LONG, ALTER COLUMN k TYPE LONG", ("a", "w")),
         Send("a", texts(&["{\"k\":5000000000,\"w\":7}"]), vec![]),
         Send("b", texts(&["{\"x\":2,\"n\":1.5}"]), vec![]),
+        Do("DROP ENDPOINT IF EXISTS POST '/d'"),
         Do("DROP STREAM IF EXISTS d"),
         Do("CREATE STREAM IF NOT EXISTS d (z LONG, y STRING)"),
         Send("d", texts(&["{\"z\":100,\"y\":\"new\"}"]), vec![]),
@@ -344,6 +349,9 @@ impl Client {
                 }
                 try_sql(there, text).await.map(drop).map_err(|error| error.to_string())
             }
+            Step::Send("a", good, bad) if good.len() == 1 && bad.is_empty() => {
+                post(there, &good[0], self.at as u64).await
+            }
             Step::Send(stream, good, bad) => {
                 let sent = send(there, stream, (good, bad), self.at as u64).await?;
                 assert!(sent.is_repeated || sent.accepted == good.len() as u64, "{sent:?}");
@@ -467,11 +475,32 @@ async fn declared(engine: &Engine) -> Result<Declared, String> {
         let statement = try_sql(engine, &format!("SHOW CREATE STREAM {name}")).await.unwrap_or_default();
         declared.insert(name.to_owned(), statement);
     }
+    let endpoints = try_sql(engine, "SHOW ENDPOINTS").await.map_err(|error| error.to_string())?;
+    for line in endpoints.lines() {
+        let endpoint: Value = serde_json::from_str(line).unwrap();
+        let name =
+            format!("{} '{}'", endpoint["method"].as_str().unwrap(), endpoint["path"].as_str().unwrap());
+        assert!(endpoint["failing"].is_null(), "{line}");
+        let statement = try_sql(engine, &format!("SHOW CREATE ENDPOINT {name}")).await.unwrap_or_default();
+        declared.insert(name, statement);
+    }
     Ok(declared)
 }
 
 pub(crate) async fn look_again() {
     tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Sends an event as a numbered request of the endpoint of stream `a`.
+async fn post(engine: &Engine, body: &str, sequence: u64) -> Result<(), String> {
+    let EndpointRoute::Endpoint(endpoint) = engine.route("POST", "/a") else {
+        panic!("there is no endpoint")
+    };
+    let input = EndpointInput { texts: vec![None], body: Bytes::from(body.to_owned()) };
+    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0 });
+    let limits = EndpointLimits { body_bytes_max: 1 << 20, depth_max: 64 };
+    let taken = engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &limits)).await;
+    taken.map(drop).map_err(|error| error.to_string())
 }
 
 /// Sends events as a numbered request, and waits until they are acknowledged.

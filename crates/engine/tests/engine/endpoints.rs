@@ -150,7 +150,7 @@ async fn bad_input_is_told_by_what_is_wrong_with_it() {
         (
             "/swipe/left",
             "[1]",
-            "the body cannot be read: line 1, column 1: expected an event, which is a JSON object, not `[`",
+            "the body cannot be read: line 1, column 1: expected an event, which is a JSON object, not a list",
         ),
         ("/swipe/left", "{\"swiper\":1}\n{}", "the body has 2 JSON objects, expected one"),
         ("/swipe/left", r#"{"swipee":"2","comment":""}"#, "`swiper` is missing"),

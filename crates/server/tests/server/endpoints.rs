@@ -9,7 +9,7 @@ use crate::{
     contract::check_value,
 };
 
-const APP: [&str; 7] = [
+const APP: [&str; 9] = [
     "CREATE STREAM swipes (swiper LONG NOT NULL CHECK (swiper BETWEEN 1 AND 50000), \
      swipee LONG NOT NULL CHECK (swipee BETWEEN 1 AND 1000000), direction STRING NOT NULL, \
      comment STRING NOT NULL CHECK (SIZEOF(comment) <= 256))",
@@ -22,6 +22,10 @@ const APP: [&str; 7] = [
     "CREATE ENDPOINT GET '/stats/{userID}/' (userID LONG CHECK (userID BETWEEN 1 AND 50000) ELSE 404 'user not found') \
      AS SELECT likes AS \"numLlikes\", dislikes AS \"numDislikes\" FROM stats WHERE swiper = $userID \
      ELSE 404 'user not found' WITH (errors = message)",
+    "CREATE MATERIALIZED VIEW matches AS SELECT swiper, \
+     COLLECT_SET(CAST(swipee AS STRING), 100) FILTER (WHERE direction = 'right') AS liked FROM STREAM(swipes) GROUP BY swiper",
+    "CREATE ENDPOINT GET '/matches/{userID}/' (userID LONG CHECK (userID BETWEEN 1 AND 50000) ELSE 404 'user not found') \
+     AS SELECT liked AS \"matchList\" FROM matches WHERE swiper = $userID ELSE 404 'user not found' WITH (errors = message)",
     "CREATE ENDPOINT GET '/health' AS SELECT 'up' AS status",
     "CREATE MATERIALIZED VIEW pairs AS SELECT swiper, swipee, COUNT(*) AS n FROM STREAM(swipes) GROUP BY swiper, swipee",
     "CREATE ENDPOINT GET '/pairs/{id}' (id LONG, least LONG QUERY CHECK (least > 0)) \
@@ -63,6 +67,10 @@ async fn the_swipe_app_is_wholly_sql() {
         assert_eq!(reply.json().await, json!({"numLlikes": 2, "numDislikes": 1}));
     }
     assert_eq!(server.get("/health").await.json().await, json!({"status": "up"}));
+    let matches = server.get("/matches/7?consistent=true").await.json().await;
+    assert_eq!(matches, json!({"matchList": ["12", "9"]}));
+    let reply = server.get("/matches/8/").await;
+    assert_eq!((reply.status, reply.json().await), (404, json!({"message": "user not found"})));
     let pairs = server.get("/pairs/7?consistent=3").await.json().await;
     assert_eq!(pairs, json!([{"swipee": "9"}, {"swipee": "12"}]));
 }

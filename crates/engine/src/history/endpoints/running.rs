@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     Ack, AppendOptions, Appended, Engine, EngineError, LATENCY_BOUNDS_MICROS, Numbered, Principal,
-    ViewReading, Wanted, history::state::History,
+    ViewReading, Wanted,
+    history::state::{History, heavy},
 };
 
 /// What a request may be.
@@ -138,6 +139,9 @@ struct Work {
     scratch: Scratch,
 }
 
+/// Of this, so much is kept by each thread.
+const WORK_BYTES_KEPT: usize = 256 << 10;
+
 thread_local! {
     static WORK: RefCell<Work> = RefCell::default();
 }
@@ -145,7 +149,11 @@ thread_local! {
 fn with_work<R>(work: impl FnOnce(&mut Scratch, &Bump) -> R) -> R {
     WORK.with_borrow_mut(|Work { arena, scratch }| {
         let result = work(scratch, arena);
-        arena.reset();
+        if arena.allocated_bytes() > WORK_BYTES_KEPT {
+            *arena = Bump::new();
+        } else {
+            arena.reset();
+        }
         result
     })
 }
@@ -254,9 +262,12 @@ impl Engine {
             None => None,
         };
         let now = self.clock().now();
-        with_work(|scratch, arena| {
-            select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
-        })
+        let answer = || {
+            with_work(|scratch, arena| {
+                select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
+            })
+        };
+        if plan.is_point() { answer() } else { heavy(usize::MAX, answer) }
     }
 
     /// Makes an event of a request of an endpoint that takes events in, and lets the stream take it; `numbered`: the number

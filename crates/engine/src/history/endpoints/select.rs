@@ -31,6 +31,13 @@ pub(super) struct SelectPlan {
     pub(super) uses_now: bool,
 }
 
+impl SelectPlan {
+    /// Whether an answer has at most one row of a view.
+    pub(super) fn is_point(&self) -> bool {
+        self.source.as_ref().is_none_or(|source| source.is_whole)
+    }
+}
+
 /// How rows are found.
 #[derive(Debug)]
 pub(super) struct RowsPlan {
@@ -145,17 +152,18 @@ pub(super) fn answer(
             let end = after_prefix(&prefix).filter(|_| !prefix.is_empty());
             let from = if prefix.is_empty() { Bound::Unbounded } else { Bound::Included(&prefix[..]) };
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut rows = 0;
+            let (mut rows, mut of_row) = (0, Bump::new());
             let (at, _) = view.walk((from, to), |ordered, state| {
                 let key = Key::of_ordered(&ordered).map_err(|error| view.unavailable(error))?;
                 let before = body.len();
                 if rows > 0 {
                     body.push(b',');
                 }
-                match source.show(plan, view, (&key, state), &said, now, (scratch, arena), &mut body)? {
+                match source.show(plan, view, (&key, state), &said, now, (scratch, &of_row), &mut body)? {
                     Some(_) => rows += 1,
                     None => body.truncate(before),
                 }
+                of_row.reset();
                 Ok(if rows < source.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
             })?;
             answer.reading = Some(view.reading(at, now));
