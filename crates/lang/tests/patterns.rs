@@ -198,6 +198,12 @@ fn queries_around_patterns() {
 }
 
 #[test]
+fn events_are_no_aggregates_of_matches() {
+    let text = "SELECT k, LAST(*) AS e FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) WITHIN 5) GROUP BY k";
+    native(text, "1:11: FIRST(*) and LAST(*) are of events, and a match is made of several");
+}
+
+#[test]
 fn declared_time_orders_a_pattern() {
     let schema = Schema::from_json(r#"{"ts": "TIMESTAMP", "k": "STRING"}"#).unwrap();
     let schema = schema.with_watermark("ts", 5000);
@@ -221,5 +227,17 @@ fn words_of_patterns_are_names_elsewhere() {
     bullet(
         "SELECT * FROM STREAM() MATCH_RECOGNIZE (PATTERN (A) WITHIN 5)",
         "1:24: expected the end of the query, found `MATCH_RECOGNIZE`",
+    );
+}
+
+#[test]
+fn joins_of_streams_are_refused() {
+    let fault = |place: &str| format!("{place}: a join of streams is not supported yet");
+    native("SELECT * FROM STREAM(a) JOIN STREAM(b) ON x = y", &fault("1:25"));
+    native("SELECT * FROM STREAM(a) AS l LEFT JOIN STREAM(b) AS r ON l.x = r.y WITHIN 5", &fault("1:30"));
+    native("SELECT * FROM STREAM(a) l JOIN STREAM(b) r ON l.x = r.y WHERE l.x > 1", &fault("1:27"));
+    native(
+        "SELECT left, \"join\" FROM STREAM(a) WHERE left = 1",
+        "stream a | where left = 1 | columns left = left, join = join",
     );
 }

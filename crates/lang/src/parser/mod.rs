@@ -357,7 +357,7 @@ impl Parser<'_> {
         } else {
             let stream = self.stream();
             let source = Source::Stream(self.recover(stream).unwrap_or_default());
-            let recognize = self.recognize();
+            let recognize = self.no_join().and_then(|()| self.recognize());
             self.is_in_pattern = false;
             query.recognize = self.recover(recognize).flatten();
             source

@@ -114,6 +114,17 @@ pub(super) fn plan<'a>(
             fault.hint("Add `MEASURES LAST(A.x) AS x`, or select `match_start` and `match_end`."),
         ]);
     }
+    let of_event = ast
+        .item_nodes()
+        .filter_map(Node::aggregate)
+        .find(|node| matches!(&node.kind, NodeKind::Aggregate { function, .. } if function.is_event()));
+    if let (Some(node), Body::Group(group)) = (of_event, &query.body)
+        && group.aggregates.iter().any(|aggregate| aggregate.function.is_event())
+    {
+        let fault =
+            Fault::at(node.span, "FIRST(*) and LAST(*) are of events, and a match is made of several");
+        return Err(vec![fault.hint("Name what is wanted of the match, like `LAST(x)`.")]);
+    }
     give_all(&mut query, &given);
     let keys: HashMap<Box<str>, Expr> =
         given.iter().zip(&pattern.keys).map(|(given, key)| (given.name.clone(), key.clone())).collect();

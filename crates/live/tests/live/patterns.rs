@@ -570,6 +570,17 @@ fn matches_are_filtered_ordered_and_grouped_by_windows() {
             let total: i64 = got.iter().map(|(_, record)| of(record, "c")).sum();
             same("sessions", total, all.len() as i64)?;
 
+            let text = format!("SELECT FIRST(e) AS f, LAST(e) AS l, COLLECT_LIST(n) AS ns {recognize}");
+            let (got, ..) = run(&text, &case.events, case.end(), &mut case.deal(6));
+            let ends = |at: Option<&Map<String, Json>>| at.map(|record| of(record, "e"));
+            let numbers: Vec<i64> = all.iter().map(|record| of(record, "n")).take(1000).collect();
+            let expected = (ends(all.first()), ends(all.last()), numbers);
+            let list = |record: &Map<String, Json>| -> Vec<i64> {
+                record["ns"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect()
+            };
+            let got = got.iter().map(|(_, record)| (record["f"].as_i64(), record["l"].as_i64(), list(record)));
+            same("order", got.collect(), vec![expected])?;
+
             let text = format!("SELECT COUNT(*) AS c, MAX(n) AS m FROM (SELECT n {recognize})");
             let (got, ..) = run(&text, &case.events, case.end(), &mut case.deal(5));
             let most = all.iter().map(|record| of(record, "n")).max();

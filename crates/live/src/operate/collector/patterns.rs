@@ -11,8 +11,8 @@ use crate::{
     NO_TIME, SingleRow,
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
     operate::{
-        Axis, GroupInput, Groups, OwnedValue, Partial, PatternChunk, RecordWriter, RowChunk, RowTimes,
-        Slices,
+        Axis, GroupInput, Groups, OwnedValue, Partial, PatternChunk, RecordWriter, RowChunk, RowPosition,
+        RowTimes, Slices, StreamOrder,
         pattern::{Match, Matches, Recognizer, keeps, slots},
     },
     standing::{CompiledBody, CompiledGroup, StandingQuery},
@@ -267,7 +267,13 @@ impl<'r, 'a: 'r> MatchRows<'r, 'a> {
         if !groups.count_rows(self.ends.len()) {
             let counts = &mut matches.counts;
             let mut evaluate = |program: &Program| self.evaluate(program, counts);
-            let input = GroupInput::evaluate(group, query.dialect(), false, &mut evaluate);
+            let mut input = GroupInput::evaluate(group, query.dialect(), false, &mut evaluate);
+            if group.is_ordered() {
+                let numbers = (matches.given..).take(self.ends.len());
+                let positions = numbers.map(|event| RowPosition { event, row: 0 });
+                input.order = StreamOrder { positions: positions.collect(), ..StreamOrder::default() };
+            }
+            matches.given += self.ends.len() as u64;
             matches.mistyped += groups.update(self.ends.len(), &input);
         }
         groups

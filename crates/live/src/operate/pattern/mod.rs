@@ -88,6 +88,8 @@ pub(crate) struct Matches {
     /// The latest event time.
     peak: Millis,
     bytes: usize,
+    /// Matches that were made rows of.
+    pub(crate) given: u64,
     pub(crate) late: u64,
     /// Values that could not be used, and operations that could not be done, since they were last taken.
     pub(crate) mistyped: u64,
