@@ -10,7 +10,7 @@ use swiftwater_engine::{
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
 use swiftwater_testkit::TestClock;
 
-const START: i64 = 1_700_000_000_000;
+pub(crate) const START: i64 = 1_700_000_000_000;
 
 pub(crate) struct Bench {
     pub(crate) engine: Engine,

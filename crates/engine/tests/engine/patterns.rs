@@ -5,9 +5,9 @@ use std::{ops::ControlFlow, path::Path as FilePath, sync::Arc};
 use bytes::Bytes;
 use swiftwater_engine::{EndReason, EngineConfig, InputOptions, InputSource, Principal, run_input};
 use swiftwater_event::Path;
-use swiftwater_testkit::TestClock;
+use swiftwater_testkit::{Rng, TestClock};
 
-use crate::live::{Bench, reason, text};
+use crate::live::{Bench, START, reason, text};
 
 /// The records of a query over an input whose events arrive as `at` says, on so many shards.
 fn answer(query: &str, events: &str, shards: usize) -> String {
@@ -41,6 +41,67 @@ fn examples_of_the_document_answer_as_it_says() {
         found += 1;
     }
     assert!(found >= 4, "{found} examples");
+}
+
+/// Queries, and whether they go by the events' own time.
+const QUERIES: [&str; 4] = [
+    "SELECT * FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k MEASURES COUNT(F.*) AS n, SUM(F.x) AS s, match_end AS e
+       PATTERN (F{2,} S) WITHIN 300 DEFINE F AS kind = 'a', S AS kind = 'b')",
+    "SELECT * FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k MEASURES match_start AS b, COUNT(A.*) AS n, match_end AS e
+       AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ !B) WITHIN 40 DEFINE A AS kind = 'a', B AS kind = 'b')",
+    "SELECT *, match_end AS e FROM STREAM() MATCH_RECOGNIZE (MEASURES A.x AS a, B.x AS b
+       AFTER MATCH SKIP TO NEXT ROW PATTERN (A !C B) WITHIN 100 DEFINE B AS B.x > A.x + 5, C AS kind = 'c') WHERE b != 7",
+    "SELECT * FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k ORDER BY EVENT(ts, 20) MEASURES A.ts AS a, B.ts AS b
+       PATTERN (A B) WITHIN 60 DEFINE A AS kind = 'a', B AS kind = 'b' AND B.x >= A.x)",
+];
+
+#[test]
+fn a_running_engine_finds_what_an_input_with_the_same_times_does() {
+    let mut found = [0; QUERIES.len()];
+    for seed in 0..12 {
+        let mut rng = Rng::new(seed);
+        let bench = Bench::with(EngineConfig { shards: 1 + rng.below(3), ..EngineConfig::default() });
+        let mut queries = QUERIES.map(|query| bench.submit(query));
+        let (mut at, mut all, mut batch) = (START, Vec::new(), Vec::new());
+        for _ in 0..300 {
+            if rng.chance(0.5) {
+                if !batch.is_empty() {
+                    bench.send(&std::mem::take(&mut batch).join("\n"));
+                }
+                if rng.chance(0.1) {
+                    bench.drained();
+                }
+                let millis = rng.pick(&[0, 1, 3, 10, 30]);
+                bench.clock.advance_ms(millis);
+                at += millis as i64;
+            }
+            let (k, x, ts) = (rng.below(4), rng.below(10), at - rng.below(30) as i64);
+            let kind = rng.pick(&["a", "a", "b", "c", "d"]);
+            let event = format!(r#"{{"at":{at},"k":{k},"kind":"{kind}","x":{x},"ts":{ts}}}"#);
+            batch.push(event.clone());
+            all.push(event);
+        }
+        bench.send(&batch.join("\n"));
+        bench.drained();
+        for (place, query) in queries.iter_mut().enumerate() {
+            bench
+                .engine
+                .end_query(&Principal::local(), &query.query().id, EndReason::Killed)
+                .expect("it runs");
+            let mut records = String::new();
+            while let Some(emit) = query.next_blocking() {
+                records.push_str(text(&emit));
+            }
+            assert_eq!(
+                records,
+                answer(QUERIES[place], &all.join("\n"), 1),
+                "seed {seed}: {}",
+                QUERIES[place]
+            );
+            found[place] += records.lines().count();
+        }
+    }
+    assert!(found.iter().all(|count| *count > 50), "{found:?}");
 }
 
 const ABSENT: &str = "SELECT * FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k MEASURES A.n AS n, match_end - match_start AS took \

@@ -253,8 +253,7 @@ impl Spec {
     /// All matches, in the order in which they are complete.
     fn all(&self, events: &[(i64, &Event)], end: i64) -> Vec<Map<String, Json>> {
         let key = |event: &Event| if self.has_keys { event.json["k"].clone() } else { Json::Null };
-        // When they are complete (by a time that is over before what comes at that time), where they begin, which key, …
-        let mut found: Vec<((i64, usize, usize), usize, String, Found<'_>)> = Vec::new();
+        let mut found: Vec<Complete<'_>> = Vec::new();
         for (begin, (_, first)) in events.iter().enumerate() {
             let places: Vec<usize> =
                 (begin..events.len()).filter(|place| key(events[*place].1) == key(first)).collect();
@@ -335,6 +334,9 @@ impl Spec {
     }
 }
 
+/// When a match is complete (by a time that is over before what comes at that time), where it begins, its key, and it.
+type Complete<'e> = ((i64, usize, usize), usize, String, Found<'e>);
+
 struct Found<'e> {
     taken: Vec<(usize, &'e Event)>,
     last: usize,
@@ -360,13 +362,11 @@ struct Deal {
     rng: Rng,
 }
 
-/// What a query answers: its records with the start of their window, how many were late, and how many events it took.
-fn run(
-    text: &str,
-    events: &[Event],
-    end: i64,
-    deal: &mut Deal,
-) -> (Vec<(Option<i64>, Map<String, Json>)>, u64, usize) {
+/// Records, with the start of their window.
+type Records = Vec<(Option<i64>, Map<String, Json>)>;
+
+/// What a query answers, how many events were late, and how many it took.
+fn run(text: &str, events: &[Event], end: i64, deal: &mut Deal) -> (Records, u64, usize) {
     let plan = parse(text, &ParseOptions::new(Dialect::Native, 0))
         .unwrap_or_else(|why| panic!("{text}\n{why}"))
         .query;
