@@ -63,6 +63,8 @@ pub struct EngineConfig {
     pub emit_bytes_max: usize,
     /// The most bytes of groups, rows and windows that one query may hold.
     pub query_state_bytes_max: usize,
+    /// The most matches of a pattern that may be begun with one key: an event of that key is looked at for each of them.
+    pub pattern_partials_max: usize,
     /// The most bytes that all queries together may hold.
     pub state_bytes_max: usize,
     /// Bytes of emits that wait for one subscriber.
@@ -117,6 +119,7 @@ impl Default for EngineConfig {
             answer_rows_default: 500,
             emit_bytes_max: 64 << 20,
             query_state_bytes_max: 256 << 20,
+            pattern_partials_max: 1000,
             state_bytes_max: 4 << 30,
             subscriber_bytes_max: 8 << 20,
             subscriber_emits_max: 4096,

@@ -416,6 +416,7 @@ impl Engine {
             emits_empty_windows: true,
             times: options.times,
             closes_singly: options.dialect == Dialect::Bullet,
+            pattern_partials_max: config.pattern_partials_max,
         };
         let mut running = Running::new(Arc::clone(&handle), Arc::clone(&query), limits, u64::MAX);
         shared.queries.write().unwrap_or_else(PoisonError::into_inner).insert(meta.id, Arc::clone(&handle));

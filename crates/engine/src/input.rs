@@ -336,6 +336,7 @@ impl<'m> Merger<'m> {
             emits_empty_windows: options.time_field.is_none(),
             times: options.times,
             closes_singly: false,
+            pattern_partials_max: config.pattern_partials_max,
         };
         let meta = Arc::new(QueryMeta {
             id: QueryId::new(started, QUERY, &std::hash::RandomState::new()),
@@ -462,6 +463,8 @@ impl<'m> Merger<'m> {
                 rows.arrivals.iter_mut().for_each(|arrival| *arrival = (*arrival).max(self.latest));
             }
             step.single_rows.iter_mut().for_each(|row| row.arrival = row.arrival.max(self.latest));
+            let events = step.pattern.iter_mut().flat_map(|chunk| &mut chunk.events);
+            events.for_each(|event| event.arrival = event.arrival.max(self.latest));
             let first = self.summary.accepted - made.accepted;
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
             let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));

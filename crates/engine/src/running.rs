@@ -259,12 +259,22 @@ impl Running {
             }
         }
         work.last_position = done_at.or(work.last_position);
+        if let Some(chunk) = step.pattern.take() {
+            let rows: Vec<u32> = chunk.events.iter().map(|event| event.row).collect();
+            let taken = work.collector.pattern_events(*chunk, &mut work.slices, now_micros, out);
+            if work.collector.is_done() {
+                work.counts.matched -= (rows.len() - taken) as u64;
+                let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows[last]) + 1);
+                work.last_position = Some(first + last);
+            }
+        }
         let is_in_order = !step.single_rows.is_empty() || step.timed.is_some();
         work.counts.late = work.collector.late();
         self.is_cut |= is_cut;
         if is_in_order {
             self.take_in_order(step.single_rows, step.timed.map(|timed| *timed), out, now_micros);
         }
+        self.count_pattern_faults();
     }
 
     /// Takes the matched events of a batch one by one, and what it brings by the events' own time.
@@ -283,6 +293,14 @@ impl Running {
             work.collector.timed(timed, &mut work.slices, now_micros, out);
         }
         work.counts.late = work.collector.late();
+    }
+
+    /// Counts what making the matches of a pattern could not do or use.
+    fn count_pattern_faults(&mut self) {
+        let work = self.work();
+        let faults = work.collector.take_pattern_faults();
+        work.counts.mistyped += faults.mistyped;
+        work.counts.expression_errors += faults.expression_errors;
     }
 
     /// Takes slices that were held on a shard.
@@ -316,6 +334,7 @@ impl Running {
         if let Some(rate) = &mut work.rate {
             rate.add_parts(parts);
         }
+        self.count_pattern_faults();
     }
 
     /// Its last result is to hold only what matching had handed on by the last look at the clock.
@@ -336,6 +355,7 @@ impl Running {
         work.collector.share(operator.as_ref().is_some_and(|operator| operator.is_shared()));
         let slices = operator.map_or(&mut work.slices, |operator| &mut operator.slices);
         work.collector.finish(now, slices, now_micros, out);
+        self.count_pattern_faults();
     }
 
     /// Gives results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the query's
@@ -532,12 +552,15 @@ impl Running {
 
     /// Brings the engine's total up to date; answers why the query must be ended, if it holds too much.
     pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<EndReason> {
+        let is_cut = self.is_cut;
         let work = self.work();
         let bytes = work.bytes();
         let before = std::mem::replace(&mut work.accounted_bytes, bytes);
         let total = totals.account(before, bytes);
-        let reason = if self.is_cut {
+        let reason = if is_cut {
             format!("the records of one batch pass {} bytes (`engine.emit_bytes_max`)", config.emit_bytes_max)
+        } else if let Some(failure) = work.collector.failure() {
+            failure.to_owned()
         } else if bytes > config.query_state_bytes_max as u64 {
             format!(
                 "the query holds {bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",

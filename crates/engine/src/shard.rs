@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// The last emit of a query that has all it asked for: at once, whatever the ticker is doing.
-    fn finish_at_limit(
+    pub(crate) fn finish_at_limit(
         &self,
         running: &mut Running,
         results: &mut Vec<ResultSet>,

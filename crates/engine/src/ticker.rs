@@ -172,6 +172,12 @@ impl Shared {
                         let at = after.is_none().then(|| ends.unwrap_or(now));
                         running.close(operator.map(Box::as_mut), at, context.now_micros, &mut results);
                     }
+                    if ends.is_none() && !running.is_ending && running.work().collector.is_done() {
+                        // The last match that LIMIT asks for was complete when its time was over.
+                        running.is_ending = true;
+                        self.finish_at_limit(running, &mut results, &context);
+                        return Some(EndReason::Limit);
+                    }
                     let reason = running.give_out(&mut results, None, &context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });

@@ -1,11 +1,14 @@
 //! A query as it is written: names unresolved, places kept, parentheses kept.
 
+mod pattern;
+
 use swiftwater_event::Type;
 
 use crate::{
     plan::{AggregateFunction, Comparison, Explain, Literal, Quantifier, TableFunction},
     source::Span,
 };
+pub(crate) use pattern::{PatternOrder, PatternStep, Recognize};
 
 /// A whole statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +23,7 @@ pub(crate) struct Query {
     pub(crate) distinct: Option<Span>,
     pub(crate) items: Vec<Item>,
     pub(crate) source: Source,
+    pub(crate) recognize: Option<Box<Recognize>>,
     pub(crate) sample: Option<f64>,
     pub(crate) views: Vec<View>,
     pub(crate) filter: Option<Node>,
@@ -275,6 +279,10 @@ pub(crate) enum Builtin {
     UnixTimestamp,
     Hash,
     Between,
+    /// In patterns.
+    First,
+    /// In patterns.
+    Last,
 }
 
 impl Builtin {
@@ -295,6 +303,8 @@ impl Builtin {
             Builtin::UnixTimestamp => "UNIXTIMESTAMP",
             Builtin::Hash => "HASH",
             Builtin::Between => "BETWEEN",
+            Builtin::First => "FIRST",
+            Builtin::Last => "LAST",
         }
     }
 
@@ -306,7 +316,9 @@ impl Builtin {
             | Builtin::Trim
             | Builtin::Lower
             | Builtin::Upper
-            | Builtin::Hash => (1, 1),
+            | Builtin::Hash
+            | Builtin::First
+            | Builtin::Last => (1, 1),
             Builtin::SizeIs | Builtin::ContainsKey | Builtin::ContainsValue | Builtin::Filter => (2, 2),
             Builtin::If | Builtin::Between => (3, 3),
             Builtin::Substring => (2, 3),

@@ -5,8 +5,8 @@ use std::fmt::{self, Display};
 use crate::{
     names::aggregate_text,
     plan::{
-        Aggregate, AggregateFunction, Body, Expr, Group, LateralView, OutputColumn, Points, Query, Raw,
-        TableAggregate, TableFunction, Take, Window, WindowClock,
+        Aggregate, AggregateFunction, Body, Expr, Group, LateralView, Measure, MeasureFunction, OutputColumn,
+        Pattern, Points, Query, Raw, Skip, TableAggregate, TableFunction, Take, Window, WindowClock,
     },
 };
 
@@ -114,6 +114,9 @@ impl Display for Query {
         if let Some(filter) = &self.filter {
             write!(f, "\nwhere {filter}")?;
         }
+        if let Some(pattern) = &self.pattern {
+            write!(f, "\n{pattern}")?;
+        }
         match &self.body {
             Body::Raw(raw) => write_raw(f, raw)?,
             Body::Group(group) => write_group(f, group)?,
@@ -133,6 +136,80 @@ impl Display for Query {
             write!(f, "\nand over each result:\n{outer}")?;
         }
         Ok(())
+    }
+}
+
+/// The steps, the conditions, and what is kept; slots as a match has them.
+impl Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |variable: &usize| &*self.variables[*variable].name;
+        f.write_str("pattern")?;
+        for element in &self.elements {
+            write!(f, " {}", name(&element.variable))?;
+            match (element.least, element.most) {
+                (1, Some(1)) => {}
+                (least, Some(most)) if least == most => write!(f, "{{{least}}}")?,
+                (least, Some(most)) => write!(f, "{{{least},{most}}}")?,
+                (least, None) => write!(f, "{{{least},}}")?,
+            }
+            for absent in &element.absent {
+                write!(f, " !{}", name(absent))?;
+            }
+        }
+        write!(f, " within {} ms", self.within_ms)?;
+        match &self.clock {
+            WindowClock::Arrival => f.write_str(" of arrival")?,
+            WindowClock::Event { time, lateness_ms } => write!(f, " by {time}, up to {lateness_ms} ms late")?,
+        }
+        f.write_str(match self.skip {
+            Skip::PastLastRow => ", no event in two matches",
+            Skip::ToNextRow => ", from every event on",
+        })?;
+        for variable in &self.variables {
+            let parts: Vec<String> =
+                variable.condition.iter().chain(&variable.further).map(ToString::to_string).collect();
+            let condition = if parts.is_empty() { "any event".to_owned() } else { parts.join(" and then ") };
+            write!(f, "\n{} is {condition}", variable.name)?;
+        }
+        let keys = self.keys.iter().enumerate().map(|(slot, key)| format!("#{slot} = {key}"));
+        write_list(f, "by", keys)?;
+        let first = self.first_measure();
+        let measures = self.measures.iter().enumerate();
+        write_list(
+            f,
+            "measures",
+            measures.map(|(slot, of)| format!("#{} = {}", first + slot, self.text_of(of))),
+        )?;
+        let values = self.values.iter().enumerate();
+        let first = first + self.measures.len();
+        let is_looked_at = self.variables.iter().any(|variable| variable.further.is_some());
+        if is_looked_at {
+            write_list(f, "values", values.map(|(slot, value)| format!("#{} = {value}", first + slot)))?;
+        }
+        match &self.filter {
+            Some(filter) => write!(f, "\nmatches where {filter}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Pattern {
+    fn text_of(&self, measure: &Measure) -> String {
+        let function = match measure.function {
+            MeasureFunction::First => "FIRST",
+            MeasureFunction::Last => "LAST",
+            MeasureFunction::Count => "COUNT",
+            MeasureFunction::Sum => "SUM",
+            MeasureFunction::Avg => "AVG",
+            MeasureFunction::Min => "MIN",
+            MeasureFunction::Max => "MAX",
+        };
+        let value = measure.value.and_then(|value| self.values.get(value));
+        let value = value.map_or("*".to_owned(), ToString::to_string);
+        match measure.variable {
+            Some(variable) => format!("{function}({value}) of {}", self.variables[variable].name),
+            None => format!("{function}({value})"),
+        }
     }
 }
 

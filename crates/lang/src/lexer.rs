@@ -55,6 +55,8 @@ pub(crate) enum Symbol {
     LeftParen, RightParen, LeftBracket, RightBracket, Comma, Dot, Colon, Semicolon,
     Plus, Minus, Star, Slash, Percent, Concat,
     Eq, Ne, Lt, Le, Gt, Ge,
+    /// These, within PATTERN only.
+    Bang, Question, LeftBrace, RightBrace, Bar,
 }
 
 impl Symbol {
@@ -65,7 +67,8 @@ impl Symbol {
             Symbol::Comma => ",", Symbol::Dot => ".", Symbol::Colon => ":", Symbol::Semicolon => ";",
             Symbol::Plus => "+", Symbol::Minus => "-", Symbol::Star => "*", Symbol::Slash => "/", Symbol::Percent => "%",
             Symbol::Concat => "||", Symbol::Eq => "=", Symbol::Ne => "!=", Symbol::Lt => "<", Symbol::Le => "<=",
-            Symbol::Gt => ">", Symbol::Ge => ">=",
+            Symbol::Gt => ">", Symbol::Ge => ">=", Symbol::Bang => "!", Symbol::Question => "?",
+            Symbol::LeftBrace => "{", Symbol::RightBrace => "}", Symbol::Bar => "|",
         }
     }
 }
@@ -92,7 +95,18 @@ pub(crate) fn tokenize_named(text: &str) -> Tokens {
 fn tokenize_as(text: &str, dialect: Dialect, parameters: &[Literal], has_named: bool) -> Tokens {
     let used = vec![false; parameters.len()];
     let (tokens, faults, no_names) = (Vec::new(), Vec::new(), Vec::new());
-    let mut lexer = Lexer { text, dialect, parameters, has_named, used, at: 0, tokens, faults, no_names };
+    let mut lexer = Lexer {
+        text,
+        dialect,
+        parameters,
+        has_named,
+        used,
+        at: 0,
+        tokens,
+        faults,
+        no_names,
+        pattern_parens: 0,
+    };
     let mut end = Span::new(text.len(), text.len());
     while lexer.at < text.len() {
         let at = lexer.at;
@@ -124,6 +138,8 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
     faults: Vec<Fault>,
     no_names: Vec<Fault>,
+    /// Open parentheses from that of `PATTERN (` on.
+    pattern_parens: usize,
 }
 
 impl Lexer<'_> {
@@ -310,6 +326,22 @@ impl Lexer<'_> {
         }
     }
 
+    /// Counts the parentheses within those of `PATTERN (…)`.
+    fn count_parens(&mut self, symbol: Symbol) {
+        match symbol {
+            Symbol::LeftParen => {
+                let is_pattern = |last: &Token| {
+                    let word = &self.text[last.span.start as usize..last.span.end as usize];
+                    matches!(last.kind, TokenKind::Word(_)) && word.eq_ignore_ascii_case("PATTERN")
+                };
+                let begins = self.dialect == Dialect::Native && self.tokens.last().is_some_and(is_pattern);
+                self.pattern_parens += usize::from(begins || self.pattern_parens > 0);
+            }
+            Symbol::RightParen => self.pattern_parens = self.pattern_parens.saturating_sub(1),
+            _ => {}
+        }
+    }
+
     fn symbol(&mut self, c: char) {
         let symbol = match (c, self.byte(c.len_utf8())) {
             ('=', b'=') => Some((Symbol::Eq, 2)),
@@ -334,9 +366,15 @@ impl Lexer<'_> {
             ('=', _) => Some((Symbol::Eq, 1)),
             ('<', _) => Some((Symbol::Lt, 1)),
             ('>', _) => Some((Symbol::Gt, 1)),
+            ('!', _) if self.pattern_parens > 0 => Some((Symbol::Bang, 1)),
+            ('?', _) if self.pattern_parens > 0 => Some((Symbol::Question, 1)),
+            ('{', _) if self.pattern_parens > 0 => Some((Symbol::LeftBrace, 1)),
+            ('}', _) if self.pattern_parens > 0 => Some((Symbol::RightBrace, 1)),
+            ('|', _) if self.pattern_parens > 0 => Some((Symbol::Bar, 1)),
             _ => None,
         };
         if let Some((symbol, bytes)) = symbol {
+            self.count_parens(symbol);
             return self.push(TokenKind::Symbol(symbol), bytes);
         }
         let hint = match c {

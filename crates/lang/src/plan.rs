@@ -3,11 +3,14 @@
 //! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in a row that was computed: by the
 //! lateral views, or by the aggregation. Knows nothing of matching, shards or time, except as numbers.
 
+mod pattern;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use swiftwater_event::{Path, StreamName, Type};
 
 use crate::Dialect;
+pub use pattern::{Element, Measure, MeasureFunction, Pattern, Skip, Variable};
 
 /// What one text asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +45,9 @@ pub struct Query {
     pub duration_ms: Option<u64>,
     /// The share of the stream's events that it looks at, in (0, 1]; `None`: all.
     pub sample: Option<f64>,
+    /// The pattern that events make matches of: `body`, `order_by` and all after them are over the slots of a match, not
+    /// over the event, and there are no lateral views.
+    pub pattern: Option<Box<Pattern>>,
     /// Lateral views: what each event is made into before `filter`; none: itself. Their columns, one view's after
     /// another's, are the slots of all expressions over the event.
     pub views: Vec<LateralView>,
@@ -546,9 +552,19 @@ impl Expr {
 }
 
 impl Query {
+    /// The time of the events that it goes by, where that is not their arrival.
+    pub fn event_time(&self) -> Option<&Expr> {
+        let of_pattern = self.pattern.as_ref().and_then(|pattern| pattern.event_time());
+        of_pattern.or_else(|| self.window.event_time())
+    }
+
     /// All expressions over the event, in no order. Those of an outer query are not: its events are others.
     pub fn event_exprs(&self) -> Vec<&Expr> {
         let mut exprs: Vec<&Expr> = self.filter.iter().collect();
+        if let Some(pattern) = &self.pattern {
+            exprs.extend(pattern.event_exprs());
+            return exprs;
+        }
         exprs.extend(self.views.iter().map(|view| &view.expr));
         exprs.extend(self.window.event_time());
         match &self.body {
@@ -563,6 +579,22 @@ impl Query {
                     exprs.extend(&aggregate.filter);
                 }
                 exprs.extend(group.table.iter().flat_map(|table| &table.arguments));
+            }
+        }
+        exprs
+    }
+
+    /// All expressions of the body over what it is of, and those of ORDER BY, in no order.
+    pub(crate) fn body_exprs_mut(&mut self) -> Vec<&mut Expr> {
+        let mut exprs: Vec<&mut Expr> = self.order_by.iter_mut().map(|key| &mut key.expr).collect();
+        match &mut self.body {
+            Body::Raw(raw) => exprs.extend(raw.columns.iter_mut().map(|column| &mut column.expr)),
+            Body::Group(group) => {
+                exprs.extend(&mut group.keys);
+                for aggregate in &mut group.aggregates {
+                    exprs.extend(aggregate.arguments.iter_mut().chain(&mut aggregate.filter));
+                }
+                exprs.extend(group.table.iter_mut().flat_map(|table| &mut table.arguments));
             }
         }
         exprs

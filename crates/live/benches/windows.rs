@@ -59,6 +59,7 @@ fn close_here(bencher: Bencher<'_, '_>, count: i64) {
         emits_empty_windows: true,
         times: false,
         closes_singly: false,
+        pattern_partials_max: 1000,
     };
     let mut collector = Collector::new(query, 0, 0, limits);
     let mut slices = Slices::default();

@@ -71,13 +71,30 @@ pub fn explain(query: &StandingQuery) -> String {
     {
         line("", "rows are tested by what of the filter reads the views' columns".to_owned());
     }
+    for (place, text) in plan
+        .pattern
+        .iter()
+        .flat_map(|pattern| pattern.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+        .enumerate()
+    {
+        match place {
+            0 => line("pattern", text.trim_start_matches("pattern ").to_owned()),
+            _ => line("", text),
+        }
+    }
     match (&query.body, &plan.body) {
         (CompiledBody::Raw { star, columns, order }, _) => {
             let star = star.iter().map(|_| "*".to_owned());
             let names: Vec<String> =
                 star.chain(columns.iter().map(|column| column.name.to_string())).collect();
             let of = if plan.views.is_empty() { "event" } else { "row of the views" };
-            line("operator", format!("raw: one record per {of}"));
+            line(
+                "operator",
+                match plan.pattern {
+                    Some(_) => "one record per match, found key by key in the order of the stream".to_owned(),
+                    None => format!("raw: one record per {of}"),
+                },
+            );
             line("columns", names.join(", "));
             if !order.is_empty() {
                 let how = if plan.dialect.sorts_first_n() {
@@ -97,7 +114,12 @@ pub fn explain(query: &StandingQuery) -> String {
             };
             line(
                 "operator",
-                format!("{keys}; {} aggregates, mergeable: on every shard", logical.aggregates.len()),
+                match plan.pattern {
+                    Some(_) => format!("{keys}; {} aggregates over matches", logical.aggregates.len()),
+                    None => {
+                        format!("{keys}; {} aggregates, mergeable: on every shard", logical.aggregates.len())
+                    }
+                },
             );
             let names: Vec<&str> = group.columns.iter().map(|column| &*column.name).collect();
             line("columns", names.join(", "));

@@ -26,8 +26,8 @@ pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, NoState, Partial,
-    ResultSet, ResultWindow, RowChunk, RowTimes, Series, SketchFigures, SketchMeta, SlicePlan, Slices,
-    Timeline,
+    PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, RowChunk, RowTimes, Series,
+    SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};

@@ -72,6 +72,10 @@ impl StandingQuery {
     pub fn meaning(&self) -> Option<Meaning> {
         let plan = &self.plan;
         let Body::Group(group) = &plan.body else { return None };
+        // What is begun when a query begins is its own.
+        if plan.pattern.is_some() {
+            return None;
+        }
         let by = match &plan.window {
             Window::None | Window::Time { clock: WindowClock::Arrival, .. } => "arrival",
             Window::Time { take: Take::All, .. } => return None,
@@ -101,7 +105,7 @@ impl StandingQuery {
     /// Whether its windows are made of single events in the order of the stream.
     pub fn is_of_single_events(&self) -> bool {
         let is_ordered = matches!(self.plan.window, Window::Records { .. } | Window::Session { .. });
-        is_ordered && matches!(self.plan.body, Body::Group(_))
+        is_ordered && self.plan.pattern.is_none() && matches!(self.plan.body, Body::Group(_))
     }
 }
 

@@ -1,5 +1,7 @@
 //! A standing query made ready to run: its expressions compiled, its access predicate chosen.
 
+mod pattern;
+
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     ops::Deref,
@@ -21,6 +23,7 @@ use crate::{
     matching::filter::Filter,
     operate::Form,
 };
+pub(crate) use pattern::CompiledPattern;
 
 /// A compiled query: immutable, shared by all shards. It can be used as its [`Common`].
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Common {
     /// What each matched event is made into, where it is more than itself: lateral views, and what is left of the filter
     /// that reads their columns.
     pub views: Option<Box<CompiledViews>>,
+    /// What matched events are looked through for: then the body is of its matches.
+    pub pattern: Option<Box<CompiledPattern>>,
     /// What becomes of matched events.
     pub body: CompiledBody,
     /// The time that windows go by, where it is not that of arrival; over the event.
@@ -285,7 +290,11 @@ impl StandingQuery {
                 filter: program(row_filter.as_ref(), &mut body_wants)?,
             })),
         };
-        let event_time = match plan.window.event_time() {
+        let pattern = match &plan.pattern {
+            None => None,
+            Some(pattern) => Some(Box::new(CompiledPattern::compile(pattern, dialect, &mut body_wants)?)),
+        };
+        let event_time = match plan.event_time() {
             None => None,
             Some(time) => {
                 let mut wants = Wants::new();
@@ -340,7 +349,7 @@ impl StandingQuery {
             Some(outer) => outer.columns.clone(),
             None => body.column_names(),
         };
-        let common = Common { plan, body_wants, views, body, event_time, outer, is_outer, columns };
+        let common = Common { plan, body_wants, views, pattern, body, event_time, outer, is_outer, columns };
         Ok(StandingQuery { common: Arc::new(common), filter, residual })
     }
 

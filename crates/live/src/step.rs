@@ -3,6 +3,7 @@
 
 mod event_time;
 mod fold;
+mod pattern;
 mod shape;
 
 use std::ops::ControlFlow;
@@ -19,7 +20,9 @@ use crate::{
         CountsRows, Entry, Finder, Index, MatchInput, Matched, QueryNumber, mistyped_rows, prefetch,
         sampled_rows,
     },
-    operate::{Groups, Matches, OwnedValue, Partial, RecordWriter, RowChunk, RowTimes, explode},
+    operate::{
+        Groups, Matches, OwnedValue, Partial, PatternChunk, RecordWriter, RowChunk, RowTimes, explode,
+    },
     standing::{CompiledBody, CompiledViews},
 };
 use event_time::EventTimes;
@@ -88,6 +91,8 @@ pub struct QueryStep {
     pub rows: Option<Box<RowChunk>>,
     /// Each matched event by itself, if it has windows by record, or sessions, over groups.
     pub single_rows: Vec<SingleRow>,
+    /// Each matched event by itself, if it looks for a pattern.
+    pub pattern: Option<Box<PatternChunk>>,
     /// What the batch brings by the events' own time, if its windows go by that.
     pub timed: Option<Box<Timed>>,
 }
@@ -377,6 +382,10 @@ impl Shard {
         counts: &mut EvalCounts,
         step: &mut QueryStep,
     ) -> ControlFlow<()> {
+        if let Some(pattern) = &at.entry.query.pattern {
+            self.pattern_events(at, pattern, matched, rows, counts, step);
+            return ControlFlow::Continue(());
+        }
         match &at.entry.query.body {
             CompiledBody::Raw { .. } => {
                 let chunk = &mut **step.rows.get_or_insert_default();
@@ -507,6 +516,7 @@ impl QueryStep {
             grown_bytes: 0,
             rows: None,
             single_rows: Vec::new(),
+            pattern: None,
             timed: None,
         }
     }

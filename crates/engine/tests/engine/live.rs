@@ -10,11 +10,11 @@ use swiftwater_engine::{
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
 use swiftwater_testkit::TestClock;
 
-const START: i64 = 1_700_000_000_000;
+pub(crate) const START: i64 = 1_700_000_000_000;
 
-struct Bench {
-    engine: Engine,
-    clock: Arc<TestClock>,
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Arc<TestClock>,
     stream: StreamName,
     runtime: tokio::runtime::Runtime,
 }
@@ -26,11 +26,11 @@ fn batch(text: &str) -> EventBatch {
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         Bench::with(EngineConfig { shards: 2, ..EngineConfig::default() })
     }
 
-    fn with(config: EngineConfig) -> Bench {
+    pub(crate) fn with(config: EngineConfig) -> Bench {
         let stream = StreamName::new("s").expect("a name");
         let config = EngineConfig { default_stream: Some(stream.clone()), tick_ms: 1, ..config };
         let clock = Arc::new(TestClock::at(START));
@@ -39,7 +39,7 @@ impl Bench {
         Bench { engine: Engine::start(config, for_engine), clock, stream, runtime }
     }
 
-    fn submit(&self, query: &str) -> Subscription {
+    pub(crate) fn submit(&self, query: &str) -> Subscription {
         self.submit_with(query, SubmitOptions::default()).expect("a query")
     }
 
@@ -47,23 +47,23 @@ impl Bench {
         self.engine.submit(&Principal::local(), query, options)
     }
 
-    fn send(&self, text: &str) {
+    pub(crate) fn send(&self, text: &str) {
         let options = AppendOptions::default();
         self.engine
             .append_blocking(&Principal::local(), &self.stream, batch(text), options)
             .expect("it runs");
     }
 
-    fn drained(&self) {
+    pub(crate) fn drained(&self) {
         self.runtime.block_on(self.engine.drained());
     }
 }
 
-fn text(emit: &Emit) -> &str {
+pub(crate) fn text(emit: &Emit) -> &str {
     std::str::from_utf8(&emit.records.text).expect("UTF-8")
 }
 
-fn reason(emit: &Emit) -> Option<&EndReason> {
+pub(crate) fn reason(emit: &Emit) -> Option<&EndReason> {
     emit.meta.finished.as_ref().map(|finished| &finished.reason)
 }
 

@@ -17,5 +17,6 @@ mod jobs;
 mod jobs_crashes;
 mod json_form;
 mod live;
+mod patterns;
 mod shared;
 mod views;

@@ -96,6 +96,7 @@ impl Reader<'_> {
             stream: None,
             duration_ms,
             sample: None,
+            pattern: None,
             views: Vec::new(),
             filter,
             body,

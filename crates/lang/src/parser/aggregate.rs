@@ -55,7 +55,18 @@ impl Parser<'_> {
             });
         }
         let mut arguments = Vec::new();
-        if is_count && self.take_symbol(Symbol::Star) {
+        if is_count
+            && self.is_in_pattern
+            && self.symbol_at(1) == Some(Symbol::Dot)
+            && self.symbol_at(2) == Some(Symbol::Star)
+        {
+            // `COUNT(A.*)`: the events of a variable.
+            let span = self.span();
+            let name = self.name("a variable")?;
+            self.expect_symbol(Symbol::Dot)?;
+            self.expect_symbol(Symbol::Star)?;
+            arguments.push(self.node(NodeKind::Name(name), span.to(self.last_span()))?);
+        } else if is_count && self.take_symbol(Symbol::Star) {
         } else if is_count && !native {
             return Err(self.expected("`*` or DISTINCT"));
         } else if self.is_symbol(Symbol::RightParen) {

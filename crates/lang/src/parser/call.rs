@@ -75,6 +75,11 @@ impl Parser<'_> {
             self.expect_symbol(Symbol::RightParen)?;
             return self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()));
         }
+        if let Some(builtin) = self.of_pattern(keyword) {
+            let argument = self.expression()?;
+            self.expect_symbol(Symbol::RightParen)?;
+            return self.node(NodeKind::Call(builtin, vec![argument]), start.to(self.last_span()));
+        }
         if keyword == Some(Keyword::Now) {
             self.expect_symbol(Symbol::RightParen)?;
             return self.node(NodeKind::Now, start.to(self.last_span()));
@@ -120,6 +125,15 @@ impl Parser<'_> {
             self.operands(Symbol::RightParen)?
         };
         self.node(NodeKind::Call(*builtin, args), start.to(self.last_span()))
+    }
+
+    /// FIRST and LAST, as they are in patterns.
+    fn of_pattern(&self, keyword: Option<Keyword>) -> Option<Builtin> {
+        match keyword {
+            Some(Keyword::First) if self.is_in_pattern => Some(Builtin::First),
+            Some(Keyword::Last) if self.is_in_pattern => Some(Builtin::Last),
+            _ => None,
+        }
     }
 
     pub(super) fn case(&mut self, start: Span) -> Parsed<Node> {

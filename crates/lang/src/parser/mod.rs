@@ -7,7 +7,7 @@
 //! ```text
 //! [EXPLAIN] SELECT [DISTINCT] item, … FROM source [SAMPLE p] [LATERAL VIEW explode]… [WHERE e] [GROUP BY e, …]
 //!           [HAVING e] [ORDER BY e [ASC|DESC], …] [WINDOWING w] [LIMIT n] [;]
-//! source  = STREAM(…) | (SELECT … FROM STREAM(…) …)      (over a query: no SAMPLE, no WINDOWING)
+//! source  = STREAM(…) [MATCH_RECOGNIZE (…)] | (SELECT … FROM STREAM(…) …)      (over a query: no SAMPLE, no WINDOWING)
 //! item    = * | expression [[AS] name] | explode
 //! explode = [OUTER] EXPLODE(expression) AS name | [OUTER] EXPLODE(expression) AS (name, name)
 //! ```
@@ -17,6 +17,7 @@ mod call;
 mod clauses;
 mod ddl;
 mod expr;
+mod pattern;
 mod stream;
 mod types;
 mod window;
@@ -141,6 +142,8 @@ struct Parser<'a> {
     clause_start: usize,
     /// Calls of `expression` within each other, at most `DEPTH_MAX`.
     nesting: usize,
+    /// FIRST, LAST and `COUNT(A.*)` are those of patterns here.
+    is_in_pattern: bool,
     faults: Vec<Fault>,
     /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
     too_large: Option<Fault>,
@@ -155,6 +158,7 @@ impl<'a> Parser<'a> {
             at: 0,
             clause_start: 0,
             nesting: 0,
+            is_in_pattern: false,
             faults: Vec::new(),
             too_large: None,
         }
@@ -352,7 +356,11 @@ impl Parser<'_> {
             Source::Query(Box::new(inner))
         } else {
             let stream = self.stream();
-            Source::Stream(self.recover(stream).unwrap_or_default())
+            let source = Source::Stream(self.recover(stream).unwrap_or_default());
+            let recognize = self.no_join().and_then(|()| self.recognize());
+            self.is_in_pattern = false;
+            query.recognize = self.recover(recognize).flatten();
+            source
         };
         self.clauses(&mut query);
         Ok(query)

@@ -99,7 +99,7 @@ impl Parser<'_> {
     }
 
     /// `EVENT(time[, lateness])`, or only EVENT.
-    fn event_time(&mut self) -> Parsed<Option<Box<EventTime>>> {
+    pub(super) fn event_time(&mut self) -> Parsed<Option<Box<EventTime>>> {
         self.advance();
         if !self.is_symbol(Symbol::LeftParen) {
             return Ok(None);

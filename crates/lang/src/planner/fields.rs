@@ -17,6 +17,8 @@ pub(super) struct Fields<'a> {
     is_closed: bool,
     /// They are the columns of an inner query.
     pub(super) are_columns: bool,
+    /// They are what a pattern gives.
+    pub(super) of_pattern: bool,
     /// By name in lower case; `None` where several have it.
     by_folded_name: HashMap<String, Option<Box<str>>>,
     /// In Bullet's dialect, the texts of an inner query's expressions that have another name.
@@ -31,6 +33,7 @@ impl<'a> Fields<'a> {
             types: options.types.map(Cow::Borrowed),
             is_closed: options.schema.is_some() && options.dialect == Dialect::Bullet,
             are_columns: false,
+            of_pattern: false,
             by_folded_name: HashMap::new(),
             aliases: HashMap::new(),
         };
@@ -77,6 +80,7 @@ impl<'a> Fields<'a> {
             types: Some(Cow::Owned(Schema::new(held))),
             is_closed: others.is_none_or(|(fields, _)| fields.is_closed),
             are_columns: true,
+            of_pattern: false,
             by_folded_name: HashMap::new(),
             aliases: HashMap::new(),
         };

@@ -190,7 +190,7 @@ fn collect_aggregates<'n>(node: &'n Node, found: &mut Vec<&'n Node>) {
 }
 
 /// Gives slots behind the aggregates their place.
-fn settle(expr: &mut Expr, first: usize) {
+pub(super) fn settle(expr: &mut Expr, first: usize) {
     match expr {
         Expr::Slot(slot) if *slot >= BEHIND_AGGREGATES => *slot = *slot - BEHIND_AGGREGATES + first,
         Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, first)),

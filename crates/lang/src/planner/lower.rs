@@ -28,6 +28,8 @@ pub(super) enum Scope {
     GroupItem,
     /// HAVING and ORDER BY over groups: output columns, else keys. (HAVING in Bullet: as an item.)
     GroupOrder,
+    /// Measures and conditions of a pattern: of the events that a match has taken.
+    Match,
 }
 
 impl Scope {
@@ -105,6 +107,10 @@ impl Planner<'_> {
             {
                 Some(self.literal(Literal::Long(self.now.div_euclid(1000))))
             }
+            NodeKind::Call(Builtin::First | Builtin::Last, _) => self.fault(Fault::at(
+                node.span,
+                "FIRST and LAST stand in no other function of them, nor in an aggregate",
+            )),
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args, scope),
             NodeKind::Cast(operand, ty) => self.call(Function::Cast(ty.clone()), [&**operand], scope),
             NodeKind::Case { operand, arms, otherwise } => {
@@ -285,6 +291,7 @@ impl Planner<'_> {
         }
         match scope {
             Scope::Event => None,
+            Scope::Match => self.measured(node),
             Scope::RawOrder | Scope::GroupOrder => {
                 let column = match &node.kind {
                     NodeKind::Name(name) => self.column_named(name).or_else(|| self.column_of_text(node)),
@@ -387,5 +394,7 @@ pub(super) fn builtin_function(builtin: Builtin) -> Function {
         Builtin::UnixTimestamp => Function::UnixTimestamp,
         Builtin::Hash => Function::Hash,
         Builtin::Between => Function::Between { negated: false },
+        // They are measures of patterns, and refused anywhere else before.
+        Builtin::First | Builtin::Last => Function::Coalesce,
     }
 }

@@ -18,6 +18,7 @@ mod fields;
 mod group;
 mod lower;
 mod path;
+mod pattern;
 mod result;
 mod structure;
 mod table;
@@ -34,6 +35,7 @@ use self::{
     columns::{Column, ColumnValue, TableItem},
     fields::Fields,
     lower::{Scope, Typed},
+    pattern::Recognizing,
     table::Table,
 };
 use crate::{
@@ -95,14 +97,14 @@ fn plan_with_fields<'a>(
         Source::Stream(_) => {
             sound(check(outermost))?;
             check_as_bullet(outermost, None, options)?;
-            plan_query(&texts, outermost, options, Fields::of_stream(options))?
+            plan_over_stream(&texts, outermost, options)?
         }
         Source::Query(inner) => {
             let mut faults = check(inner);
             faults.extend(check(outermost));
             sound(faults)?;
             check_as_bullet(inner, Some(outermost), options)?;
-            let (mut query, fields) = plan_query(&texts, inner, options, Fields::of_stream(options))?;
+            let (mut query, fields) = plan_over_stream(&texts, inner, options)?;
             let (outer, fields) = plan_query(&texts, outermost, options, fields)?;
             query.outer = Some(Box::new(outer));
             (query, fields)
@@ -184,6 +186,18 @@ struct Texts {
     printed: Arc<str>,
 }
 
+/// Plans a query over a stream, or over the matches of a pattern in it.
+fn plan_over_stream<'a>(
+    texts: &Texts,
+    ast: &'a ast::Query,
+    options: &ParseOptions<'a>,
+) -> Result<(Query, Fields<'a>), Vec<Fault>> {
+    match &ast.recognize {
+        Some(recognize) => pattern::plan(texts, ast, recognize, options),
+        None => plan_query(texts, ast, options, Fields::of_stream(options)),
+    }
+}
+
 /// Plans one query; also answers what fields its records have.
 fn plan_query<'a>(
     texts: &Texts,
@@ -250,6 +264,8 @@ struct Planner<'a> {
     keys_are_faulty: bool,
     aggregates: Vec<Aggregate>,
     table: Option<Table>,
+    /// The pattern that is being planned.
+    recognizing: Option<Box<Recognizing>>,
 }
 
 impl<'a> Planner<'a> {
@@ -279,6 +295,7 @@ impl<'a> Planner<'a> {
             keys_are_faulty: false,
             aggregates: Vec::new(),
             table: None,
+            recognizing: None,
         }
     }
 
@@ -314,6 +331,7 @@ impl<'a> Planner<'a> {
                 Some(Duration::Max) | None => None,
             },
             sample: ast.sample,
+            pattern: None,
             views,
             filter,
             body,

@@ -19,6 +19,10 @@ impl Planner<'_> {
             NodeKind::Hint(base, ty) => self.path(base, Some(ty), scope),
             NodeKind::Name(name) => self.name(node, name, root, scope),
             NodeKind::Member(base, name) => {
+                if let Some(variable) = self.variable_of(base) {
+                    self.see(variable);
+                    return self.field(node, name, root);
+                }
                 let base = self.base(base, root, scope)?;
                 self.step(node, base, Step::Key(name.text.clone()))
             }
@@ -53,6 +57,12 @@ impl Planner<'_> {
         if scope.is_group() {
             return self.name_of_group(node, name);
         }
+        self.see_name(node, name)?;
+        self.field(node, name, root)
+    }
+
+    /// A field of the event, or a column of a lateral view.
+    fn field(&mut self, node: &Node, name: &Name, root: Option<&Type>) -> Option<Typed> {
         if let Some(slot) = self.view_column(name) {
             let ty = root.map_or_else(|| self.view_columns[slot].ty.clone(), |root| root.clone().into());
             return Some(Typed { expr: self.view_value(slot), ty });
@@ -107,11 +117,16 @@ impl Planner<'_> {
 
     fn unknown_field(&mut self, node: &Node, name: &Name) -> Option<Typed> {
         let near = did_you_mean(&name.text, self.fields.names());
-        let what =
-            if self.fields.are_columns { "the inner query has no column" } else { "there is no field" };
+        let what = match (self.fields.of_pattern, self.fields.are_columns) {
+            (true, _) => "MATCH_RECOGNIZE gives no column",
+            (false, true) => "the inner query has no column",
+            (false, false) => "there is no field",
+        };
         let fault = Fault::at(node.span, format!("{what} `{}`", short(&name.text)));
         let fault = match near {
             Some(near) => fault.hint(format!("Did you mean `{near}`?")),
+            None if self.fields.of_pattern => fault
+                .hint("It gives the keys of PARTITION BY, the MEASURES, and `match_start` and `match_end`."),
             None if name.quoted => fault.hint("Text goes into single quotes."),
             None => fault,
         };

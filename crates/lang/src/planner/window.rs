@@ -123,9 +123,16 @@ impl Planner<'_> {
     }
 
     fn every(&mut self, extent: &Extent, take: Take) -> Window {
-        let clock = match &extent.unit {
-            Unit::Record => return Window::Records { every: extent.size, take },
-            Unit::Time => WindowClock::Arrival,
+        if extent.unit == Unit::Record {
+            return Window::Records { every: extent.size, take };
+        }
+        Window::Time { every_ms: extent.size, take, clock: self.clock(extent) }
+    }
+
+    /// The time that is gone by.
+    pub(super) fn clock(&mut self, extent: &Extent) -> WindowClock {
+        match &extent.unit {
+            Unit::Time | Unit::Record => WindowClock::Arrival,
             Unit::Event(None) => match self.fields.watermark() {
                 Some((field, lateness_ms)) => {
                     let (path, ty) = (self.fields.path(field), self.fields.wanted(field));
@@ -151,8 +158,7 @@ impl Planner<'_> {
                 }
                 WindowClock::Event { time: time.expr, lateness_ms: event.lateness_ms }
             }
-        };
-        Window::Time { every_ms: extent.size, take, clock }
+        }
     }
 }
 

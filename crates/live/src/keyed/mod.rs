@@ -62,6 +62,9 @@ pub enum Unfit {
     /// It is of two queries.
     #[error("a view is of one query over a stream: put the outer query where it is read")]
     Outer,
+    /// It is of the matches of a pattern.
+    #[error("a view cannot be of MATCH_RECOGNIZE yet")]
+    Pattern,
     /// By Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
@@ -108,6 +111,9 @@ impl KeyedQuery {
     /// since its last event arrived.
     pub fn new(query: StandingQuery, ttl_ms: Option<u64>) -> Result<KeyedQuery, Unfit> {
         let plan = &query.plan;
+        if plan.pattern.is_some() {
+            return Err(Unfit::Pattern);
+        }
         let Body::Group(group) = &plan.body else { return Err(Unfit::NoGroups) };
         let faults = [
             (plan.dialect != Dialect::Native, Unfit::Bullet),

@@ -46,6 +46,10 @@ fn batch(events: &[Event], first: u64) -> EventBatch {
 fn what_cannot_be_a_view() {
     for (text, fault) in [
         ("SELECT * FROM STREAM()", Unfit::NoGroups),
+        (
+            "SELECT k, COUNT(*) FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) WITHIN 5) GROUP BY k",
+            Unfit::Pattern,
+        ),
         ("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", Unfit::SeveralRows),
         ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, TIME)", Unfit::Window),
         ("SELECT COUNT(*) FROM STREAM(s, 5000, TIME)", Unfit::End),

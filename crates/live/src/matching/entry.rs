@@ -41,7 +41,11 @@ pub(crate) enum CountsRows {
 impl CountsRows {
     fn of(query: &StandingQuery) -> Option<CountsRows> {
         let CompiledBody::Group(group) = &query.body else { return None };
-        if !group.counts_rows() || query.views.is_some() || query.event_time.is_some() {
+        if !group.counts_rows()
+            || query.views.is_some()
+            || query.event_time.is_some()
+            || query.pattern.is_some()
+        {
             return None;
         }
         match query.plan.window {

@@ -248,7 +248,7 @@ impl Cells {
 
 impl SumCell {
     /// False where the value is of a type that cannot be added.
-    fn add(&mut self, value: &Value<'_>, dialect: Dialect) -> bool {
+    pub(super) fn add(&mut self, value: &Value<'_>, dialect: Dialect) -> bool {
         match *value {
             Value::Null | Value::Error => return true,
             _ if dialect.aggregates_are_double() => match cast_to_double(value) {
@@ -277,7 +277,7 @@ impl SumCell {
         self.doubles.merge(&other.doubles);
     }
 
-    fn sum(&self, dialect: Dialect) -> Value<'static> {
+    pub(super) fn sum(&self, dialect: Dialect) -> Value<'static> {
         if self.count == 0 {
             Value::Null
         } else if self.fractional || dialect.aggregates_are_double() {
@@ -287,7 +287,7 @@ impl SumCell {
         }
     }
 
-    fn average(&self) -> Value<'static> {
+    pub(super) fn average(&self) -> Value<'static> {
         if self.count == 0 { Value::Null } else { Value::Double(self.as_double() / self.count as f64) }
     }
 
@@ -299,7 +299,7 @@ impl SumCell {
 }
 
 /// Replaces `kept` by `value` where it is better. False where the value is of a type without an order.
-fn keep_if(
+pub(super) fn keep_if(
     kept: &mut OwnedValue,
     value: &Value<'_>,
     dialect: Dialect,

@@ -4,8 +4,10 @@
 //! A pure step machine: time comes in as `now`. Knows nothing of who reads the results.
 
 mod ordered;
+mod patterns;
 mod singly;
 
+pub use patterns::PatternFaults;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use swiftwater_event::Millis;
@@ -15,6 +17,7 @@ use super::{
     Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices, Timeline,
     group_result::{Bounds, GroupResult, NO_ORDER, with_single_group, write_groups},
     outer::OuterQuery,
+    pattern::Matches,
     rows::{RowOrder, RowSlices, RowStore, write_with_times},
     sessions::Sessions,
     window::Shape,
@@ -37,6 +40,8 @@ pub struct CollectorLimits {
     pub times: bool,
     /// Of windows by arrival one is closed at a time ([`Collector::closes_singly`]).
     pub closes_singly: bool,
+    /// The most matches of a pattern that may be begun with one key.
+    pub pattern_partials_max: usize,
 }
 
 /// Records that are ready to be emitted.
@@ -105,6 +110,7 @@ pub struct Collector {
     places: Option<Box<[usize]>>,
     rows: RowSlices,
     sessions: Option<Box<Sessions>>,
+    pattern: Option<Box<Matches>>,
     /// The first window that is not closed.
     open: i64,
     /// The same where events are matched: where windows close singly that may be ahead.
@@ -174,6 +180,7 @@ impl Collector {
                 Window::Session { gap_ms, .. } => Some(Box::new(Sessions::new(gap_ms))),
                 _ => None,
             },
+            pattern: query.pattern.is_some().then(|| Box::new(Matches::new())),
             open: if matches!(axis, Axis::Event { .. }) { i64::MIN } else { 0 },
             open_for_matches: 0,
             parts: 0,
@@ -245,7 +252,7 @@ impl Collector {
 
     /// Events that came after the last window that would hold them was closed.
     pub fn late(&self) -> u64 {
-        self.late
+        self.late + self.pattern.as_ref().map_or(0, |pattern| pattern.late)
     }
 
     /// Whether no further event can change what is answered: LIMIT is reached, and there is no window.
@@ -264,11 +271,16 @@ impl Collector {
         let total = self.total.as_ref().map_or(0, |total| total.bytes());
         let sessions = self.sessions.as_ref().map_or(0, |sessions| sessions.bytes());
         let spans = self.spans.len() * size_of::<(i64, (Millis, Millis))>();
-        self.rows.bytes() + total + sessions + spans
+        let pattern = self.pattern.as_ref().map_or(0, |pattern| pattern.bytes());
+        self.rows.bytes() + total + sessions + pattern + spans
     }
 
-    /// When, by arrival, the next window closes; for sessions that may change with every event.
+    /// When, by arrival, the next window closes; for sessions and patterns that may change with every event.
     pub fn due(&self) -> Option<Millis> {
+        self.pattern_due().into_iter().chain(self.window_due()).min()
+    }
+
+    fn window_due(&self) -> Option<Millis> {
         match (&self.sessions, &self.shape) {
             _ if self.axis != Axis::Arrival => None,
             (Some(sessions), _) => sessions.due(),
@@ -280,7 +292,7 @@ impl Collector {
 
     /// Whether [`Collector::due`] may change when events come.
     pub fn has_sessions(&self) -> bool {
-        self.sessions.is_some()
+        self.sessions.is_some() || self.pattern.is_some()
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
@@ -379,6 +391,9 @@ impl Collector {
 
     /// Takes what a batch brings by the events' own time; batches must come in the order of the stream.
     pub fn timed(&mut self, timed: Timed, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        if self.pattern.is_some() {
+            return self.pattern_time(timed.latest, slices, now_micros, out);
+        }
         for generation in timed.generations {
             self.advance(generation.peak, slices, now_micros, out);
             for (partial, events) in generation.partials {
@@ -421,6 +436,7 @@ impl Collector {
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
+        self.expire_pattern(now, slices, now_micros, out);
         if self.closes_singly() {
             self.close_by_clock(now, slices, now_micros, out);
         } else if self.axis == Axis::Arrival {
@@ -563,6 +579,7 @@ impl Collector {
     /// off; open sessions are cut off too; windows by the events' own time are all given out whole. Nothing where all was
     /// given out as it came.
     pub fn finish(&mut self, now: Millis, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        self.finish_pattern(now, slices, now_micros, out);
         if self.sessions.is_some() {
             return self.finish_sessions(now, now_micros, out);
         }

@@ -115,6 +115,7 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
     let CompiledBody::Group(group) = &query.body else { return None };
     let is_plain = query.views.is_none()
         && query.event_time.is_none()
+        && query.pattern.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
     // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
     (is_plain && !group.is_ordered() && group.deletes.is_none() && query.dialect() == Dialect::Native)

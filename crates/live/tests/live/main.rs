@@ -5,6 +5,7 @@ mod columns;
 mod expressions;
 mod matcher;
 mod ordered;
+mod patterns;
 mod shapes;
 mod sketches;
 mod support;

@@ -57,6 +57,7 @@ impl Run {
             emits_empty_windows: deal.emits_empty,
             times: false,
             closes_singly: false,
+            pattern_partials_max: 1000,
         };
         Run {
             collector: Collector::new(Arc::clone(&query), START, START, limits),

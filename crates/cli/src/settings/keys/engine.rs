@@ -151,6 +151,12 @@ pub(super) fn keys() -> Vec<Key> {
             "The most bytes of groups, rows and windows that one query may hold."
         ),
         number!(
+            "engine.pattern_partials_max",
+            Kind::Count(1, 1_000_000),
+            engine.pattern_partials_max,
+            "The most matches of a pattern that may be begun with one key; beyond, the query ends with an error."
+        ),
+        number!(
             "engine.state_bytes_max",
             Kind::Bytes(MIB, TIB),
             engine.state_bytes_max,

@@ -109,7 +109,7 @@ impl Parser<'_> {
     // ---- words
 
     /// Whether the token `ahead` is this word, in any letter case and without quotes.
-    fn at_word(&self, ahead: usize, word: &str) -> bool {
+    pub(super) fn at_word(&self, ahead: usize, word: &str) -> bool {
         let at = (self.at + ahead).min(self.tokens.len() - 1);
         let token = &self.tokens[at];
         matches!(token.kind, TokenKind::Word(_)) && self.word(token.span).eq_ignore_ascii_case(word)
@@ -124,7 +124,7 @@ impl Parser<'_> {
         words.iter().any(|word| self.at_word(ahead, word))
     }
 
-    fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         let found = self.at_word(0, word);
         if found {
             self.advance();
@@ -133,7 +133,7 @@ impl Parser<'_> {
     }
 
     /// Takes all of these words, or none.
-    fn take_words(&mut self, words: &[&str]) -> bool {
+    pub(super) fn take_words(&mut self, words: &[&str]) -> bool {
         let found = words.iter().enumerate().all(|(ahead, word)| self.at_word(ahead, word));
         if found {
             words.iter().for_each(|_| self.advance());
@@ -141,12 +141,12 @@ impl Parser<'_> {
         found
     }
 
-    fn expect_word(&mut self, word: &str) -> Parsed<()> {
+    pub(super) fn expect_word(&mut self, word: &str) -> Parsed<()> {
         if self.take_word(word) { Ok(()) } else { Err(self.expected_one_of(&[word])) }
     }
 
     /// One of these words was expected.
-    fn expected_one_of(&self, words: &[&str]) -> Fault {
+    pub(super) fn expected_one_of(&self, words: &[&str]) -> Fault {
         let what = match words {
             [one] => (*one).to_owned(),
             [most @ .., last] => format!("{} or {last}", most.join(", ")),

@@ -18,6 +18,7 @@ pub(crate) const ONE_ANSWER: CollectorLimits = CollectorLimits {
     emits_empty_windows: true,
     times: false,
     closes_singly: false,
+    pattern_partials_max: 1000,
 };
 
 /// Events as a batch.

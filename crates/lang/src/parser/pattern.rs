@@ -1,0 +1,259 @@
+//! `MATCH_RECOGNIZE (…)`, native.
+//!
+//! ```text
+//! MATCH_RECOGNIZE ( [PARTITION BY e [AS name], …] [ORDER BY EVENT[(time[, lateness])] | name]
+//!                   [MEASURES e AS name, …] [ONE ROW PER MATCH]
+//!                   [AFTER MATCH SKIP PAST LAST ROW | AFTER MATCH SKIP TO NEXT ROW]
+//!                   PATTERN ( step … ) WITHIN n [DEFINE name AS e, …] )
+//! step = name [quantifier [?]] | !name
+//! quantifier = * | + | ? | {n} | {n,} | {n,m} | {,m}
+//! n    = milliseconds | INTERVAL 'digits name'
+//! ```
+//!
+//! Its words are none of the language elsewhere.
+
+use super::{Parsed, Parser};
+use crate::{
+    Dialect,
+    ast::{PatternOrder, PatternStep, Recognize},
+    keyword::Keyword,
+    lexer::{Symbol, TokenKind},
+    plan::Skip,
+    source::Fault,
+};
+
+/// The most steps of a pattern.
+const STEPS_MAX: usize = 64;
+
+/// The most events that a quantifier may name.
+const REPEATS_MAX: u64 = 1_000_000;
+
+impl Parser<'_> {
+    /// Refuses a join behind a stream.
+    pub(super) fn no_join(&self) -> Parsed<()> {
+        let joins = ["JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS"];
+        let is_join = |ahead: usize| joins.iter().any(|word| self.at_word(ahead, word));
+        // Behind the stream, or behind its alias.
+        let behind_alias = match self.kind() {
+            TokenKind::Word(Some(Keyword::As)) => Some(2),
+            TokenKind::Word(None) | TokenKind::Quoted(_) => Some(1),
+            _ => None,
+        };
+        let ahead = [Some(0), behind_alias].into_iter().flatten().find(|&ahead| is_join(ahead));
+        match ahead.filter(|_| self.dialect == Dialect::Native) {
+            Some(ahead) => {
+                let span = self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].span;
+                Err(Fault::not_yet(span, "a join of streams").hint(
+                    "One query is over one stream. Events of one stream that follow one another are found by MATCH_RECOGNIZE.",
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// `MATCH_RECOGNIZE (…)`, where it stands here.
+    pub(super) fn recognize(&mut self) -> Parsed<Option<Box<Recognize>>> {
+        if self.dialect == Dialect::Bullet || !self.at_word(0, "MATCH_RECOGNIZE") {
+            return Ok(None);
+        }
+        let start = self.span();
+        self.advance();
+        self.expect_symbol(Symbol::LeftParen)?;
+        let mut keys = Vec::new();
+        if self.take_words(&["PARTITION", "BY"]) {
+            keys = self.list(|parser| {
+                let node = parser.expression()?;
+                let name = if parser.take_keyword(Keyword::As) { Some(parser.name("a name")?) } else { None };
+                Ok((node, name))
+            })?;
+        }
+        let order = if self.take_words(&["ORDER", "BY"]) { Some(self.pattern_order()?) } else { None };
+        self.is_in_pattern = true;
+        let mut measures = Vec::new();
+        if self.take_word("MEASURES") {
+            measures = self.list(|parser| {
+                let node = parser.expression()?;
+                if !parser.take_keyword(Keyword::As) {
+                    let hint = "Every measure has a name: `LAST(A.x) AS x`.";
+                    return Err(parser.expected_word(&[Keyword::As]).hint(hint));
+                }
+                Ok((node, parser.name("a name")?))
+            })?;
+        }
+        if self.at_word(0, "ALL") {
+            return Err(Fault::not_yet(self.span(), "ALL ROWS PER MATCH")
+                .hint("Write `ONE ROW PER MATCH`, or leave it out."));
+        }
+        if self.take_word("ONE") {
+            for word in ["ROW", "PER", "MATCH"] {
+                self.expect_word(word)?;
+            }
+        }
+        let skip = if self.take_word("AFTER") { self.skip()? } else { Skip::PastLastRow };
+        if !self.at_word(0, "PATTERN") {
+            return Err(self.out_of_order(self.expected_one_of(&["PATTERN"])));
+        }
+        let pattern_start = self.span();
+        self.advance();
+        let steps = self.pattern_steps()?;
+        let pattern = (pattern_start.to(self.last_span()), steps);
+        if !self.take_word("WITHIN") {
+            let hint = "A match that is never complete must be given up at some time: write `WITHIN INTERVAL '10 minutes'`.";
+            return Err(self.expected_one_of(&["WITHIN"]).hint(hint));
+        }
+        let within_ms = self.duration("the time of a match")?;
+        if self.at_word(0, "SUBSET") {
+            return Err(Fault::not_yet(self.span(), "SUBSET"));
+        }
+        let mut defines = Vec::new();
+        if self.take_word("DEFINE") {
+            defines = self.list(|parser| {
+                let name = parser.name("the name of a variable")?;
+                parser.expect_keyword(Keyword::As)?;
+                Ok((name, parser.expression()?))
+            })?;
+        }
+        self.is_in_pattern = false;
+        if !self.take_symbol(Symbol::RightParen) {
+            return Err(self.out_of_order(self.expected("`)`")));
+        }
+        let span = start.to(self.last_span());
+        if self.is_keyword(Keyword::As) {
+            return Err(Fault::at(self.span(), "what MATCH_RECOGNIZE gives has no name of its own")
+                .hint("Leave it out: the keys and measures are named as they are."));
+        }
+        Ok(Some(Box::new(Recognize { span, keys, order, measures, skip, pattern, within_ms, defines })))
+    }
+
+    /// The fault, with the order of the parts where one of them stands here.
+    fn out_of_order(&self, fault: Fault) -> Fault {
+        let words = ["PARTITION", "ORDER", "MEASURES", "ONE", "AFTER", "WITHIN", "DEFINE"];
+        if words.iter().any(|word| self.at_word(0, word)) {
+            return fault.hint("Its parts come in this order: PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH, PATTERN, WITHIN, DEFINE.");
+        }
+        fault
+    }
+
+    fn pattern_order(&mut self) -> Parsed<PatternOrder> {
+        let start = self.span();
+        let order = if self.is_keyword(Keyword::Event) {
+            let time = self.event_time()?;
+            PatternOrder::Event(start.to(self.last_span()), time)
+        } else {
+            PatternOrder::Field(self.expression()?)
+        };
+        if self.is_keyword(Keyword::Desc) {
+            return Err(Fault::at(
+                self.span(),
+                "a pattern is looked for in the order of time, and in no other",
+            ));
+        }
+        self.take_keyword(Keyword::Asc);
+        if self.is_symbol(Symbol::Comma) {
+            return Err(Fault::at(self.span(), "a pattern is ordered by one time")
+                .hint("Events of one time are in the order of the stream."));
+        }
+        Ok(order)
+    }
+
+    /// Behind AFTER.
+    fn skip(&mut self) -> Parsed<Skip> {
+        self.expect_word("MATCH")?;
+        self.expect_word("SKIP")?;
+        let start = self.span();
+        if self.take_words(&["PAST", "LAST", "ROW"]) {
+            return Ok(Skip::PastLastRow);
+        }
+        if self.take_words(&["TO", "NEXT", "ROW"]) {
+            return Ok(Skip::ToNextRow);
+        }
+        if self.at_word(0, "TO") {
+            return Err(Fault::not_yet(start, "SKIP TO a variable")
+                .hint("Write `SKIP PAST LAST ROW` or `SKIP TO NEXT ROW`."));
+        }
+        Err(self.expected_one_of(&["PAST LAST ROW", "TO NEXT ROW"]))
+    }
+
+    /// `( step … )`.
+    fn pattern_steps(&mut self) -> Parsed<Vec<PatternStep>> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        let mut steps = Vec::new();
+        loop {
+            let span = self.span();
+            if self.is_symbol(Symbol::RightParen) && !steps.is_empty() {
+                self.advance();
+                return Ok(steps);
+            }
+            if steps.len() == STEPS_MAX {
+                return Err(Fault::at(span, format!("a pattern has at most {STEPS_MAX} steps")));
+            }
+            if self.is_symbol(Symbol::LeftParen) {
+                return Err(Fault::not_yet(span, "a group within PATTERN")
+                    .hint("Variables stand one after another, each with its quantifier."));
+            }
+            if self.is_symbol(Symbol::Bar) || self.is_symbol(Symbol::Concat) {
+                return Err(Fault::not_yet(span, "a choice within PATTERN")
+                    .hint("Write one variable, with OR in its DEFINE."));
+            }
+            let is_absent = self.take_symbol(Symbol::Bang);
+            let name = self.name("a variable")?;
+            let quantified = self.span();
+            let (least, most) = self.repetition()?;
+            if is_absent && quantified != self.span() {
+                return Err(Fault::at(quantified, "what must be absent has no quantifier")
+                    .hint("`!A` says that no event of A comes there."));
+            }
+            steps.push(PatternStep { name, span: span.to(self.last_span()), is_absent, least, most });
+        }
+    }
+
+    /// How many events; one where nothing is written.
+    fn repetition(&mut self) -> Parsed<(u32, Option<u32>)> {
+        let start = self.span();
+        let quantifier = match self.kind() {
+            TokenKind::Symbol(Symbol::Star) => (0, None),
+            TokenKind::Symbol(Symbol::Plus) => (1, None),
+            TokenKind::Symbol(Symbol::Question) => (0, Some(1)),
+            TokenKind::Symbol(Symbol::LeftBrace) => {
+                self.advance();
+                let least = if self.is_symbol(Symbol::Comma) { 0 } else { self.repeats()? };
+                let most = match self.take_symbol(Symbol::Comma) {
+                    false => Some(least),
+                    true if self.is_symbol(Symbol::RightBrace) => None,
+                    true => Some(self.repeats()?),
+                };
+                if !self.is_symbol(Symbol::RightBrace) {
+                    return Err(self.expected("`}`"));
+                }
+                if most.is_some_and(|most| most < least.max(1)) {
+                    return Err(Fault::at(
+                        start.to(self.span()),
+                        "a quantifier's most must be its least or more, and at least 1",
+                    ));
+                }
+                (least, most)
+            }
+            _ => return Ok((1, Some(1))),
+        };
+        self.advance();
+        // What stands behind a quantifier in the standard says that as few events as possible are taken: so it is here
+        // in any case.
+        self.take_symbol(Symbol::Question);
+        Ok(quantifier)
+    }
+
+    fn repeats(&mut self) -> Parsed<u32> {
+        let span = self.span();
+        let number = match self.kind() {
+            TokenKind::Whole { value: 0, long: false } => {
+                self.advance();
+                0
+            }
+            _ => self.positive_number("how often")?,
+        };
+        if number > REPEATS_MAX {
+            return Err(Fault::at(span, format!("a quantifier can be at most {REPEATS_MAX}")));
+        }
+        Ok(number as u32)
+    }
+}

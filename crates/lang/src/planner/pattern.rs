@@ -1,0 +1,688 @@
+//! `MATCH_RECOGNIZE (…)`: what its conditions and measures read, and a query over what it gives.
+//!
+//! The query around it is planned as one over another's result, whose columns are the keys and measures; then the slots of
+//! a match take the place of these columns.
+//!
+//! An expression over events sees fields by their own names and, where a variable stands before, as those of its events.
+//! What was seen is noted, so that a condition on the event alone is told from one that compares it with others, and an
+//! aggregate of one variable from one of two.
+
+use std::collections::HashMap;
+
+use swiftwater_event::{Step, Type};
+
+use super::{
+    Planner, Texts, Typed,
+    check::Ty,
+    fields::Fields,
+    group::{BEHIND_AGGREGATES, KEYS_MAX, settle},
+    lower::Scope,
+    plan_query,
+};
+use crate::{
+    ParseOptions,
+    ast::{self, Builtin, Name, Node, NodeKind, PatternOrder, PatternStep, Recognize},
+    keyword::did_you_mean,
+    lexer::short,
+    plan::{
+        AggregateFunction, Body, Element, Expr, Function, Literal, Measure, MeasureFunction, OutputColumn,
+        Pattern, Query, Variable, Window, WindowClock,
+    },
+    source::{Fault, Span},
+};
+
+/// The most variables of a pattern.
+const VARIABLES_MAX: usize = 32;
+
+/// The most values and measures that a pattern keeps.
+const MEASURES_MAX: usize = 1024;
+
+const MATCH_START: &str = "match_start";
+const MATCH_END: &str = "match_end";
+
+/// A pattern while it is planned.
+#[derive(Default)]
+pub(super) struct Recognizing {
+    variables: Vec<Named>,
+    keys: Vec<Typed>,
+    values: Vec<Expr>,
+    measures: Vec<Measure>,
+    /// The variable whose condition is looked at; `None`: the measures are.
+    current: Option<usize>,
+    /// Variables that an expression over events named, as bits.
+    seen: u64,
+    /// The first name without a variable in it, and whether a match's own time was named.
+    unqualified: Option<Span>,
+    sees_match: bool,
+}
+
+struct Named {
+    name: Name,
+    /// The last step of which it is, and the first; `None`: it must always be absent.
+    taken: Option<(usize, usize)>,
+    /// The last step behind which it stands or is absent.
+    last: usize,
+}
+
+/// What a match gives, by name.
+struct Given {
+    name: Box<str>,
+    span: Span,
+    typed: Typed,
+}
+
+/// Plans a query over the matches of a pattern.
+pub(super) fn plan<'a>(
+    texts: &Texts,
+    ast: &'a ast::Query,
+    recognize: &'a Recognize,
+    options: &ParseOptions<'a>,
+) -> Result<(Query, Fields<'a>), Vec<Fault>> {
+    let mut planner = Planner::new(options, Fields::of_stream(options), false);
+    let planned = planner.recognize(ast, recognize);
+    let (mut pattern, given) = match planned {
+        Some(planned) if planner.faults.is_empty() => planned,
+        _ if planner.faults.is_empty() => {
+            return Err(vec![Fault::at(recognize.span, "this pattern cannot be planned")]);
+        }
+        _ => return Err(planner.faults),
+    };
+    let type_of = |typed: &Typed| match &typed.ty {
+        Ty::Known(ty) => ty.clone(),
+        Ty::Unknown | Ty::Null => Type::Any,
+    };
+    let mut columns: Vec<(Box<str>, Type, Type)> = given
+        .iter()
+        .map(|given| (given.name.clone(), type_of(&given.typed), type_of(&given.typed)))
+        .collect();
+    let mut slots: HashMap<Box<str>, Expr> =
+        given.iter().map(|given| (given.name.clone(), given.typed.expr.clone())).collect();
+    for (name, slot) in [(MATCH_START, pattern.start_slot()), (MATCH_END, pattern.start_slot() + 1)] {
+        if !slots.contains_key(name) {
+            columns.push((name.into(), Type::LONG, Type::LONG));
+            slots.insert(name.into(), Expr::Slot(slot));
+        }
+    }
+    let mut fields = Fields::of_query(columns, None, options.dialect);
+    fields.of_pattern = true;
+    let (mut query, fields) = plan_query(texts, ast, options, fields)?;
+    check_window(ast, &query.window, &pattern.clock)?;
+    if let (Some(star), true) = (ast.star(), given.is_empty()) {
+        let fault =
+            Fault::at(star, "the pattern has neither keys nor measures, so there is nothing to select");
+        return Err(vec![
+            fault.hint("Add `MEASURES LAST(A.x) AS x`, or select `match_start` and `match_end`."),
+        ]);
+    }
+    let of_event = ast
+        .item_nodes()
+        .filter_map(Node::aggregate)
+        .find(|node| matches!(&node.kind, NodeKind::Aggregate { function, .. } if function.is_event()));
+    if let (Some(node), Body::Group(group)) = (of_event, &query.body)
+        && group.aggregates.iter().any(|aggregate| aggregate.function.is_event())
+    {
+        let fault =
+            Fault::at(node.span, "FIRST(*) and LAST(*) are of events, and a match is made of several");
+        return Err(vec![fault.hint("Name what is wanted of the match, like `LAST(x)`.")]);
+    }
+    give_all(&mut query, &given);
+    let keys: HashMap<Box<str>, Expr> =
+        given.iter().zip(&pattern.keys).map(|(given, key)| (given.name.clone(), key.clone())).collect();
+    let (of_keys, of_matches) =
+        conjuncts(query.filter.take()).into_iter().partition(|part| reads_only(part, &keys));
+    query.filter = event_filter(of_keys, &keys, &pattern);
+    pattern.filter = joined(of_matches);
+    let of_match = query.body_exprs_mut().into_iter().chain(&mut pattern.filter);
+    of_match.for_each(|expr| substitute(expr, &slots));
+    query.pattern = Some(Box::new(pattern));
+    Ok((query, fields))
+}
+
+/// Which windows the matches of a pattern may have.
+fn check_window(ast: &ast::Query, window: &Window, clock: &WindowClock) -> Result<(), Vec<Fault>> {
+    let Some(windowing) = &ast.window else { return Ok(()) };
+    let fault = |message: &str, hint: &str| Err(vec![Fault::at(windowing.span, message).hint(hint)]);
+    if window.event_time().is_some() {
+        return fault(
+            "the matches of a pattern have no windows by EVENT",
+            "Write TIME for windows by arrival, or RECORD for windows of so many matches.",
+        );
+    }
+    let is_by_event = matches!(clock, WindowClock::Event { .. });
+    if is_by_event && !matches!(window, Window::Records { .. }) {
+        return fault(
+            "the matches of a pattern that is ordered by event time have windows by RECORD only",
+            "Write RECORD, or leave ORDER BY out of the pattern.",
+        );
+    }
+    Ok(())
+}
+
+/// `*` is all that the pattern gives but for what is selected beside it under the same name.
+fn give_all(query: &mut Query, given: &[Given]) {
+    let Body::Raw(raw) = &mut query.body else { return };
+    if raw.star.take().is_none() {
+        return;
+    }
+    let is_named = |given: &&Given| raw.columns.iter().any(|column| column.name == given.name);
+    let all = given.iter().filter(|given| !is_named(given));
+    let path =
+        |given: &Given| Expr::Path { path: swiftwater_event::Path::field(given.name.clone()), ty: Type::Any };
+    let mut columns: Vec<OutputColumn> =
+        all.map(|given| OutputColumn { name: given.name.clone(), expr: path(given) }).collect();
+    columns.append(&mut raw.columns);
+    raw.columns = columns;
+}
+
+/// The events that may be any of the variables and whose keys are wanted.
+fn event_filter(mut of_keys: Vec<Expr>, keys: &HashMap<Box<str>, Expr>, pattern: &Pattern) -> Option<Expr> {
+    of_keys.iter_mut().for_each(|part| substitute(part, keys));
+    let conditions: Option<Vec<Expr>> =
+        pattern.variables.iter().map(|variable| variable.condition.clone()).collect();
+    if let Some(conditions) = conditions {
+        let mut any: Vec<Expr> = Vec::new();
+        for condition in conditions {
+            match condition {
+                Expr::Call { function: Function::Or, args } => any.extend(args),
+                other => any.push(other),
+            }
+        }
+        any.dedup();
+        of_keys.push(match any.len() {
+            1 => any.remove(0),
+            _ => Expr::Call { function: Function::Or, args: any },
+        });
+    }
+    let parts = of_keys.into_iter().flat_map(|part| conjuncts(Some(part))).collect();
+    joined(parts)
+}
+
+fn conjuncts(filter: Option<Expr>) -> Vec<Expr> {
+    match filter {
+        None => Vec::new(),
+        Some(Expr::Call { function: Function::And, args }) => args,
+        Some(other) => vec![other],
+    }
+}
+
+fn joined(mut parts: Vec<Expr>) -> Option<Expr> {
+    match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(Expr::Call { function: Function::And, args: parts }),
+    }
+}
+
+/// The column that a path begins with.
+fn column_of(path: &swiftwater_event::Path) -> Option<&str> {
+    match path.steps().first() {
+        Some(Step::Key(name)) => Some(name),
+        _ => None,
+    }
+}
+
+fn reads_only(expr: &Expr, columns: &HashMap<Box<str>, Expr>) -> bool {
+    let mut is_only = true;
+    expr.visit(&mut |part| match part {
+        Expr::Path { path, .. } => is_only &= column_of(path).is_some_and(|name| columns.contains_key(name)),
+        Expr::Slot(_) => is_only = false,
+        _ => {}
+    });
+    is_only
+}
+
+/// Puts what columns hold into the place of their names.
+fn substitute(expr: &mut Expr, columns: &HashMap<Box<str>, Expr>) {
+    match expr {
+        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| substitute(arg, columns)),
+        Expr::Path { path, .. } => {
+            let Some(column) = column_of(path).and_then(|name| columns.get(name)) else { return };
+            let mut value = column.clone();
+            for step in &path.steps()[1..] {
+                let step = match step {
+                    Step::Key(key) => Literal::String(key.clone()),
+                    Step::Index(place) => match i32::try_from(*place) {
+                        Ok(place) => Literal::Integer(place),
+                        Err(_) => Literal::Long(i64::from(*place)),
+                    },
+                };
+                value = Expr::Call { function: Function::Element, args: vec![value, Expr::Literal(step)] };
+            }
+            *expr = value;
+        }
+        Expr::Literal(_) | Expr::Slot(_) => {}
+    }
+}
+
+impl<'a> Planner<'a> {
+    /// The pattern, and what its matches give; `None`: there is a fault.
+    fn recognize(&mut self, ast: &ast::Query, recognize: &'a Recognize) -> Option<(Pattern, Vec<Given>)> {
+        self.check_around(ast);
+        let clock = self.clock_of(recognize)?;
+        let mut given = Vec::new();
+        for (node, name) in &recognize.keys {
+            let Some(typed) = self.lower(node.bare(), Scope::Event) else { continue };
+            let span = name.as_ref().map_or(node.span, |name| name.span);
+            let name =
+                name.as_ref().map_or_else(|| self.text_of(node.bare()).into(), |name| name.text.clone());
+            let slot = Typed { expr: Expr::Slot(given.len()), ty: typed.ty.clone() };
+            given.push(Given { name, span, typed: slot });
+            self.recognizing.get_or_insert_default().keys.push(typed);
+        }
+        if given.len() > KEYS_MAX {
+            self.note(Fault::at(recognize.span, format!("a pattern has at most {KEYS_MAX} keys")));
+        }
+        let elements = self.elements(recognize)?;
+        let conditions = self.conditions(recognize);
+        for (node, name) in &recognize.measures {
+            self.recognizing.get_or_insert_default().current = None;
+            let Some(typed) = self.lower(node.bare(), Scope::Match) else { continue };
+            given.push(Given { name: name.text.clone(), span: name.span, typed });
+        }
+        for (place, column) in given.iter().enumerate() {
+            if given[..place].iter().any(|other| other.name == column.name) {
+                let message = format!("two columns are named `{}`", short(&column.name));
+                self.note(Fault::at(column.span, message).hint("Give one of them another name with AS."));
+            }
+        }
+        let recognizing = self.recognizing.take()?;
+        let mut conditions = conditions?;
+        let behind = recognizing.keys.len() + 2 + recognizing.measures.len();
+        for (_, further) in &mut conditions {
+            further.iter_mut().for_each(|further| settle(further, behind));
+        }
+        if recognizing.values.len().max(recognizing.measures.len()) > MEASURES_MAX {
+            let message = format!("a pattern keeps at most {MEASURES_MAX} values of its events");
+            self.note(Fault::at(recognize.span, message));
+        }
+        let variables = recognizing.variables.into_iter().zip(conditions);
+        let variables = variables.map(|(named, (condition, further))| Variable {
+            name: named.name.text,
+            condition,
+            further,
+        });
+        let pattern = Pattern {
+            keys: recognizing.keys.into_iter().map(|key| key.expr).collect(),
+            variables: variables.collect(),
+            elements,
+            within_ms: recognize.within_ms,
+            clock,
+            skip: recognize.skip,
+            values: recognizing.values,
+            measures: recognizing.measures,
+            filter: None,
+        };
+        Some((pattern, given))
+    }
+
+    /// What cannot stand in the query around a pattern.
+    fn check_around(&mut self, ast: &ast::Query) {
+        let explode = ast.views.first().or_else(|| ast.explodes().next());
+        if let Some(view) = explode {
+            let fault = Fault::at(view.span, "EXPLODE and MATCH_RECOGNIZE do not go together");
+            self.note(fault.hint("A pattern is of events, and its matches have no lists to be taken apart."));
+        }
+        if let (Some(_), Some(recognize)) = (ast.sample, &ast.recognize) {
+            let fault = Fault::at(recognize.span, "SAMPLE and MATCH_RECOGNIZE do not go together");
+            self.note(fault.hint("A pattern needs all events of its keys."));
+        }
+    }
+
+    fn clock_of(&mut self, recognize: &Recognize) -> Option<WindowClock> {
+        match &recognize.order {
+            None => Some(WindowClock::Arrival),
+            Some(PatternOrder::Event(span, time)) => {
+                let unit = ast::Unit::Event(time.clone());
+                let extent = ast::Extent { span: *span, size: 1, unit, unit_span: *span };
+                Some(self.clock(&extent))
+            }
+            Some(PatternOrder::Field(node)) => {
+                let hint = "Write `ORDER BY EVENT(ts, INTERVAL '5 seconds')`, or leave it out: events come in the order of the stream.";
+                let declared =
+                    self.fields.watermark().map(|(field, lateness_ms)| (field.to_owned(), lateness_ms));
+                let typed = self.lower(node.bare(), Scope::Event)?;
+                match declared {
+                    Some((field, lateness_ms))
+                        if typed.expr
+                            == (Expr::Path {
+                                path: self.fields.path(&field),
+                                ty: self.fields.wanted(&field),
+                            }) =>
+                    {
+                        Some(WindowClock::Event { time: typed.expr, lateness_ms })
+                    }
+                    _ => self.fault(
+                        Fault::at(
+                            node.span,
+                            "a pattern is ordered by the stream's declared time, or by EVENT",
+                        )
+                        .hint(hint),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Names the variables, and makes steps of those that take events.
+    fn elements(&mut self, recognize: &Recognize) -> Option<Vec<Element>> {
+        let (span, steps) = &recognize.pattern;
+        let mut elements: Vec<Element> = Vec::new();
+        for step in steps {
+            let variable = self.variable_in(step)?;
+            if !step.is_absent {
+                let (least, most) = (step.least, step.most);
+                let place = elements.len();
+                let taken = &mut self.recognizing.as_mut()?.variables[variable].taken;
+                *taken = Some((place, taken.map_or(place, |(_, first)| first)));
+                elements.push(Element { variable, least, most, absent: Vec::new() });
+            } else if let Some(before) = elements.last_mut() {
+                before.absent.push(variable);
+            } else {
+                return self.fault(
+                    Fault::at(step.span, "a pattern cannot begin with what must be absent")
+                        .hint("Nothing says from when on: begin with a variable that an event is."),
+                );
+            }
+            self.recognizing.as_mut()?.variables[variable].last = elements.len() - 1;
+        }
+        if elements.iter().all(|element| element.least == 0) {
+            return self.fault(
+                Fault::at(*span, "this pattern is complete without any event")
+                    .hint("At least one variable needs an event."),
+            );
+        }
+        Some(elements)
+    }
+
+    fn variable_in(&mut self, step: &PatternStep) -> Option<usize> {
+        if let Some(known) = self.variable_named(&step.name) {
+            return Some(known);
+        }
+        let variables = &mut self.recognizing.get_or_insert_default().variables;
+        if variables.len() == VARIABLES_MAX {
+            let message = format!("a pattern has at most {VARIABLES_MAX} variables");
+            return self.fault(Fault::at(step.span, message));
+        }
+        variables.push(Named { name: step.name.clone(), taken: None, last: 0 });
+        Some(variables.len() - 1)
+    }
+
+    fn variable_named(&self, name: &Name) -> Option<usize> {
+        let is_it = |named: &Named| {
+            let folds = !named.name.quoted && !name.quoted;
+            named.name.text == name.text || (folds && named.name.text.eq_ignore_ascii_case(&name.text))
+        };
+        self.recognizing.as_ref()?.variables.iter().position(is_it)
+    }
+
+    /// The conditions of all variables: what can be told of an event alone, and the rest.
+    fn conditions(&mut self, recognize: &'a Recognize) -> Option<Vec<(Option<Expr>, Option<Expr>)>> {
+        let count = self.recognizing.as_ref()?.variables.len();
+        let mut conditions = vec![None; count];
+        for (name, node) in &recognize.defines {
+            let Some(variable) = self.variable_named(name) else {
+                let names: Vec<&str> = self
+                    .recognizing
+                    .iter()
+                    .flat_map(|of| &of.variables)
+                    .map(|named| &*named.name.text)
+                    .collect();
+                let near = did_you_mean(&name.text, names);
+                let hint = near
+                    .map_or("Every variable that is defined stands in PATTERN.".to_owned(), |near| {
+                        format!("Did you mean `{near}`?")
+                    });
+                let message = format!("`{}` does not stand in PATTERN", short(&name.text));
+                self.note(Fault::at(name.span, message).hint(hint));
+                continue;
+            };
+            if conditions[variable].is_some() {
+                self.note(Fault::at(name.span, format!("`{}` is defined twice", short(&name.text))));
+                continue;
+            }
+            conditions[variable] = self.condition_of(variable, node);
+        }
+        Some(conditions.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    fn condition_of(&mut self, variable: usize, node: &'a Node) -> Option<(Option<Expr>, Option<Expr>)> {
+        self.recognizing.as_mut()?.current = Some(variable);
+        let parts: Vec<&Node> = match &node.bare().kind {
+            NodeKind::And(parts) => parts.iter().collect(),
+            _ => vec![node],
+        };
+        let (mut of_event, mut further) = (Vec::new(), Vec::new());
+        for part in parts {
+            let part = part.bare();
+            let alone = self.try_out(|planner| {
+                let (typed, seen) = planner.seeing(part)?;
+                (seen & !(1 << variable) == 0 && !planner.recognizing.as_ref()?.sees_match).then_some(typed)
+            });
+            match alone {
+                Some(typed) => of_event.extend(conjuncts(Some(typed.expr))),
+                None => further.push(self.lower(part, Scope::Match)?.expr),
+            }
+        }
+        Some((joined(of_event), joined(further)))
+    }
+
+    // ---- what expressions name
+
+    /// The variable that a path begins with, where a pattern is planned.
+    pub(super) fn variable_of(&self, base: &Node) -> Option<usize> {
+        match &base.bare().kind {
+            NodeKind::Name(name) => self.variable_named(name),
+            _ => None,
+        }
+    }
+
+    pub(super) fn see(&mut self, variable: usize) {
+        if let Some(recognizing) = &mut self.recognizing {
+            recognizing.seen |= 1 << variable;
+        }
+    }
+
+    /// Notes a name that stands without a variable; `None`: it cannot.
+    pub(super) fn see_name(&mut self, node: &Node, name: &Name) -> Option<()> {
+        // Fields may be named as variables are in other letters.
+        let is_it = |variable: usize| {
+            self.recognizing.as_ref().is_some_and(|of| of.variables[variable].name.text == name.text)
+        };
+        if self.variable_named(name).is_some_and(is_it) {
+            let message = format!("`{}` is a variable of the pattern", short(&name.text));
+            let hint = format!("Name a field of its events, like `{}.x`.", name.text);
+            return self.fault(Fault::at(node.span, message).hint(hint));
+        }
+        let is_of_match = self.match_time(name).is_some();
+        if let Some(recognizing) = &mut self.recognizing {
+            recognizing.unqualified.get_or_insert(node.span);
+            recognizing.sees_match |= is_of_match;
+        }
+        Some(())
+    }
+
+    /// Lowers an expression over events; also answers which variables it names.
+    fn seeing(&mut self, node: &Node) -> Option<(Typed, u64)> {
+        let recognizing = self.recognizing.as_mut()?;
+        (recognizing.seen, recognizing.unqualified, recognizing.sees_match) = (0, None, false);
+        let typed = self.lower(node, Scope::Event)?;
+        Some((typed, self.recognizing.as_ref()?.seen))
+    }
+
+    /// `match_start` or `match_end`, where no field has the name.
+    fn match_time(&self, name: &Name) -> Option<usize> {
+        let place =
+            [MATCH_START, MATCH_END].iter().position(|bound| bound.eq_ignore_ascii_case(&name.text))?;
+        self.recognizing.as_ref().filter(|_| self.fields.known(name).is_none())?;
+        Some(place)
+    }
+
+    /// What a part of a measure or condition is, where that is not made of its parts.
+    pub(super) fn measured(&mut self, node: &Node) -> Option<Option<Typed>> {
+        match &node.kind {
+            NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..) | NodeKind::Hint(..) => {
+                Some(self.path_of_match(node))
+            }
+            NodeKind::Call(Builtin::First, args) => Some(self.measure(node, MeasureFunction::First, args)),
+            NodeKind::Call(Builtin::Last, args) => Some(self.measure(node, MeasureFunction::Last, args)),
+            NodeKind::Aggregate { function, arguments, filter } => {
+                let function = match function {
+                    AggregateFunction::Count => MeasureFunction::Count,
+                    AggregateFunction::Sum => MeasureFunction::Sum,
+                    AggregateFunction::Avg => MeasureFunction::Avg,
+                    AggregateFunction::Min => MeasureFunction::Min,
+                    AggregateFunction::Max => MeasureFunction::Max,
+                    _ => {
+                        let fault = Fault::at(node.span, "this aggregate cannot be a measure of a pattern");
+                        return Some(
+                            self.fault(fault.hint("There are COUNT, SUM, AVG, MIN, MAX, FIRST and LAST.")),
+                        );
+                    }
+                };
+                if filter.is_some() {
+                    let fault = Fault::at(node.span, "a measure of a pattern has no FILTER");
+                    return Some(self.fault(fault.hint("Name the events by a variable.")));
+                }
+                Some(self.measure(node, function, arguments))
+            }
+            _ => None,
+        }
+    }
+
+    /// A path: of a variable's last event, of the event that a condition looks at, or a key or time of the match.
+    fn path_of_match(&mut self, node: &Node) -> Option<Typed> {
+        let current = self.recognizing.as_ref()?.current;
+        if let NodeKind::Name(name) = &node.kind
+            && let Some(place) = self.match_time(name)
+        {
+            if place == 1 && current.is_some() {
+                return self.fault(Fault::at(node.span, "a condition cannot know when the match will end"));
+            }
+            let slot = self.recognizing.as_ref()?.keys.len() + place;
+            return Some(Typed { expr: Expr::Slot(slot), ty: Ty::Known(Type::LONG) });
+        }
+        let (typed, seen) = self.seeing(node)?;
+        let of = self.one_variable(node, seen)?;
+        let recognizing = self.recognizing.as_ref()?;
+        match (of, current) {
+            (Some(variable), Some(current)) if variable == current => self.value_of_event(typed),
+            (Some(variable), _) => self.measure_of(node, MeasureFunction::Last, Some(variable), Some(typed)),
+            (None, Some(_)) => self.value_of_event(typed),
+            (None, None) => {
+                if let Some(place) = recognizing.keys.iter().position(|key| key.expr == typed.expr) {
+                    return Some(Typed { expr: Expr::Slot(place), ty: typed.ty });
+                }
+                let text = self.text_of(node);
+                let name = &recognizing.variables.first()?.name.text;
+                let hint = format!("Write `{name}.{text}`, with one of the pattern's variables before it.");
+                let message = format!("`{}` does not say of which variable's events it is", short(&text));
+                self.fault(Fault::at(node.span, message).hint(hint))
+            }
+        }
+    }
+
+    /// An aggregate of a variable's events, or of all.
+    fn measure(&mut self, node: &Node, function: MeasureFunction, arguments: &[Node]) -> Option<Typed> {
+        let [argument] = arguments else {
+            return self.measure_of(node, MeasureFunction::Count, None, None);
+        };
+        if function == MeasureFunction::Count
+            && let NodeKind::Name(name) = &argument.kind
+            && let Some(variable) = self.variable_named(name)
+        {
+            return self.measure_of(node, function, Some(variable), None);
+        }
+        let (typed, seen) = self.seeing(argument.bare())?;
+        let unqualified = self.recognizing.as_ref()?.unqualified;
+        let of = self.one_variable(node, seen)?;
+        if let (Some(span), Some(_)) = (unqualified, of) {
+            let fault = Fault::at(span, "this name does not say of which variable's events it is");
+            return self.fault(fault.hint("Write the same variable before every name."));
+        }
+        self.measure_of(node, function, of, Some(typed))
+    }
+
+    fn one_variable(&mut self, node: &Node, seen: u64) -> Option<Option<usize>> {
+        if seen.count_ones() > 1 {
+            return self.fault(
+                Fault::at(node.span, "this is of several variables at once")
+                    .hint("Take each of them by itself: `LAST(B.x) - LAST(A.x)`."),
+            );
+        }
+        Some((seen != 0).then(|| seen.trailing_zeros() as usize))
+    }
+
+    fn value_place(&mut self, expr: Expr) -> Option<usize> {
+        let values = &mut self.recognizing.as_mut()?.values;
+        let place = values.iter().position(|other| *other == expr);
+        Some(place.unwrap_or_else(|| {
+            values.push(expr);
+            values.len() - 1
+        }))
+    }
+
+    fn value_of_event(&mut self, typed: Typed) -> Option<Typed> {
+        let place = self.value_place(typed.expr)?;
+        Some(Typed { expr: Expr::Slot(BEHIND_AGGREGATES + place), ty: typed.ty })
+    }
+
+    fn measure_of(
+        &mut self,
+        node: &Node,
+        function: MeasureFunction,
+        variable: Option<usize>,
+        value: Option<Typed>,
+    ) -> Option<Typed> {
+        if let Some(variable) = variable {
+            self.check_taken(node, variable)?;
+        }
+        let argument = || value.as_ref().map_or(Ty::Unknown, |typed| typed.ty.clone());
+        let ty = match function {
+            MeasureFunction::Count => Ty::Known(Type::LONG),
+            MeasureFunction::Avg => Ty::Known(Type::DOUBLE),
+            MeasureFunction::Sum => match argument() {
+                Ty::Known(ty) if ty == Type::INTEGER || ty == Type::LONG => Ty::Known(Type::LONG),
+                Ty::Known(ty) if ty == Type::FLOAT || ty == Type::DOUBLE => Ty::Known(Type::DOUBLE),
+                _ => Ty::Unknown,
+            },
+            _ => argument(),
+        };
+        let value = match value {
+            Some(typed) => Some(self.value_place(typed.expr)?),
+            None => None,
+        };
+        let recognizing = self.recognizing.as_mut()?;
+        let measure = Measure { function, variable, value };
+        let place = recognizing.measures.iter().position(|other| *other == measure).unwrap_or_else(|| {
+            recognizing.measures.push(measure);
+            recognizing.measures.len() - 1
+        });
+        Some(Typed { expr: Expr::Slot(recognizing.keys.len() + 2 + place), ty })
+    }
+
+    /// Whether a variable has events where it is named.
+    fn check_taken(&mut self, node: &Node, variable: usize) -> Option<()> {
+        let recognizing = self.recognizing.as_ref()?;
+        let named = &recognizing.variables[variable];
+        let name = named.name.text.clone();
+        let Some((_, first)) = named.taken else {
+            let message = format!("`{name}` must be absent, so it has no events");
+            return self.fault(Fault::at(node.span, message));
+        };
+        let Some(current) = recognizing.current else { return Some(()) };
+        let defined = &recognizing.variables[current];
+        if variable == current {
+            return self.fault(
+                Fault::at(node.span, format!("the condition of `{name}` cannot look at its other events"))
+                    .hint(format!(
+                        "`{name}.x` is of the event that is looked at; look back at another variable's."
+                    )),
+            );
+        }
+        if first > defined.last {
+            let message = format!("`{name}` comes only after `{}`", defined.name.text);
+            return self.fault(Fault::at(node.span, message).hint("A condition looks back, not ahead."));
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,414 @@
+//! Patterns: matches are made of single events, key by key, in the order of the stream or of the events' own time.
+//!
+//! From every event that may be a pattern's first, one match begins; it takes each later event of its key as soon as it can, and
+//! never goes back ([`automaton`]). So what it becomes follows from the order of the events alone, and it costs an event one step
+//! for each match that is begun with its key. It is given up when an event comes that must not, or when its time is over, of
+//! which it is told in the order of time, whatever the key.
+//!
+//! By the events' own time, events wait until the watermark has reached them, and are then taken in the order of their times,
+//! those of one time in the order of the stream.
+//!
+//! A pure step machine, as the [`Collector`](super::Collector) that it is part of. Limits: the matches begun with one key; the
+//! bytes of all of them are the query's.
+
+mod automaton;
+mod partial;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value};
+use swiftwater_lang::{Dialect, plan::Skip};
+
+pub(crate) use automaton::Automaton;
+use automaton::Walk;
+use partial::{Cell, Partial};
+
+use super::{RowTimes, owned::OwnedValue};
+use crate::{
+    NO_TIME,
+    expr::{EvalCounts, Program, Rows, Scratch, decode_group_value},
+    standing::CompiledPattern,
+};
+
+/// An event that may be of a pattern.
+#[derive(Debug, Clone)]
+pub struct PatternEvent {
+    /// Its row in its batch.
+    pub row: u32,
+    /// When it arrived.
+    pub arrival: Millis,
+    /// When it happened, and the latest event time of its batch before it, where the pattern goes by that.
+    pub at: Millis,
+    /// See `at`.
+    pub peak: Millis,
+    /// Its key.
+    pub(crate) key: Box<[u8]>,
+    /// Which variables it may be, as bits, by itself.
+    pub(crate) variables: u32,
+    /// What conditions and measures read of it.
+    pub(crate) values: Box<[OwnedValue]>,
+}
+
+/// The events of a batch that may be of a pattern, in its order.
+#[derive(Debug, Clone, Default)]
+pub struct PatternChunk {
+    /// They.
+    pub events: Vec<PatternEvent>,
+    /// The batch's times.
+    pub times: RowTimes,
+}
+
+/// A complete match.
+#[derive(Debug)]
+pub(crate) struct Match {
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) start: Millis,
+    /// When it was complete.
+    pub(crate) end: Millis,
+    cells: Box<[Cell]>,
+}
+
+/// The matches that are begun.
+#[derive(Debug, Default)]
+pub(crate) struct Matches {
+    /// Those of each key, in the order of their first events.
+    begun: HashMap<Arc<[u8]>, Vec<Partial>>,
+    /// When the time of each is over, with the number of its first event.
+    ends: BTreeMap<(Millis, u64), Arc<[u8]>>,
+    /// Events that wait for the watermark.
+    waiting: BTreeMap<(Millis, u64), PatternEvent>,
+    /// Events so far.
+    events: u64,
+    /// How far time has come.
+    now: Millis,
+    /// The latest event time.
+    peak: Millis,
+    bytes: usize,
+    /// Matches that were made rows of.
+    pub(crate) given: u64,
+    pub(crate) late: u64,
+    /// Values that could not be used, and operations that could not be done, since they were last taken.
+    pub(crate) mistyped: u64,
+    pub(crate) counts: EvalCounts,
+    /// Why it cannot go on.
+    pub(crate) failure: Option<Box<str>>,
+    scratch: Scratch,
+}
+
+/// What a key with matches takes up besides them, and an event that waits besides its values.
+const KEY_BYTES: usize = 96;
+const WAITING_BYTES: usize = size_of::<PatternEvent>() + 48;
+
+/// What making matches needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Recognizer<'q> {
+    pub(crate) pattern: &'q CompiledPattern,
+    pub(crate) dialect: Dialect,
+    /// The most matches that may be begun with one key.
+    pub(crate) partials_max: usize,
+}
+
+impl Matches {
+    pub(crate) fn new() -> Matches {
+        Matches { now: NO_TIME, peak: NO_TIME, ..Matches::default() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// By arrival: when the time of the first match is over that is complete then.
+    pub(crate) fn due(&self, pattern: &CompiledPattern) -> Option<Millis> {
+        let waits = pattern.lateness_ms.is_none() && pattern.automaton.waits();
+        waits.then(|| self.ends.first_key_value().map(|((end, _), _)| *end)).flatten()
+    }
+
+    /// Takes an event, in the order of the stream.
+    pub(crate) fn take(&mut self, of: Recognizer<'_>, event: PatternEvent, out: &mut Vec<Match>) {
+        if of.pattern.lateness_ms.is_none() {
+            let at = event.arrival;
+            return self.take_at(of, &event, at, out);
+        }
+        self.reach(of, event.peak, out);
+        if event.at == NO_TIME {
+            return;
+        }
+        if event.at < self.now {
+            self.late += 1;
+            return;
+        }
+        self.bytes += waiting_bytes(&event);
+        self.events += 1;
+        self.waiting.insert((event.at, self.events), event);
+    }
+
+    /// By the events' own time: the latest of all events so far is this.
+    pub(crate) fn reach(&mut self, of: Recognizer<'_>, latest: Millis, out: &mut Vec<Match>) {
+        let Some(lateness) = of.pattern.lateness_ms else { return };
+        if latest > self.peak {
+            self.peak = latest;
+            self.release(of, latest.saturating_sub_unsigned(lateness), out);
+        }
+    }
+
+    /// By the events' own time: takes what has waited, up to the watermark.
+    fn release(&mut self, of: Recognizer<'_>, watermark: Millis, out: &mut Vec<Match>) {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= watermark) {
+            let ((at, _), event) = first.remove_entry();
+            self.bytes -= waiting_bytes(&event);
+            self.take_at(of, &event, at, out);
+        }
+        self.expire(of, watermark, out);
+    }
+
+    /// Nothing more comes: what waited is taken, and time stops at `now`, or with the latest event.
+    pub(crate) fn finish(&mut self, of: Recognizer<'_>, now: Millis, out: &mut Vec<Match>) {
+        match of.pattern.lateness_ms {
+            None => self.expire(of, now, out),
+            Some(_) => self.release(of, self.peak, out),
+        }
+    }
+
+    /// Time has come to `now`: ends the matches that took too long, or that waited for that.
+    pub(crate) fn expire(&mut self, of: Recognizer<'_>, now: Millis, out: &mut Vec<Match>) {
+        while let Some(first) = self.ends.first_entry().filter(|first| first.key().0 <= now) {
+            let ((end, number), key) = first.remove_entry();
+            let Some(mut begun) = self.begun.remove(&key) else { continue };
+            if let Some(place) = begun.iter().position(|partial| partial.first == number) {
+                let partial = begun.remove(place);
+                self.bytes -= partial.bytes();
+                let automaton = &of.pattern.automaton;
+                if automaton.waits() && automaton.is_complete(partial.reached) {
+                    let (key, start) = (Arc::clone(&key), partial.start);
+                    out.push(Match { key, start, end, cells: partial.cells });
+                    self.drop_common(of, &mut begun, partial.last);
+                }
+            }
+            self.put_back(key, begun);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Takes an event, in the order of time.
+    fn take_at(&mut self, of: Recognizer<'_>, event: &PatternEvent, at: Millis, out: &mut Vec<Match>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let at = at.max(self.now);
+        self.expire(of, at, out);
+        self.events += 1;
+        let number = self.events;
+        let known = self.begun.remove_entry(&event.key[..]);
+        let (key, mut begun) = match known {
+            Some((key, begun)) => {
+                self.bytes -= KEY_BYTES + key.len();
+                (key, begun)
+            }
+            None => (Arc::from(&event.key[..]), Vec::new()),
+        };
+        let is_taken = self.walk_all(of, event, &key, (at, number), &mut begun, out);
+        if !is_taken {
+            self.begin(of, event, &key, (at, number), &mut begun, out);
+        }
+        self.insert(key, begun);
+    }
+
+    /// What an event does to the matches of its key; answers whether one that it completes has it to itself.
+    fn walk_all(
+        &mut self,
+        of: Recognizer<'_>,
+        event: &PatternEvent,
+        key: &Arc<[u8]>,
+        (at, number): (Millis, u64),
+        begun: &mut Vec<Partial>,
+        out: &mut Vec<Match>,
+    ) -> bool {
+        let automaton = &of.pattern.automaton;
+        let mut place = 0;
+        while place < begun.len() {
+            let partial = &mut begun[place];
+            let walk = automaton
+                .walk(partial.reached, |variable| self.may_be(of, event, key, Some(&*partial), at, variable));
+            match walk {
+                Walk::Passes => place += 1,
+                Walk::Breaks => {
+                    let partial = begun.remove(place);
+                    self.forget(of, &partial);
+                }
+                Walk::Takes(variable, reached) => {
+                    self.bytes -= partial.bytes();
+                    (partial.reached, partial.last) = (reached, number);
+                    self.mistyped += partial.take(&of.pattern.measures, variable, &event.values, of.dialect);
+                    self.bytes += partial.bytes();
+                    if automaton.waits() || !automaton.is_complete(reached) {
+                        place += 1;
+                        continue;
+                    }
+                    let partial = begun.remove(place);
+                    self.forget(of, &partial);
+                    let start = partial.start;
+                    out.push(Match { key: Arc::clone(key), start, end: at, cells: partial.cells });
+                    if of.pattern.skip == Skip::PastLastRow {
+                        self.drop_common(of, begun, number);
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Begins a match with an event, if it may be the first.
+    fn begin(
+        &mut self,
+        of: Recognizer<'_>,
+        event: &PatternEvent,
+        key: &Arc<[u8]>,
+        (at, number): (Millis, u64),
+        begun: &mut Vec<Partial>,
+        out: &mut Vec<Match>,
+    ) {
+        let automaton = &of.pattern.automaton;
+        let may_begin = automaton.begin(|variable| self.may_be(of, event, key, None, at, variable));
+        let Some((variable, reached)) = may_begin else { return };
+        let mut partial = Partial::new(&of.pattern.measures, reached, number, at);
+        self.mistyped += partial.take(&of.pattern.measures, variable, &event.values, of.dialect);
+        if !automaton.waits() && automaton.is_complete(reached) {
+            out.push(Match { key: Arc::clone(key), start: at, end: at, cells: partial.cells });
+            if of.pattern.skip == Skip::PastLastRow {
+                self.drop_common(of, begun, number);
+            }
+            return;
+        }
+        if begun.len() >= of.partials_max {
+            let failure = format!(
+                "more than {} matches of the pattern are begun with one key (`engine.pattern_partials_max`)",
+                of.partials_max
+            );
+            self.failure = Some(failure.into());
+            return;
+        }
+        self.bytes += partial.bytes();
+        self.ends.insert((end_of(of, &partial), number), Arc::clone(key));
+        begun.push(partial);
+    }
+
+    /// There is a match whose last event has this number: where no event is in two, drops what began up to it.
+    fn drop_common(&mut self, of: Recognizer<'_>, begun: &mut Vec<Partial>, last: u64) {
+        if of.pattern.skip == Skip::PastLastRow {
+            for partial in begun.extract_if(.., |partial| partial.first <= last) {
+                self.forget(of, &partial);
+            }
+        }
+    }
+
+    /// Leaves out a match of those that are begun.
+    fn forget(&mut self, of: Recognizer<'_>, partial: &Partial) {
+        self.bytes -= partial.bytes();
+        self.ends.remove(&(end_of(of, partial), partial.first));
+    }
+
+    fn put_back(&mut self, key: Arc<[u8]>, begun: Vec<Partial>) {
+        self.bytes -= KEY_BYTES + key.len();
+        self.insert(key, begun);
+    }
+
+    fn insert(&mut self, key: Arc<[u8]>, begun: Vec<Partial>) {
+        if !begun.is_empty() {
+            self.bytes += KEY_BYTES + key.len();
+            self.begun.insert(key, begun);
+        }
+    }
+
+    /// Whether an event may be a variable's in a match; `partial`: what it is so far.
+    fn may_be(
+        &mut self,
+        of: Recognizer<'_>,
+        event: &PatternEvent,
+        key: &[u8],
+        partial: Option<&Partial>,
+        at: Millis,
+        variable: usize,
+    ) -> bool {
+        if event.variables & (1 << variable) == 0 {
+            return false;
+        }
+        let Some(further) = &of.pattern.further[variable] else { return true };
+        let arena = Bump::new();
+        let nothing: Box<[Cell]>;
+        let (start, cells) = match partial {
+            Some(partial) => (partial.start, &partial.cells),
+            None => {
+                nothing = Partial::new_cells(&of.pattern.measures);
+                (at, &nothing)
+            }
+        };
+        let mut slots = slots(of);
+        push_match(of, key, (Value::Long(start), Value::Null), cells, &arena, &mut slots);
+        slots.extend(event.values.iter().map(|value| vec![value.get(&arena)]));
+        keeps(further, &slots, 1, at, &mut self.scratch, &arena, &mut self.counts) == [0]
+    }
+}
+
+/// Columns for the slots of matches.
+pub(crate) fn slots<'a>(of: Recognizer<'_>) -> Vec<Vec<Value<'a>>> {
+    vec![Vec::new(); of.pattern.keys.len() + 2 + of.pattern.measures.len()]
+}
+
+impl Match {
+    /// Appends its slots to their columns.
+    pub(crate) fn push<'a>(&'a self, of: Recognizer<'_>, arena: &'a Bump, slots: &mut [Vec<Value<'a>>]) {
+        let times = (Value::Long(self.start), Value::Long(self.end));
+        push_match(of, &self.key, times, &self.cells, arena, slots);
+    }
+}
+
+fn push_match<'a>(
+    of: Recognizer<'_>,
+    key: &[u8],
+    (start, end): (Value<'a>, Value<'a>),
+    cells: &'a [Cell],
+    arena: &'a Bump,
+    slots: &mut [Vec<Value<'a>>],
+) {
+    let keys = of.pattern.keys.len();
+    let mut rest = key;
+    for column in &mut slots[..keys] {
+        let (value, behind) = decode_group_value(rest, arena);
+        rest = behind;
+        column.push(value);
+    }
+    slots[keys].push(start);
+    slots[keys + 1].push(end);
+    for (cell, column) in cells.iter().zip(&mut slots[keys + 2..]) {
+        column.push(cell.value(of.dialect, arena));
+    }
+}
+
+/// The rows for which a condition over slots holds.
+pub(crate) fn keeps<'a>(
+    condition: &Program,
+    slots: &'a [Vec<Value<'a>>],
+    count: usize,
+    now: Millis,
+    scratch: &mut Scratch,
+    arena: &'a Bump,
+    counts: &mut EvalCounts,
+) -> Vec<u32> {
+    let mut kept = Vec::new();
+    condition.keep(&Rows::Slots { columns: slots, count, now }, scratch, arena, counts, &mut kept);
+    kept
+}
+
+fn end_of(of: Recognizer<'_>, partial: &Partial) -> Millis {
+    partial.start.saturating_add_unsigned(of.pattern.within_ms)
+}
+
+fn waiting_bytes(event: &PatternEvent) -> usize {
+    let values = event.values.iter().map(|value| size_of::<OwnedValue>() + value.heap_bytes());
+    WAITING_BYTES + event.key.len() + values.sum::<usize>()
+}

@@ -1,0 +1,67 @@
+//! A pattern made ready to run.
+
+use swiftwater_lang::plan::{Expr, Measure, Pattern, Skip, WindowClock};
+
+use crate::{
+    expr::{CompileError, Program, Wants},
+    operate::Automaton,
+};
+use swiftwater_lang::Dialect;
+
+/// A compiled [`Pattern`].
+#[derive(Debug)]
+pub struct CompiledPattern {
+    /// Over the event.
+    pub keys: Vec<Program>,
+    /// Which events may be a variable's, by variable; over the event. `None`: all.
+    pub conditions: Vec<Option<Program>>,
+    /// What is left of the conditions, by variable; over the slots of a match and the values of an event.
+    pub further: Vec<Option<Program>>,
+    /// Over the event.
+    pub values: Vec<Program>,
+    /// What is kept of a match.
+    pub measures: Vec<Measure>,
+    /// What follows what.
+    pub(crate) automaton: Automaton,
+    /// Keeps a match only where this is true; over its slots.
+    pub filter: Option<Program>,
+    /// A match takes less time than this, in milliseconds.
+    pub within_ms: u64,
+    /// By the events' own time: how far behind the latest an event may be, in milliseconds.
+    pub lateness_ms: Option<u64>,
+    /// Which matches may have events in common.
+    pub skip: Skip,
+}
+
+impl CompiledPattern {
+    /// `wants`: where the paths of the events go.
+    pub(super) fn compile(
+        pattern: &Pattern,
+        dialect: Dialect,
+        wants: &mut Wants,
+    ) -> Result<CompiledPattern, CompileError> {
+        let mut slots = Wants::new();
+        let mut compile = |expr: &Expr| Program::compile(expr, dialect, wants);
+        let mut over_slots = |expr: &Expr| Program::compile(expr, dialect, &mut slots);
+        let variables = || pattern.variables.iter();
+        Ok(CompiledPattern {
+            keys: pattern.keys.iter().map(&mut compile).collect::<Result<_, _>>()?,
+            conditions: variables()
+                .map(|variable| variable.condition.as_ref().map(&mut compile).transpose())
+                .collect::<Result<_, _>>()?,
+            further: variables()
+                .map(|variable| variable.further.as_ref().map(&mut over_slots).transpose())
+                .collect::<Result<_, _>>()?,
+            values: pattern.values.iter().map(&mut compile).collect::<Result<_, _>>()?,
+            measures: pattern.measures.clone(),
+            automaton: Automaton::new(&pattern.elements),
+            filter: pattern.filter.as_ref().map(&mut over_slots).transpose()?,
+            within_ms: pattern.within_ms,
+            lateness_ms: match pattern.clock {
+                WindowClock::Arrival => None,
+                WindowClock::Event { lateness_ms, .. } => Some(lateness_ms),
+            },
+            skip: pattern.skip,
+        })
+    }
+}
