@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use swiftwater_generate::Fault;
 
 use crate::{
     demo::Speed,
@@ -482,6 +483,10 @@ pub(crate) struct TopArgs {
 /// Whose events are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
+    /// Records of probes in a telephone network: 62 dimensions and 20 measures in nested objects; 2 KB each
+    Telecom,
+    /// Swipes of a matching app: swiper, swipee, direction, comment; 330 bytes each
+    Swipes,
     /// Readings of devices: house_id, metro_area, state, device_id, power_reading, is_peak; 115 bytes each
     SmartHome,
     /// Articles of an encyclopaedia: sha1, title, revision_ts, contributor_username, contributor_id, comment, model,
@@ -495,9 +500,11 @@ pub(crate) enum Workload {
 Examples:
   swiftwater generate smart-home --events 100_000_000 | swiftwater ingest smart_home
   swiftwater generate articles --events 50000 --seed 7 --output articles.ndjson
-  swiftwater generate smart-home --events 1000000 --rate 5000 | swiftwater ingest smart_home
+  swiftwater generate swipes --posted --events 500_000 --output bodies.ndjson
+  swiftwater generate telecom --now --events 1000000 --rate 5000 | swiftwater ingest probes
+  swiftwater generate telecom --flows --variant corrupt,null=0.05 --events 10000 | swiftwater ingest probes --allow-rejected
 
-Events are JSON objects, one a line. The same seed gives the same events, on every machine.")]
+Events are JSON objects, one a line. The same seed and options give the same bytes, on every machine.")]
 pub(crate) struct GenerateArgs {
     /// Whose events
     #[arg(value_enum)]
@@ -505,19 +512,76 @@ pub(crate) struct GenerateArgs {
     /// How many
     #[arg(long, short = 'n', value_name = "NUMBER", default_value = "3000", value_parser = count)]
     pub(crate) events: u64,
-    /// What the events are made from
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
     /// Writes at most so many events a second
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// Writes to this file rather than to standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// What the events are.
+    #[command(flatten)]
+    pub(crate) made: MadeArgs,
+    /// Shows no progress bar, and does not say how many events have which fault
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What generated events are.
+#[derive(Debug, Args)]
+pub(crate) struct MadeArgs {
+    /// What the events are made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Does this to a share of the events; several stand between commas [default share: 0.01 for corrupt, 0.1 for others]
+    ///
+    /// missing: an object within is left out. null: a value is null. number-as-text: a number is a text.
+    /// unknown-field: a field that nobody knows. unicode-escape: a character as \u0000. duplicate-key: a field
+    /// comes twice, the second time right. corrupt: the line is no JSON.
+    #[arg(long = "variant", value_name = "FAULT[=SHARE]", value_delimiter = ',', value_parser = fault)]
+    pub(crate) variants: Vec<(Fault, f64)>,
+    /// telecom, swipes: the exponent of Zipf's law by which some values come more often than others; 0: all alike
+    /// [default: 1 for telecom, 0 for swipes]
+    #[arg(long, value_name = "EXPONENT")]
+    pub(crate) skew: Option<f64>,
+    /// telecom: instead of `svc` and `meas`, a list `flows` of one to eight objects with both
+    #[arg(long)]
+    pub(crate) flows: bool,
+    /// telecom: when the first record ends, as RFC 3339 [default: 2026-01-01T00:00:00Z]
+    #[arg(long, value_name = "TIME", value_parser = time_ms, conflicts_with = "now")]
+    pub(crate) start: Option<i64>,
+    /// telecom: the first record ends now
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// telecom: how many records end in a second of their own time [default: --rate, else 100000]
+    #[arg(long, value_name = "EVENTS", value_parser = rate)]
+    pub(crate) event_rate: Option<f64>,
+    /// swipes: as the body of a POST has them, with numbers as texts and without the direction
+    #[arg(long)]
+    pub(crate) posted: bool,
+    /// swipes: how many users swipe [default: 50000]
+    #[arg(long, value_name = "NUMBER", value_parser = count)]
+    pub(crate) swipers: Option<u64>,
+    /// swipes: how many users are swiped [default: 50000]
+    #[arg(long, value_name = "NUMBER", value_parser = count)]
+    pub(crate) swipees: Option<u64>,
 }
 
 fn count(text: &str) -> Result<u64, String> {
     text.replace('_', "").parse().map_err(|_| "not a number of events".to_owned())
+}
+
+fn fault(text: &str) -> Result<(Fault, f64), String> {
+    let (name, told) = text.split_once('=').map_or((text, None), |(name, told)| (name, Some(told)));
+    let fault = Fault::ALL
+        .into_iter()
+        .find(|fault| fault.name() == name)
+        .ok_or_else(|| format!("`{name}` is none of {}", Fault::ALL.map(Fault::name).join(", ")))?;
+    Ok((fault, told.map_or(Ok(fault.share()), share)?))
+}
+
+fn time_ms(text: &str) -> Result<i64, String> {
+    let micros = swiftwater_event::from_rfc3339(text.as_bytes());
+    micros.map(|micros| micros.div_euclid(1000)).ok_or_else(|| "write it as 2026-01-01T00:00:00Z".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -20,6 +20,9 @@ const FLOORS: [&[&str]; 8] = [
 /// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
 const TESTKIT_KNOWS: [&str; 5] = ["event", "lang", "live", "log", "store"];
 
+/// Who may know what makes events, which itself knows no room.
+const GENERATE_KNOWN_BY: [&str; 2] = ["cli", "bench"];
+
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
 const OWNERS: [(&str, &[&str]); 29] = [
     ("anyhow", &["cli", "bench"]),
@@ -84,6 +87,9 @@ fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
                 fault("testkit knows event, lang, live, log and store at most")
             }
         }
+        ("generate", _) => fault("what makes events knows nothing of who takes them"),
+        (_, "generate") if GENERATE_KNOWN_BY.contains(&from) => None,
+        (_, "generate") => fault("cli and bench make events"),
         (_, "testkit") if wanted_for == Use::Tests => None,
         (_, "testkit") => fault("testkit is for tests: name it in [dev-dependencies]"),
         _ => match (floor(from), floor(to)) {
@@ -111,7 +117,7 @@ fn faults(packages: &[Package]) -> Vec<String> {
             faults.push(format!("`{}`: packages are named swiftwater-ROOM", package.name));
             continue;
         };
-        if floor(room).is_none() && !["testkit", "bench"].contains(&room) {
+        if floor(room).is_none() && !["testkit", "generate", "bench"].contains(&room) {
             faults.push(format!("`{room}` is no room that this test knows: give it a floor"));
         }
         for (name, wanted_for) in &package.dependencies {
@@ -173,7 +179,9 @@ fn faults_of(name: &str, dependency: &str, wanted_for: Use) -> Vec<String> {
 fn arrows_of_the_workspace_point_down() {
     let packages = workspace();
     let names: HashSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    for expected in ["event", "sketch", "lang", "live", "engine", "server", "cli", "testkit", "bench"] {
+    for expected in
+        ["event", "sketch", "lang", "live", "engine", "server", "cli", "testkit", "generate", "bench"]
+    {
         assert!(names.contains(format!("swiftwater-{expected}").as_str()), "no `{expected}` in {names:?}");
     }
     let faults = faults(&packages);
@@ -222,6 +230,14 @@ fn testkit_is_for_tests_and_knows_little() {
     assert_eq!(faults_of("testkit", "swiftwater-lang", Use::Code), [""; 0]);
     assert_eq!(faults_of("testkit", "swiftwater-engine", Use::Tests).len(), 1);
     assert_eq!(faults_of("cli", "swiftwater-bench", Use::Tests).len(), 1);
+}
+
+#[test]
+fn generate_stands_alone() {
+    assert_eq!(faults_of("cli", "swiftwater-generate", Use::Code), [""; 0]);
+    assert_eq!(faults_of("bench", "swiftwater-generate", Use::Code), [""; 0]);
+    assert_eq!(faults_of("engine", "swiftwater-generate", Use::Tests).len(), 1);
+    assert_eq!(faults_of("generate", "swiftwater-event", Use::Code).len(), 1);
 }
 
 #[test]
