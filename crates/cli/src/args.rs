@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Writes events of a published workload, made from a seed
     Generate(GenerateArgs),
+    /// Sends load to a server and tells how long answers take
+    Bench(BenchArgs),
     /// Prints a script that completes commands and flags in a shell
     #[command(after_help = "\
 Examples:
@@ -566,8 +568,110 @@ pub(crate) struct MadeArgs {
     pub(crate) swipees: Option<u64>,
 }
 
+/// `swiftwater bench`
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+/// What `swiftwater bench` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Sends HTTP requests over many connections, as fast as they are answered or at a steady rate
+    Load(LoadArgs),
+}
+
+/// `swiftwater bench load`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater bench load --connections 200 --requests 500_000 --retries 5 'POST /swipe/{left|right}/ generate:swipes'
+  swiftwater bench load --connections 200 --requests 144_000 '1 POST /swipe/{left|right}/ generate:swipes' \\
+                        '4 GET /matches/{1..50000}/' '4 GET /stats/{1..50000}/'
+  swiftwater bench load --rate 5000 --duration 60s --csv requests.csv 'GET /stats/{1..50000}'
+  swiftwater bench load --body-file events.ndjson --target http://127.0.0.1:8080/v1/streams/clicks/events
+
+A request is `[WEIGHT] METHOD PATH [BODY]`; of several, each has the share of its weight. In the path and the body, `{1..50000}`
+is a number of these, `{left|right}` one of these words, `{n}` the request's number. A body is a text, `@FILE` for the lines
+of a file by turns, or `generate:WORKLOAD` for events as `swiftwater generate` makes them (swipes as they are posted).
+
+Without --rate each connection sends its next request when the last is answered (closed loop). With --rate requests are due at
+even distances, whatever becomes of them, and a latency counts from when the request was due (open loop).
+A request whose answer has status 400 or above, or that has none, has failed. KB are 1024 bytes, heads included.
+Exit status: 0 all went well, 1 a request failed or was not sent in time, 2 it could not be begun, 130 ended by Ctrl-C.")]
+pub(crate) struct LoadArgs {
+    /// What is sent [default: GET of the target's path, or POST if there is a body]
+    #[arg(value_name = "REQUEST")]
+    pub(crate) requests: Vec<String>,
+    /// The server, with a path if no request is given [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", env = "SWIFTWATER_SERVER")]
+    pub(crate) target: Option<String>,
+    /// Requests that are due a second, of all kinds together
+    #[arg(long, value_name = "REQUESTS", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Connections that are kept open
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 50)]
+    pub(crate) connections: usize,
+    /// Threads that share the connections [default: half as many as there are cores]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) threads: Option<usize>,
+    /// Ends after so many requests, those of the warm-up included
+    #[arg(long = "requests", short = 'n', value_name = "NUMBER", value_parser = count)]
+    pub(crate) requests_max: Option<u64>,
+    /// Ends after so long [default: 10s, unless a number of requests is given]
+    #[arg(long, short, value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Does not count what is due in this time at the beginning
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub(crate) warm_up: Duration,
+    /// Sends a request that failed up to so many times again before it counts as failed
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// The longest that an attempt may take
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// A further field of every request's head
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// The body of requests that have none of their own and may have one
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
+    pub(crate) body: Option<String>,
+    /// The same, the lines of a file by turns
+    #[arg(long, value_name = "FILE")]
+    pub(crate) body_file: Option<PathBuf>,
+    /// Numbers requests by `Swiftwater-Producer` and `Swiftwater-Sequence`, so that a server that stores them does so once
+    #[arg(long, value_name = "NAME")]
+    pub(crate) producer: Option<String>,
+    /// What chance follows from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Tells every so often how it goes, on standard error [default: 1s on a terminal]
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Writes a line of CSV for every request to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// How the report is written
+    #[arg(long, short, value_enum, value_name = "FORM", default_value_t = ReportForm::Table)]
+    pub(crate) output: ReportForm,
+    /// Tells nothing on standard error but what is wrong
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportForm {
+    /// Aligned columns
+    Table,
+    /// One document
+    Json,
+}
+
 fn count(text: &str) -> Result<u64, String> {
-    text.replace('_', "").parse().map_err(|_| "not a number of events".to_owned())
+    text.replace('_', "").parse().map_err(|_| "not a number".to_owned())
 }
 
 fn fault(text: &str) -> Result<(Fault, f64), String> {
@@ -591,7 +695,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.replace('_', "").parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
-    rate.ok_or_else(|| "not a number of events a second above 0".to_owned())
+    rate.ok_or_else(|| "not a number a second above 0".to_owned())
 }
 
 fn batch_bytes(text: &str) -> Result<usize, String> {
