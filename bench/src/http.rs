@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use swiftwater_load::{Head, Length};
 
 /// Nothing that is asked for takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,20 +19,6 @@ pub(crate) struct Client {
     host: String,
     /// What was read and not yet taken.
     buffer: Vec<u8>,
-}
-
-/// What an answer begins with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
-    length: Length,
-}
-
-/// How an answer's body ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
-    Known(usize),
-    Chunked,
 }
 
 impl Client {
@@ -109,20 +96,21 @@ impl Client {
             }
             self.read()?;
         };
-        let head =
-            String::from_utf8(self.buffer.drain(..end).collect()).context("the answer's head is no text")?;
-        Head::parse(&head)
+        let head = Head::parse(&self.buffer[..end])?;
+        self.buffer.drain(..end);
+        Ok(head)
     }
 
     /// The next piece of a body of which so many bytes were taken; `None` at its end.
     pub(crate) fn piece(&mut self, head: &Head, taken: usize) -> anyhow::Result<Option<Vec<u8>>> {
         match head.length {
-            Length::Known(length) if taken == length => Ok(None),
+            Length::Known(length) if taken as u64 == length => Ok(None),
+            Length::Close => bail!("the answer's length is not known"),
             Length::Known(length) => {
                 if self.buffer.is_empty() {
                     self.read()?;
                 }
-                let count = self.buffer.len().min(length - taken);
+                let count = self.buffer.len().min(length as usize - taken);
                 Ok(Some(self.buffer.drain(..count).collect()))
             }
             Length::Chunked => {
@@ -156,24 +144,6 @@ impl Client {
             0 => bail!("the server closed the connection"),
             _ => Ok(()),
         }
-    }
-}
-
-impl Head {
-    fn parse(text: &str) -> anyhow::Result<Head> {
-        let mut lines = text.split("\r\n");
-        let status =
-            lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
-        let mut length = Length::Known(0);
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let value = value.trim();
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = Length::Known(value.parse().context("a wrong Content-Length")?),
-                "transfer-encoding" => length = Length::Chunked,
-                _ => {}
-            }
-        }
-        Ok(Head { status: status.with_context(|| format!("no answer begins with `{text}`"))?, length })
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context;
 use memchr::memmem;
 use serde_json::Value;
+use swiftwater_generate::Workload;
 
 use super::{
     asked::{self, Fault, Question, is_close},
@@ -37,7 +38,7 @@ pub(super) fn run(
     table: &mut Table,
 ) -> anyhow::Result<()> {
     let (made, sent) = if args.quick { (MADE / 10, SENT / 20) } else { (MADE, SENT) };
-    let bodies = Arc::new(Bodies::generate("articles", made)?);
+    let bodies = Arc::new(Bodies::generate(Workload::Articles, made)?);
     let stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
     let count = bodies.holding(sent);

@@ -1,14 +1,12 @@
 //! Bodies of events, made before anything is measured and sent over and over.
 
-use std::process::{Command, Stdio};
-
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-
-use crate::server::binary;
+use swiftwater_generate::Workload;
 
 /// About the size of one body.
 const BODY_BYTES: usize = 1 << 20;
+const SEED: u64 = 20_260_101;
 
 /// One body of NDJSON.
 #[derive(Debug, Clone)]
@@ -23,16 +21,12 @@ pub(super) struct Bodies(Vec<Body>);
 
 impl Bodies {
     /// Events of `swiftwater generate`.
-    pub(super) fn generate(workload: &str, events: u64) -> anyhow::Result<Bodies> {
-        eprintln!("making {events} events: {workload}");
-        let output = Command::new(binary()?)
-            .args(["generate", workload, "--seed", "20260101", "--events", &events.to_string()])
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .context("cannot make events")?;
-        ensure!(output.status.success(), "`swiftwater generate {workload}` ended with {}", output.status);
-        Bodies::of(output.stdout.into())
+    pub(super) fn generate(workload: Workload, events: u64) -> anyhow::Result<Bodies> {
+        eprintln!("making {events} events: {workload:?}");
+        let mut made = workload.begin(SEED)?;
+        let mut lines = Vec::new();
+        (0..events).for_each(|_| made.push(&mut lines));
+        Bodies::of(lines.into())
     }
 
     /// Cuts lines into bodies.

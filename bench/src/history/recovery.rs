@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc, thread, time::Duration};
 
+use swiftwater_generate::Workload;
+
 use super::{
     articles::{DECLARED, MADE, STREAM},
     bodies::Bodies,
@@ -21,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Fills the log, kills the server, starts it again, and adds the row.
 pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::Result<()> {
     let (made, log_bytes) = if args.quick { (MADE / 10, LOG_BYTES / 10) } else { (MADE, LOG_BYTES) };
-    let bodies = Arc::new(Bodies::generate("articles", made)?);
+    let bodies = Arc::new(Bodies::generate(Workload::Articles, made)?);
     let mut stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
     let address = stored.server()?.address;

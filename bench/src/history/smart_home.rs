@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use swiftwater_generate::Workload;
 
 use super::{
     asked::{self, Question, is_close},
@@ -41,7 +42,7 @@ pub(super) fn run(
     table: &mut Table,
 ) -> anyhow::Result<()> {
     let events = args.history_events();
-    let bodies = Arc::new(Bodies::generate("smart-home", events.min(MADE))?);
+    let bodies = Arc::new(Bodies::generate(Workload::SmartHome, events.min(MADE))?);
     let stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
     let count = bodies.holding(events);

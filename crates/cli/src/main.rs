@@ -5,6 +5,7 @@
 
 mod args;
 mod backup;
+mod bench;
 mod client;
 mod demo;
 mod demo_command;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Restore(args) => backup::restore(&args, clock),
         Command::Top(args) => top::run(&args, clock),
         Command::Generate(args) => generate::run(&args, clock),
+        Command::Bench(args) => bench::run(&args, clock),
         Command::Completions { shell } => stdio::write_out(|out| {
             clap_complete::generate(shell, &mut Cli::command(), "swiftwater", out);
             Ok(())

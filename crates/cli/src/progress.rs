@@ -10,6 +10,7 @@ use crate::stdio::stderr_is_terminal;
 pub(crate) struct Progress(ProgressBar);
 
 const KNOWN: &str = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {events} ETA {eta}";
+const EVENTS: &str = "{wide_bar} {human_pos}/{human_len} events {per_sec} ETA {eta}";
 const OPEN: &str = "{spinner} {bytes} {bytes_per_sec} {events}";
 
 impl Progress {
@@ -34,9 +35,25 @@ impl Progress {
         Progress(bar)
     }
 
-    /// So far.
-    pub(crate) fn set(&self, bytes: u64) {
-        self.0.set_position(bytes);
+    /// So many things of a kind, which the template tells.
+    fn counted(all: u64, quiet: bool, template: &'static str) -> Progress {
+        if quiet || !stderr_is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr_with_hz(10));
+        bar.set_style(ProgressStyle::with_template(template).expect("the templates are well formed"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// So many events.
+    pub(crate) fn events(all: u64, quiet: bool) -> Progress {
+        Progress::counted(all, quiet, EVENTS)
+    }
+
+    /// So far, in bytes or whatever is counted.
+    pub(crate) fn set(&self, done: u64) {
+        self.0.set_position(done);
     }
 
     /// Does something else on the same terminal, the bar out of the way.

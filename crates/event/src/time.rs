@@ -14,7 +14,7 @@ pub(crate) fn from_unit(value: i64, unit: TimeUnit) -> Option<i64> {
 
 /// Reads an RFC 3339 time. A space may stand for the `T`; without a zone it is UTC; digits beyond microseconds are cut
 /// off; a 60th second is the first of the next minute.
-pub(crate) fn from_rfc3339(text: &[u8]) -> Option<i64> {
+pub fn from_rfc3339(text: &[u8]) -> Option<i64> {
     let (head, mut rest) = text.split_at_checked(19)?;
     let part = |from: usize, len: usize| {
         head[from..from + len].iter().try_fold(0i64, |value, digit| {

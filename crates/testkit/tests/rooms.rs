@@ -20,6 +20,11 @@ const FLOORS: [&[&str]; 8] = [
 /// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
 const TESTKIT_KNOWS: [&str; 5] = ["event", "lang", "live", "log", "store"];
 
+/// What makes events and sends requests stands beside the rooms: what each may know. Only [`TOOLS_KNOWN_BY`] know them.
+const TOOLS: [(&str, &[&str]); 2] = [("generate", &[]), ("load", &["event", "generate"])];
+
+const TOOLS_KNOWN_BY: [&str; 3] = ["cli", "bench", "load"];
+
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
 const OWNERS: [(&str, &[&str]); 29] = [
     ("anyhow", &["cli", "bench"]),
@@ -71,6 +76,11 @@ fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
 }
 
+/// What a tool may know; none for a room.
+fn tool_knows(name: &str) -> Option<&'static [&'static str]> {
+    TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, knows)| *knows)
+}
+
 /// Why `from` may not depend on `to`, both rooms; `None` if it may.
 fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
     let fault = |why: &str| Some(format!("`{from}` depends on `{to}`: {why}"));
@@ -82,6 +92,20 @@ fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
                 None
             } else {
                 fault("testkit knows event, lang, live, log and store at most")
+            }
+        }
+        _ if let Some(known) = tool_knows(from) => {
+            if known.contains(&to) {
+                None
+            } else {
+                fault("what makes events or load knows nothing of who takes them")
+            }
+        }
+        _ if tool_knows(to).is_some() => {
+            if TOOLS_KNOWN_BY.contains(&from) {
+                None
+            } else {
+                fault("cli and bench make events and load")
             }
         }
         (_, "testkit") if wanted_for == Use::Tests => None,
@@ -111,7 +135,7 @@ fn faults(packages: &[Package]) -> Vec<String> {
             faults.push(format!("`{}`: packages are named swiftwater-ROOM", package.name));
             continue;
         };
-        if floor(room).is_none() && !["testkit", "bench"].contains(&room) {
+        if floor(room).is_none() && !["testkit", "bench"].contains(&room) && tool_knows(room).is_none() {
             faults.push(format!("`{room}` is no room that this test knows: give it a floor"));
         }
         for (name, wanted_for) in &package.dependencies {
@@ -173,7 +197,9 @@ fn faults_of(name: &str, dependency: &str, wanted_for: Use) -> Vec<String> {
 fn arrows_of_the_workspace_point_down() {
     let packages = workspace();
     let names: HashSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    for expected in ["event", "sketch", "lang", "live", "engine", "server", "cli", "testkit", "bench"] {
+    for expected in
+        ["event", "sketch", "lang", "live", "engine", "server", "cli", "testkit", "generate", "bench"]
+    {
         assert!(names.contains(format!("swiftwater-{expected}").as_str()), "no `{expected}` in {names:?}");
     }
     let faults = faults(&packages);
@@ -222,6 +248,17 @@ fn testkit_is_for_tests_and_knows_little() {
     assert_eq!(faults_of("testkit", "swiftwater-lang", Use::Code), [""; 0]);
     assert_eq!(faults_of("testkit", "swiftwater-engine", Use::Tests).len(), 1);
     assert_eq!(faults_of("cli", "swiftwater-bench", Use::Tests).len(), 1);
+}
+
+#[test]
+fn tools_stand_apart() {
+    assert_eq!(faults_of("cli", "swiftwater-generate", Use::Code), [""; 0]);
+    assert_eq!(faults_of("bench", "swiftwater-generate", Use::Code), [""; 0]);
+    assert_eq!(faults_of("engine", "swiftwater-generate", Use::Tests).len(), 1);
+    assert_eq!(faults_of("generate", "swiftwater-event", Use::Code).len(), 1);
+    assert_eq!(faults_of("load", "swiftwater-event", Use::Code), [""; 0]);
+    assert_eq!(faults_of("load", "swiftwater-server", Use::Tests).len(), 1);
+    assert_eq!(faults_of("server", "swiftwater-load", Use::Tests).len(), 1);
 }
 
 #[test]

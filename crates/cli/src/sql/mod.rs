@@ -6,7 +6,7 @@
 mod ask;
 mod complete;
 mod prompt;
-mod table;
+pub(crate) mod table;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use super::{Events, chance::Chance};
+use crate::{Events, chance::Chance, exact};
 
 const PROSE: &str = include_str!("prose.txt");
 const CONSONANTS: &[u8; 16] = b"bcdfghklmnprstvw";
@@ -24,7 +24,7 @@ const TIMES: (i64, i64) = (979_516_800, 1_419_984_000);
 
 /// See the head of this module.
 #[derive(Debug)]
-pub(super) struct Articles {
+pub(crate) struct Articles {
     chance: Chance,
     prose: Vec<u8>,
     /// Where each word begins, and behind all of them the end.
@@ -32,7 +32,7 @@ pub(super) struct Articles {
 }
 
 impl Articles {
-    pub(super) fn new(seed: u64) -> Articles {
+    pub(crate) fn new(seed: u64) -> Articles {
         let prose: Vec<u8> = PROSE.bytes().map(|byte| if byte == b'\n' { b' ' } else { byte }).collect();
         // Characters are bytes here, and none needs an escape in JSON.
         debug_assert!(prose.iter().all(|byte| (0x20..0x7f).contains(byte) && !b"\"\\".contains(byte)));
@@ -91,13 +91,19 @@ impl Articles {
     }
 }
 
+/// To the power of four, in this order on every machine.
+fn fourth(share: f64) -> f64 {
+    let square = share * share;
+    square * square
+}
+
 impl Events for Articles {
     fn push(&mut self, out: &mut Vec<u8>) {
         let chance = &mut self.chance;
         let (one, two, three) = (chance.bits(), chance.bits(), chance.bits() as u32);
-        let contributor = (CONTRIBUTORS * chance.share().powi(4)) as u64 + 1;
+        let contributor = (CONTRIBUTORS * fourth(chance.share())) as u64 + 1;
         let at = TIMES.0 + chance.below((TIMES.1 - TIMES.0) as usize) as i64;
-        let more = -(1.0 - chance.share()).ln() * TEXT_CHARS_MORE;
+        let more = -exact::ln(1.0 - chance.share()) * TEXT_CHARS_MORE;
         let wanted = TEXT_CHARS_MIN + more as usize;
         // Writing to memory does not fail.
         let _ = write!(out, "{{\"sha1\":\"{one:016x}{two:016x}{three:08x}\",\"title\":\"");

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use super::{Events, chance::Chance};
+use crate::{Events, chance::Chance};
 
 const METROS: [(&str, &str); 10] = [
     ("New York", "New York"),
@@ -21,7 +21,7 @@ const METROS: [(&str, &str); 10] = [
 
 /// See the head of this module.
 #[derive(Debug)]
-pub(super) struct SmartHome {
+pub(crate) struct SmartHome {
     chance: Chance,
     /// By house and metro: the event up to the device's number.
     beginnings: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ const HOUSES: usize = 21;
 const DEVICES: usize = 7;
 
 impl SmartHome {
-    pub(super) fn new(seed: u64) -> SmartHome {
+    pub(crate) fn new(seed: u64) -> SmartHome {
         let beginning = |place: usize| {
             let (metro, state) = METROS[place % METROS.len()];
             let house = place / METROS.len() + 1;

@@ -1,0 +1,23 @@
+//! `swiftwater bench`: load and figures.
+//!
+//! How requests are sent and timed is `swiftwater-load`'s; here they are read from flags, and what came of them is told.
+
+mod load;
+mod report;
+mod requests;
+
+use std::sync::Arc;
+
+use swiftwater_event::Clock;
+
+use crate::{
+    args::{BenchArgs, BenchCommand},
+    exit::Outcome,
+};
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs, clock: Arc<dyn Clock>) -> Outcome {
+    match &args.command {
+        BenchCommand::Load(args) => load::run(args, &*clock),
+    }
+}

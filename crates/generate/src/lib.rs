@@ -1,0 +1,102 @@
+//! Events of published workloads, made from a seed: one JSON object a line, as fast as they can be written.
+//!
+//! The same seed gives the same bytes, on every machine. Bytes are written directly: no event is a tree or an allocation of
+//! its own. Knows nothing of streams, servers or files; the command `swiftwater generate` and the benchmarks write what is
+//! made here.
+
+mod articles;
+mod chance;
+mod exact;
+mod faults;
+mod smart_home;
+mod swipes;
+mod telecom;
+mod zipf;
+
+pub use chance::Chance;
+pub use faults::{Fault, Faulty};
+pub use swipes::SwipesSettings;
+pub use telecom::TelecomSettings;
+
+use std::fmt;
+
+/// What makes events of one kind, one after another.
+pub trait Events: Send {
+    /// Adds the next event and a line break.
+    fn push(&mut self, out: &mut Vec<u8>);
+}
+
+/// Whose events are made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Workload {
+    /// Readings of devices in houses, 115 bytes each.
+    SmartHome,
+    /// Articles of an encyclopaedia, 3.5 KB each.
+    Articles,
+    /// Swipes of a matching app, 330 bytes each.
+    Swipes(SwipesSettings),
+    /// Records of probes in a telephone network, 2 KB each.
+    Telecom(TelecomSettings),
+}
+
+/// The most that a skew may be.
+pub const SKEW_MAX: f64 = 4.0;
+/// The most values that are drawn of.
+pub const VALUES_MAX: u32 = 1 << 24;
+
+/// Why a workload cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Unmakeable {
+    /// A skew that is not in `[0, SKEW_MAX]`.
+    Skew(f64),
+    /// A number of users that is not in `[1, VALUES_MAX]`.
+    Users(u32),
+    /// A rate that is not above 0.
+    Rate(f64),
+}
+
+impl fmt::Display for Unmakeable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unmakeable::Skew(skew) => write!(f, "a skew of {skew}: allowed are 0 to {SKEW_MAX}"),
+            Unmakeable::Users(users) => write!(f, "{users} users: allowed are 1 to {VALUES_MAX}"),
+            Unmakeable::Rate(rate) => write!(f, "{rate} events a second: the rate must be above 0"),
+        }
+    }
+}
+
+impl std::error::Error for Unmakeable {}
+
+impl Workload {
+    /// Begins with the first event. What is drawn from (up to 50 MB) is made here, in a fraction of a second.
+    ///
+    /// # Errors
+    ///
+    /// Where a setting is out of its range.
+    pub fn begin(&self, seed: u64) -> Result<Box<dyn Events>, Unmakeable> {
+        let skew = |skew: f64| {
+            if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(Unmakeable::Skew(skew)) }
+        };
+        Ok(match self {
+            Workload::SmartHome => Box::new(smart_home::SmartHome::new(seed)),
+            Workload::Articles => Box::new(articles::Articles::new(seed)),
+            Workload::Swipes(settings) => {
+                skew(settings.skew)?;
+                for users in [settings.swipers, settings.swipees] {
+                    if !(1..=VALUES_MAX).contains(&users) {
+                        return Err(Unmakeable::Users(users));
+                    }
+                }
+                Box::new(swipes::Swipes::new(seed, settings))
+            }
+            Workload::Telecom(settings) => {
+                skew(settings.skew)?;
+                let rate = settings.events_per_second;
+                if !(rate > 0.0 && rate.is_finite()) {
+                    return Err(Unmakeable::Rate(rate));
+                }
+                Box::new(telecom::Telecom::new(seed, settings))
+            }
+        })
+    }
+}

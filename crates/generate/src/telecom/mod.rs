@@ -1,0 +1,167 @@
+//! Records of probes in a telephone network: 62 dimensions and 20 measures in nested objects, an envelope (`seq`, `tsStart`,
+//! `tsEnd`) and what nobody asks for (`raw`), about 2 KB each, 40 % of it unasked for. All of it is invented.
+//!
+//! What belongs together comes together ([`network`]): a cell has one enb, region and vendor, a device's `tac` one vendor and
+//! model. So a rollup over any dimension adds up to the grand total, and those over a cell and over its enb agree.
+
+mod fragments;
+mod measures;
+mod network;
+
+use self::{
+    measures::Measures,
+    network::{CELLS, Network},
+};
+use crate::{Events, chance::Chance, zipf::Zipf};
+
+/// What records are about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TelecomSettings {
+    /// Of Zipf's law, by which some cells, devices, hosts and so on come more often than others; 0: all alike.
+    pub skew: f64,
+    /// Instead of `svc` and `meas` a record has `flows`, a list of one to eight objects with a `svc` and a `meas` each.
+    pub flows: bool,
+    /// When the first record ends, in milliseconds since 1970.
+    pub start_ms: i64,
+    /// How many records end in a second of their own time, all at even distances.
+    pub events_per_second: f64,
+}
+
+impl Default for TelecomSettings {
+    /// From 2026 on, 100,000 a second.
+    fn default() -> TelecomSettings {
+        TelecomSettings { skew: 1.0, flows: false, start_ms: 1_767_225_600_000, events_per_second: 100_000.0 }
+    }
+}
+
+/// The most flows of a record.
+const FLOWS_MAX: usize = 8;
+/// Of a hundred records so many went well.
+const WELL: usize = 92;
+
+/// How often each value comes.
+#[derive(Debug)]
+struct Draws {
+    link: Zipf,
+    procedure: Zipf,
+    subscriber: Zipf,
+    device: Zipf,
+    cell: Zipf,
+    apn: Zipf,
+    bearer: Zipf,
+    app: Zipf,
+    host_of_app: Zipf,
+    session: Zipf,
+    outcome: Zipf,
+}
+
+/// See the head of this module.
+#[derive(Debug)]
+pub(crate) struct Telecom {
+    chance: Chance,
+    settings: TelecomSettings,
+    network: Network,
+    draws: Draws,
+    seq: u64,
+}
+
+impl Telecom {
+    pub(crate) fn new(seed: u64, settings: &TelecomSettings) -> Telecom {
+        let network = Network::new();
+        let zipf = |count: usize| Zipf::new(count, settings.skew);
+        let draws = Draws {
+            link: zipf(network.links.count()),
+            procedure: zipf(network.procedures.count()),
+            subscriber: zipf(network::SUBSCRIBERS),
+            device: zipf(network.devices.count()),
+            cell: zipf(CELLS),
+            apn: zipf(network.apns.count()),
+            bearer: zipf(network.bearers.count()),
+            app: zipf(network.apps.count()),
+            host_of_app: zipf(network::HOSTS_OF_APP),
+            session: zipf(network.sessions.count()),
+            outcome: zipf(network.outcomes.count()),
+        };
+        Telecom { chance: Chance::new(seed), settings: *settings, network, draws, seq: 0 }
+    }
+
+    /// Adds `"svc":{…},"meas":{…}`.
+    #[inline]
+    fn flow(&mut self, measures: &Measures, out: &mut Vec<u8>) {
+        let Telecom { chance, network, draws, .. } = self;
+        let app = draws.app.draw(chance);
+        let host = app * network::HOSTS_OF_APP + draws.host_of_app.draw(chance);
+        out.extend_from_slice(b"\"svc\":{");
+        out.extend_from_slice(network.apps.get(app));
+        out.extend_from_slice(network.hosts.get(host));
+        out.extend_from_slice(network.sessions.get(draws.session.draw(chance)));
+        out.extend_from_slice(b"},\"meas\":{");
+        measures.write(out);
+        out.push(b'}');
+    }
+}
+
+impl Events for Telecom {
+    fn push(&mut self, out: &mut Vec<u8>) {
+        let seq = self.seq;
+        self.seq += 1;
+        let end = self.settings.start_ms + (seq as f64 * 1000.0 / self.settings.events_per_second) as i64;
+        let measures = Measures::draw(&mut self.chance);
+        let mut digits = itoa::Buffer::new();
+        out.extend_from_slice(b"{\"seq\":");
+        out.extend_from_slice(digits.format(seq).as_bytes());
+        out.extend_from_slice(b",\"tsStart\":");
+        out.extend_from_slice(digits.format(end - i64::from(measures.duration_ms())).as_bytes());
+        out.extend_from_slice(b",\"tsEnd\":");
+        out.extend_from_slice(digits.format(end).as_bytes());
+
+        let Telecom { chance, network, draws, .. } = self;
+        out.extend_from_slice(b",\"probe\":{");
+        out.extend_from_slice(network.links.get(draws.link.draw(chance)));
+        out.extend_from_slice(b"},\"rec\":{");
+        out.extend_from_slice(network.procedures.get(draws.procedure.draw(chance)));
+        let subscriber = draws.subscriber.draw(chance);
+        out.extend_from_slice(b"},\"sub\":{\"hash\":\"");
+        network::push_hash(subscriber, out);
+        out.extend_from_slice(network.subscriptions.get(network::subscription_of(subscriber)));
+        out.extend_from_slice(b"},\"dev\":{");
+        out.extend_from_slice(network.devices.get(draws.device.draw(chance)));
+        out.extend_from_slice(b"},\"radio\":{");
+        out.extend_from_slice(network.cells.get(draws.cell.draw(chance)));
+        out.extend_from_slice(b"},\"raw\":{\"msgs\":");
+        out.extend_from_slice(network.messages.get(chance.below(network.messages.count())));
+        out.extend_from_slice(b",\"ies\":[");
+        for place in 0..2 {
+            if place > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(network.elements.get(chance.below(network.elements.count())));
+        }
+        out.extend_from_slice(b"]},\"core\":{");
+        let nodes = chance.bits();
+        out.extend_from_slice(network.mobility.get((nodes & 255) as usize));
+        out.extend_from_slice(network.gateways.get((nodes >> 8 & 127) as usize));
+        out.extend_from_slice(network.apns.get(draws.apn.draw(chance)));
+        out.extend_from_slice(network.bearers.get(draws.bearer.draw(chance)));
+        let outcome = match chance.below(100) {
+            ..WELL => 0,
+            _ => draws.outcome.draw(chance),
+        };
+        out.extend_from_slice(b"},\"out\":{");
+        out.extend_from_slice(network.outcomes.get(outcome));
+        out.extend_from_slice(b"},");
+        if self.settings.flows {
+            out.extend_from_slice(b"\"flows\":[");
+            for place in 0..=self.chance.below(FLOWS_MAX) {
+                out.extend_from_slice(if place > 0 { b",{" } else { b"{" });
+                let measures = Measures::draw(&mut self.chance);
+                self.flow(&measures, out);
+                out.push(b'}');
+            }
+            out.push(b']');
+        } else {
+            self.flow(&measures, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
