@@ -98,7 +98,9 @@ const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
     CREATE MATERIALIZED VIEW by_event AS \
     SELECT client, number, COUNT(*) AS n FROM STREAM(t) GROUP BY client, number; \
     CREATE MATERIALIZED VIEW in_order AS SELECT client, FIRST(number) AS first, LAST(number) AS last, \
-    COLLECT_LIST(number, 5) AS some, COLLECT_SET(number % 7, 5) AS sevenths FROM STREAM(t) GROUP BY client";
+    COLLECT_LIST(number, 5) AS some, COLLECT_SET(number % 7, 5) AS sevenths FROM STREAM(t) GROUP BY client; \
+    CREATE MATERIALIZED VIEW since_tenth DELETE WHEN number % 10 = 0 AS \
+    SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) GROUP BY client";
 
 /// Views are their queries over the stream's table.
 fn check_views(server: &TestServer, seed: u64) {
@@ -115,6 +117,12 @@ fn check_views(server: &TestServer, seed: u64) {
             "SELECT client, first, last, some FROM in_order ORDER BY client",
             "SELECT client, first_value(number ORDER BY _offset) AS first, last_value(number ORDER BY _offset) AS last, \
              array_slice(array_agg(number ORDER BY _offset), 1, 5) AS some FROM t GROUP BY client ORDER BY client",
+        ),
+        (
+            "SELECT client, n, s FROM since_tenth ORDER BY client",
+            "SELECT client, count(*) AS n, sum(number) AS s FROM t LEFT JOIN \
+             (SELECT client AS c, max(_offset) AS tenth FROM t WHERE number % 10 = 0 GROUP BY client) ON c = client \
+             WHERE _offset > coalesce(tenth, -1) GROUP BY client ORDER BY client",
         ),
     ] {
         assert_eq!(sql(server, view), sql(server, query), "{view}, KILLS_SEED={seed}");

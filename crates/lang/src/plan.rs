@@ -313,6 +313,16 @@ pub enum Window {
     },
 }
 
+impl Window {
+    fn event_time_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Window::Time { clock: WindowClock::Event { time, .. }, .. }
+            | Window::Session { clock: WindowClock::Event { time, .. }, .. } => Some(time),
+            _ => None,
+        }
+    }
+}
+
 /// What a window that is emitted every n holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
@@ -593,6 +603,31 @@ impl Query {
                 exprs.extend(&mut group.keys);
                 for aggregate in &mut group.aggregates {
                     exprs.extend(aggregate.arguments.iter_mut().chain(&mut aggregate.filter));
+                }
+                exprs.extend(group.table.iter_mut().flat_map(|table| &mut table.arguments));
+            }
+        }
+        exprs
+    }
+
+    /// As [`event_exprs`](Query::event_exprs), to change them; none within a pattern.
+    pub fn event_exprs_mut(&mut self) -> Vec<&mut Expr> {
+        let mut exprs: Vec<&mut Expr> = self.filter.iter_mut().collect();
+        if self.pattern.is_some() {
+            return exprs;
+        }
+        exprs.extend(self.views.iter_mut().map(|view| &mut view.expr));
+        exprs.extend(self.window.event_time_mut());
+        match &mut self.body {
+            Body::Raw(raw) => {
+                exprs.extend(raw.columns.iter_mut().map(|column| &mut column.expr));
+                exprs.extend(self.order_by.iter_mut().map(|key| &mut key.expr));
+            }
+            Body::Group(group) => {
+                exprs.extend(&mut group.keys);
+                for aggregate in &mut group.aggregates {
+                    exprs.extend(&mut aggregate.arguments);
+                    exprs.extend(&mut aggregate.filter);
                 }
                 exprs.extend(group.table.iter_mut().flat_map(|table| &mut table.arguments));
             }

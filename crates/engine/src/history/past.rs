@@ -45,6 +45,26 @@ pub(super) async fn past_events(
     Ok(all)
 }
 
+/// The offset of the first event with one in `[from, until)` that the table has.
+pub(super) async fn first_past(
+    sql: &Sql,
+    stored: &Stored,
+    (from, until): (u64, u64),
+) -> Result<Option<u64>, SqlError> {
+    let name = stored.name.as_str().replace('"', "\"\"");
+    let text = format!(
+        "SELECT min({OFFSET_COLUMN}) AS first FROM \"{name}\" WHERE {OFFSET_COLUMN} >= {from} AND {OFFSET_COLUMN} < {until}"
+    );
+    let mut answer = sql.run(text, RunOptions::default()).await?;
+    let mut first = None;
+    while let Some(rows) = answer.next().await {
+        let rows = rows?;
+        let column = rows.column(0).as_primitive_opt::<Int64Type>();
+        first = first.or(column.and_then(|column| column.iter().flatten().next()));
+    }
+    Ok(first.and_then(|first| u64::try_from(first).ok()))
+}
+
 fn events_of(stored: &Stored, rows: &RecordBatch, all: &mut Vec<EventBatch>) -> Result<(), SqlError> {
     let missing =
         |name: &str| SqlError::new(SqlErrorKind::Internal, format!("the table has no column {name}"));

@@ -284,7 +284,17 @@ async fn keys_without_events_go_when_their_time_is_over() {
     let (engine, clock) = open(START + 12 * MINUTE as i64).await;
     assert_eq!(row(&engine, "alive", &["b"]).await, r#"{"device":"b","n":2}"#);
     clock.advance_ms(8 * MINUTE);
+    let mut changes = engine.view_changes(&Principal::local(), "alive", None).await.unwrap();
     append(&engine, "beats", &beat("c"), None).await;
+    // Whoever listens is told.
+    let mut gone = Vec::new();
+    while gone.len() < 2 {
+        let some = changes.next().await.unwrap().unwrap();
+        gone.extend(
+            some.changes.into_iter().filter(|change| change.row.is_none()).map(|change| change.key.json()),
+        );
+    }
+    assert_eq!(gone, [b"[\"a\"]".to_vec(), b"[\"b\"]".to_vec()]);
     let page = page(&engine, "alive", ViewRange { limit: 10, ..ViewRange::default() }).await;
     assert_eq!(lines(&page.rows), [r#"{"device":"c","n":1}"#]);
     stop(engine, Duration::from_secs(5)).await;
@@ -399,4 +409,50 @@ async fn a_view_is_made_of_what_the_stream_has_and_of_what_comes() {
     let views = engine.views(&Principal::local());
     assert!(views.iter().all(|view| !view.from_table && view.failing.is_none()), "{views:?}");
     stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_begins_with_history_without_a_gap_or_a_double() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM h (k LONG, x LONG PATH 'a.x' DEFAULT 7, t STRING)").await;
+    let mut rng = Rng::new(23);
+    let mut event = |extra: bool| {
+        let x = if rng.below(5) == 0 { String::new() } else { format!(r#","a":{{"x":{}}}"#, rng.below(50)) };
+        let more = if extra { r#","more":{"y":[1,2.5]}"# } else { "" };
+        format!(r#"{{"k":{},"t":"t{}"{x}{more}}}"#, rng.below(40), rng.below(9))
+    };
+    for part in 0..60 {
+        let events: Vec<String> = (0..300).map(|_| event(part % 2 == 0)).collect();
+        append(&engine, "h", &events.join("\n"), None).await;
+    }
+    let query =
+        "SELECT k, COUNT(*) AS n, SUM(a.x) AS s, FIRST(t) AS f, LAST(t) AS l, COLLECT_LIST(a.x, 9999) AS xs";
+    let create =
+        format!("CREATE MATERIALIZED VIEW v WITH (backfill = true) AS {query} FROM STREAM(h) GROUP BY k");
+    sql(&engine, &create).await;
+    let table = "SELECT k, count(*) AS n, sum(x) AS s, first_value(t ORDER BY _offset) AS f, \
+         last_value(t ORDER BY _offset) AS l, array_agg(x ORDER BY _offset) AS xs FROM h GROUP BY k ORDER BY k";
+    // Cut off while it begins, with events that come meanwhile.
+    for round in 0..3 {
+        for _ in 0..5 {
+            append(&engine, "h", &event(true), None).await;
+        }
+        stop(engine, if round == 1 { Duration::from_secs(5) } else { Duration::ZERO }).await;
+        engine = open(dir.path(), |_| ()).await;
+    }
+    append(&engine, "h", &event(false), None).await;
+    let view = sql(&engine, "SELECT k, n, s, f, l, xs FROM v ORDER BY k").await;
+    assert_eq!(view, sql(&engine, table).await);
+    let status = engine.view(&Principal::local(), "v").unwrap();
+    assert_eq!((status.from, status.from_table, status.position), (0, false, 60 * 300 + 16));
+    // One that begins now has what came since only.
+    sql(&engine, "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM STREAM(h)").await;
+    append(&engine, "h", &event(false), None).await;
+    assert_eq!(row(&engine, "w", &[]).await, "{\"n\":1}");
+    let of_list = "CREATE STREAM l (x LONG PATH 'a[0]'); \
+         CREATE MATERIALIZED VIEW u WITH (backfill = true) AS SELECT COUNT(*) AS n FROM STREAM(l)";
+    let error = try_sql(&engine, of_list).await.unwrap_err().to_string();
+    assert!(error.contains("column `x` lies within a list"), "{error}");
+    stop(engine, Duration::ZERO).await;
 }

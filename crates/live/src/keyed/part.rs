@@ -175,13 +175,13 @@ impl KeyedPart {
         }
     }
 
-    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only.
-    pub fn delete_past(&mut self, query: &KeyedQuery, key: &Key, now: Millis) {
+    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only. Answers whether it was there.
+    pub fn delete_past(&mut self, query: &KeyedQuery, key: &Key, now: Millis) -> bool {
         let group = match self.groups.find(&key.grouped) {
             Some(group) => {
                 let note = &self.notes[group as usize];
                 if note.is_deleted || !query.is_past(note.stamp.arrival, now) {
-                    return;
+                    return false;
                 }
                 self.groups.reset(group);
                 group
@@ -194,6 +194,7 @@ impl KeyedPart {
         };
         let stamp = self.notes[group as usize].stamp;
         self.mark(group, stamp, true);
+        true
     }
 
     /// Appends the states of all keys that changed since the last cut; what is cut is held until it is kept, or put back.

@@ -1,16 +1,23 @@
 //! Views that lack events which the log does not have any more: they come from the stream's table, until those that are left
 //! are few; then the log keeps what comes for the view, and what is between is taken from the table, too. So none is left out, and
-//! none comes twice.
+//! none comes twice. So begins a view, too, that is to count what its stream had before (`WITH (backfill = true)`).
 
 use std::sync::Weak;
 
-use swiftwater_event::EventBatch;
+use swiftwater_event::{EventBatch, Step};
+use swiftwater_lang::{
+    QueryErrors,
+    ddl::{ColumnDef, CreateStream},
+};
 use swiftwater_sql::SqlError;
 
-use super::view::View;
-use crate::history::{
-    past::{PAST_EVENTS, past_events},
-    state::History,
+use super::{query_error, view::View};
+use crate::{
+    EngineError,
+    history::{
+        past::{PAST_EVENTS, first_past, past_events},
+        state::History,
+    },
 };
 
 /// With no more events than these to come, the log keeps those that follow.
@@ -42,7 +49,8 @@ impl History {
         if kept.is_some_and(|kept| position >= kept) {
             return Ok(None);
         }
-        let until = kept.unwrap_or_else(|| stored.next()).min(position.saturating_add(PAST_EVENTS));
+        let end = kept.unwrap_or_else(|| stored.next());
+        let until = end.min(position.saturating_add(PAST_EVENTS));
         let shared = self.engine.get().and_then(Weak::upgrade).ok_or(PastError::Starting)?;
         let sql = shared.sql.get().ok_or(PastError::Starting)?;
         let table = stored.opened().await;
@@ -50,6 +58,27 @@ impl History {
         stored.awaited();
         progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
         let events = past_events(sql, stored, (position, until)).await?;
+        // Where nothing is left, on to where something is.
+        let until = match events.is_empty() {
+            true => first_past(sql, stored, (until, end)).await?.unwrap_or(end),
+            false => until,
+        };
         Ok(Some((events, until)))
+    }
+}
+
+/// Whether the rows of a stream can be made its events again.
+pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
+    let is_in_list =
+        |column: &&ColumnDef| column.event_path().steps().iter().any(|step| matches!(step, Step::Index(_)));
+    match stream.columns.iter().find(is_in_list) {
+        None => Ok(()),
+        Some(column) => {
+            let message = format!(
+                "`backfill` makes events of rows, which cannot be done as column `{}` lies within a list",
+                column.name
+            );
+            Err(EngineError::Query(QueryErrors(vec![query_error(message)])))
+        }
     }
 }

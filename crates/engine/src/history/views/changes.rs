@@ -48,6 +48,8 @@ pub(super) struct Told {
     position: u64,
     /// None: too many to tell.
     keys: Option<Vec<Key>>,
+    /// Not events changed them, but time.
+    are_past: bool,
 }
 
 /// A key that changed.
@@ -98,7 +100,16 @@ impl Told {
             let chosen = by_part.iter().flatten();
             chosen.map(|&group| Key::of_group(groups.key(group as usize))).collect()
         };
-        Told { position, keys: (count <= TOLD_KEYS_MAX).then(keys) }
+        Told { position, keys: (count <= TOLD_KEYS_MAX).then(keys), are_past: false }
+    }
+
+    /// Of keys whose time is over; the view stands where it stood.
+    pub(super) fn of_past(mut keys: Vec<Key>, position: u64) -> impl Iterator<Item = Told> {
+        std::iter::from_fn(move || {
+            let rest = keys.split_off(keys.len().min(TOLD_KEYS_MAX));
+            let some = std::mem::replace(&mut keys, rest);
+            (!some.is_empty()).then_some(Told { position, keys: Some(some), are_past: true })
+        })
     }
 }
 
@@ -181,14 +192,14 @@ impl ViewChanges {
                 _ = self.closing.wait_for(|closing| *closing) => return Ok(None),
             };
             match told {
-                Ok(told) if told.position <= self.given => {}
+                Ok(told) if told.position <= self.given && !told.are_past => {}
                 Ok(told) => match &told.keys {
                     Some(keys) => {
                         let now = self.clock.now();
                         let row = |key: &Key| Ok(ViewChange::of(key.clone(), self.view.row(key, now)?));
                         let changes =
                             heavy(usize::MAX, || keys.iter().map(row).collect::<Result<_, EngineError>>())?;
-                        self.given = told.position;
+                        self.given = self.given.max(told.position);
                         let position = Some(self.given);
                         return Ok(Some(ViewChangesSome { changes, position, ends_walk: false }));
                     }

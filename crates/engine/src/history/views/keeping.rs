@@ -12,7 +12,7 @@ use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
 
 use super::{
-    behind::PastError,
+    behind::{PastError, check_past},
     compile_view,
     view::{TakeError, View},
 };
@@ -103,13 +103,14 @@ impl History {
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
         let compiled =
             compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
+        let has_past = create.options.backfill == Some(true);
+        if has_past {
+            check_past(&stored.declared().create)?;
+        }
         let store = self.view_store(&create.name)?;
-        // From here on the log keeps what the view needs.
         let id = self.with_catalog(|catalog| catalog.next_view());
-        let from = match create.options.backfill {
-            Some(true) => 0,
-            _ => stored.add_view(id, self.config.feed_bytes_max),
-        };
+        // From here on the log keeps what the view needs, unless that begins with what the table has.
+        let from = if has_past { 0 } else { stored.add_view(id, self.config.feed_bytes_max) };
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
         if let Err(error) = self.record(Change::View { text, from }).await {
             stored.remove_view(id);
@@ -117,9 +118,7 @@ impl History {
         }
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
         let view = View::new(entry, stored, compiled, store, from, true);
-        if let Some(view) = &view {
-            view.is_behind.store(create.options.backfill == Some(true), Ordering::Relaxed);
-        }
+        view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
         self.begin_view(view);
         Ok(true)
     }
@@ -280,13 +279,19 @@ impl History {
                 continue;
             }
             pause = PAUSE_MIN;
-            if view.at().position >= view.committed() + KEPT_PAST_EVENTS {
+            let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
+            if is_full || view.at().position >= view.committed() + KEPT_PAST_EVENTS {
                 let kept = begin_keeping(view).await;
                 self.note_kept(view, kept);
             }
         }
         while view.broken().is_none() {
             let is_changed = view.at().position > view.committed();
+            // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
+            let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
+            if is_full && keeping.is_none() && view.failing().is_none() {
+                keeping = Some(begin_keeping(view));
+            }
             let event = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
@@ -304,7 +309,7 @@ impl History {
                     keeping = Some(begin_keeping(view));
                     None
                 }
-                events = self.next_events(view, &mut again) => Some(events),
+                events = self.next_events(view, &mut again), if !is_full => Some(events),
             };
             let Some(events) = event else { continue };
             let taken = match events {
@@ -349,6 +354,11 @@ impl History {
         Ok(())
     }
 
+    /// Bytes that each view may hold in memory.
+    fn memory_of_view(&self) -> usize {
+        self.config.views_memory_bytes_max / self.all_views().len().max(1)
+    }
+
     /// Answers whether it is kept.
     fn note_kept(
         &self,
@@ -359,8 +369,7 @@ impl History {
             Ok((Ok(()), position)) => {
                 view.kept(position);
                 view.note_success();
-                let views = self.all_views().len().max(1);
-                heavy(usize::MAX, || view.evict(self.config.views_memory_bytes_max / views));
+                heavy(usize::MAX, || view.evict(self.memory_of_view()));
                 return true;
             }
             Ok((Err(error), _)) => error.to_string(),

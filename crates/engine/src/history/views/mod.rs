@@ -9,6 +9,7 @@
 
 mod behind;
 mod changes;
+mod defaults;
 mod keeping;
 mod reading;
 mod show;

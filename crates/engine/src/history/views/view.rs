@@ -19,7 +19,10 @@ use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, St
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::{broadcast, watch};
 
-use super::changes::{TOLD_MAX, Told};
+use super::{
+    changes::{TOLD_MAX, Told},
+    defaults::Defaults,
+};
 use crate::{
     EngineError,
     history::{catalog::ViewEntry, stored::Stored},
@@ -104,7 +107,7 @@ pub(crate) fn compile_view(
 ) -> Result<Compiled, EngineError> {
     let schema = stream.is_declared().then(|| stream.schema());
     let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
-    let (statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
+    let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
     let deletes = create.delete_when.as_deref().map(|condition| {
         parse_expression(condition, &options).map_err(|QueryErrors(errors)| {
             // Places are those in the query.
@@ -117,7 +120,10 @@ pub(crate) fn compile_view(
             EngineError::Query(QueryErrors(errors.into_iter().map(within).collect()))
         })
     });
-    let query = StandingQuery::compile_view(statement.query, sizes, deletes.transpose()?.as_ref())
+    let mut deletes = deletes.transpose()?;
+    let defaults = Defaults::of(stream).map_err(EngineError::Query)?;
+    statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
+    let query = StandingQuery::compile_view(statement.query, sizes, deletes.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
     Ok((query, columns.unwrap_or_default()))
@@ -312,15 +318,24 @@ impl View {
         let after = lock(&self.looked_at).take();
         let snapshot = self.store.snapshot(self.id())?;
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut deleted = Vec::new();
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (ordered, state) = pair?;
             if self.query.is_state_past(&state, now).map_err(|_| TakeError::State)? {
                 let key = Key::of_ordered(&ordered).map_err(|_| TakeError::State)?;
-                self.change(key.part(PARTS)).delete_past(&self.query, &key, now);
+                if self.change(key.part(PARTS)).delete_past(&self.query, &key, now) {
+                    deleted.push(key);
+                }
             }
             if place + 1 >= keys_max {
                 *lock(&self.looked_at) = Some(ordered);
                 break;
+            }
+        }
+        if self.told.receiver_count() > 0 {
+            for told in Told::of_past(deleted, self.at().position) {
+                // Who is gone meanwhile needs nothing.
+                let _ = self.told.send(Arc::new(told));
             }
         }
         Ok(())
