@@ -427,7 +427,7 @@ async fn a_view_begins_with_history_without_a_gap_or_a_double() {
         append(&engine, "h", &events.join("\n"), None).await;
     }
     let query =
-        "SELECT k, COUNT(*) AS n, SUM(a.x) AS s, FIRST(t) AS f, LAST(t) AS l, COLLECT_LIST(a.x, 9999) AS xs";
+        "SELECT k, COUNT(*) AS n, SUM(x) AS s, FIRST(t) AS f, LAST(t) AS l, COLLECT_LIST(x, 9999) AS xs";
     let create =
         format!("CREATE MATERIALIZED VIEW v WITH (backfill = true) AS {query} FROM STREAM(h) GROUP BY k");
     sql(&engine, &create).await;
