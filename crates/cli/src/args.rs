@@ -557,6 +557,9 @@ pub(crate) struct MadeArgs {
     /// telecom: how many records end in a second of their own time [default: --rate, else 100000]
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) event_rate: Option<f64>,
+    /// telecom: how many parts of messages, 290 bytes each, a record has that nobody asks for [default: 2]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) noise: Option<u32>,
     /// swipes: as the body of a POST has them, with numbers as texts and without the direction
     #[arg(long)]
     pub(crate) posted: bool,
@@ -599,7 +602,7 @@ of a file by turns, or `generate:WORKLOAD` for events as `swiftwater generate` m
 
 Without --rate each connection sends its next request when the last is answered (closed loop). With --rate requests are due at
 even distances, whatever becomes of them, and a latency counts from when the request was due (open loop).
-A request whose answer has status 400 or above, or that has none, has failed. KB are 1024 bytes, heads included.
+A request whose answer has status 400 or above (but for --expect), or that has none, has failed. KB are 1024 bytes, heads included.
 Exit status: 0 all went well, 1 a request failed or was not sent in time, 2 it could not be begun, 130 ended by Ctrl-C.")]
 pub(crate) struct LoadArgs {
     /// What is sent [default: GET of the target's path, or POST if there is a body]
@@ -629,6 +632,9 @@ pub(crate) struct LoadArgs {
     /// Sends a request that failed up to so many times again before it counts as failed
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
+    /// Statuses of 400 and above that are no failures; several stand between commas
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(400..=599))]
+    pub(crate) expect: Vec<u16>,
     /// The longest that an attempt may take
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,

@@ -13,6 +13,7 @@ use swiftwater_engine::{AppendOptions, Engine, EngineError, Principal};
 use swiftwater_event::{
     CheckLimits, Clock, EventBatch, EventBatchBuilder, EventMeta, StreamName, check_block,
 };
+use tokio::runtime::Handle;
 
 use crate::{
     args::DemoArgs,
@@ -85,6 +86,8 @@ impl Pace {
 /// Where a source's events go.
 struct Feed {
     engine: Engine,
+    /// The server's, for streams that somebody has declared meanwhile.
+    runtime: Handle,
     stream: StreamName,
     clock: Arc<dyn Clock>,
     sample: Option<(f64, SplitMix)>,
@@ -104,9 +107,15 @@ impl Feed {
             None => (checked.batch, None),
         };
         let options = AppendOptions { source_sample, rejected: checked.rejected, ..AppendOptions::default() };
-        self.engine
-            .append_blocking(&Principal::local(), &self.stream, batch.with_meta(meta), options)
-            .map(drop)
+        let batch = batch.with_meta(meta);
+        let (principal, stream) = (Principal::local(), &self.stream);
+        match self.engine.append_blocking(&principal, stream, batch.clone(), options.clone()) {
+            // What is declared is stored on its way, which may have to be waited for.
+            Err(EngineError::NotStored(_)) => {
+                self.runtime.block_on(self.engine.append(&principal, stream, batch, options)).map(drop)
+            }
+            appended => appended.map(drop),
+        }
     }
 }
 
@@ -143,8 +152,8 @@ fn feed_flights(
     let flights = Flights::open().context("cannot replay the flights")?;
     let mut replay = flights.replay(clock.now(), args.speed);
     let sample = args.sample.map(|share| (share, SplitMix(clock.now_micros() as u64)));
-    let mut feed =
-        Feed { engine: engine.clone(), stream: stream("flights"), clock: Arc::clone(clock), sample };
+    let mut feed = feed_of("flights", engine, clock);
+    feed.sample = sample;
     spawn("flights", pace, move |pace| {
         let mut lines = Vec::new();
         while pace.wait_ms(replay_due(&mut replay, &mut feed, &mut lines)?) {}
@@ -167,8 +176,7 @@ fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Resu
 
 fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyhow::Result<JoinHandle<()>> {
     let mut sampler = HostSampler::new().context("cannot look at this machine")?;
-    let mut feed =
-        Feed { engine: engine.clone(), stream: stream("host"), clock: Arc::clone(clock), sample: None };
+    let mut feed = feed_of("host", engine, clock);
     spawn("host", pace, move |pace| {
         let mut lines = Vec::new();
         let mut last_nanos = feed.clock.monotonic_nanos();
@@ -185,6 +193,12 @@ fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyho
             }
         }
     })
+}
+
+/// Into a stream of this name. Within the server's runtime.
+fn feed_of(name: &str, engine: &Engine, clock: &Arc<dyn Clock>) -> Feed {
+    let (engine, clock) = (engine.clone(), Arc::clone(clock));
+    Feed { engine, runtime: Handle::current(), stream: stream(name), clock, sample: None }
 }
 
 fn spawn(

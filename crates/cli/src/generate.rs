@@ -65,13 +65,15 @@ pub(crate) fn begin(
     rate: Option<f64>,
     clock: &dyn Clock,
 ) -> anyhow::Result<Faulty> {
-    let MadeArgs { seed, variants, skew, flows, start, now, event_rate, posted, swipers, swipees } = args;
+    let MadeArgs { seed, variants, skew, flows, start, now, event_rate, noise, posted, swipers, swipees } =
+        args;
     let given = [
         ("--skew", skew.is_some(), &[Workload::Telecom, Workload::Swipes][..]),
         ("--flows", *flows, &[Workload::Telecom]),
         ("--start", start.is_some(), &[Workload::Telecom]),
         ("--now", *now, &[Workload::Telecom]),
         ("--event-rate", event_rate.is_some(), &[Workload::Telecom]),
+        ("--noise", noise.is_some(), &[Workload::Telecom]),
         ("--posted", *posted, &[Workload::Swipes]),
         ("--swipers", swipers.is_some(), &[Workload::Swipes]),
         ("--swipees", swipees.is_some(), &[Workload::Swipes]),
@@ -106,6 +108,7 @@ pub(crate) fn begin(
                 flows: *flows,
                 start_ms: if *now { clock.now() } else { start.unwrap_or(usual.start_ms) },
                 events_per_second: event_rate.or(rate).unwrap_or(usual.events_per_second),
+                noise: noise.unwrap_or(usual.noise),
             })
         }
     };

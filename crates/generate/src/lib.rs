@@ -16,7 +16,7 @@ mod zipf;
 pub use chance::Chance;
 pub use faults::{Fault, Faulty};
 pub use swipes::SwipesSettings;
-pub use telecom::TelecomSettings;
+pub use telecom::{NOISE_MAX, TelecomSettings};
 
 use std::fmt;
 
@@ -53,6 +53,8 @@ pub enum Unmakeable {
     Users(u32),
     /// A rate that is not above 0.
     Rate(f64),
+    /// More noise than [`NOISE_MAX`].
+    Noise(u32),
 }
 
 impl fmt::Display for Unmakeable {
@@ -60,6 +62,7 @@ impl fmt::Display for Unmakeable {
         match self {
             Unmakeable::Skew(skew) => write!(f, "a skew of {skew}: allowed are 0 to {SKEW_MAX}"),
             Unmakeable::Users(users) => write!(f, "{users} users: allowed are 1 to {VALUES_MAX}"),
+            Unmakeable::Noise(noise) => write!(f, "a noise of {noise}: {NOISE_MAX} is the most"),
             Unmakeable::Rate(rate) => write!(f, "{rate} events a second: the rate must be above 0"),
         }
     }
@@ -94,6 +97,9 @@ impl Workload {
                 let rate = settings.events_per_second;
                 if !(rate > 0.0 && rate.is_finite()) {
                     return Err(Unmakeable::Rate(rate));
+                }
+                if settings.noise > NOISE_MAX {
+                    return Err(Unmakeable::Noise(settings.noise));
                 }
                 Box::new(telecom::Telecom::new(seed, settings))
             }

@@ -354,6 +354,19 @@ fn records_come_at_their_rate() {
 }
 
 #[test]
+fn noise_makes_records_larger_and_nothing_else() {
+    let of = |noise| {
+        let settings = TelecomSettings { noise, ..TelecomSettings::default() };
+        let (text, events) = made(Workload::Telecom(settings), 1, 500);
+        let elements = events[7]["raw"]["ies"].as_array().unwrap().len();
+        (text.len() / 500, elements)
+    };
+    let (none, two, many) = (of(0), of(2), of(20));
+    assert_eq!((none.1, two.1, many.1), (0, 2, 20));
+    assert!((1200..1500).contains(&none.0) && (6500..8500).contains(&many.0), "{none:?}, {many:?}");
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     let refused = |workload: Workload| workload.begin(1).err().unwrap();
     assert_eq!(refused(telecom(-0.1)), Unmakeable::Skew(-0.1));

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, ops::Range, sync::Arc, time::Duration};
 
 use swiftwater_generate::Events;
 
-use crate::template::Template;
+use crate::{report::Outcome, template::Template};
 
 /// The most connections of a run.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -33,12 +33,21 @@ pub struct Plan {
     pub threads: usize,
     /// How often a request that failed is sent again before it counts as failed.
     pub retries: u32,
+    /// Statuses of 400 and above that are as good as others.
+    pub expected: Vec<u16>,
     /// The longest that an attempt may take.
     pub timeout: Duration,
     /// What places in templates and made bodies follow from.
     pub seed: u64,
     /// Every connection numbers its requests as a producer of this name, so that the server stores a retry once.
     pub producer: Option<String>,
+}
+
+impl Plan {
+    /// Whether an attempt ended as it should: with a status below 400, or one that is expected.
+    pub(crate) fn is_good(&self, outcome: Outcome) -> bool {
+        matches!(outcome, Outcome::Answered(status) if status < 400 || self.expected.contains(&status))
+    }
 }
 
 /// When requests are due.

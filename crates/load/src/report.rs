@@ -15,6 +15,8 @@ pub struct Sample {
     pub latency_nanos: u64,
     /// How the last attempt ended.
     pub outcome: Outcome,
+    /// Whether that is a failure.
+    pub is_failure: bool,
     /// How often it was sent.
     pub attempts: u32,
     /// Bytes of all attempts, heads included.
@@ -39,11 +41,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it is as it should be: any status below 400.
-    pub fn is_good(self) -> bool {
-        matches!(self, Outcome::Answered(..400))
-    }
-
     /// The status, or 0 where there was none.
     pub fn status(self) -> u16 {
         match self {
@@ -85,7 +82,7 @@ impl Counts {
     /// Counts one.
     pub(crate) fn take(&mut self, sample: &Sample) {
         self.latency.record(sample.latency_nanos);
-        self.failures += u64::from(!sample.outcome.is_good());
+        self.failures += u64::from(sample.is_failure);
         self.retries += u64::from(sample.attempts.saturating_sub(1));
         self.sent_bytes += sample.sent_bytes;
         self.received_bytes += sample.received_bytes;

@@ -327,7 +327,7 @@ impl<'a> Worker<'a> {
         let plan = self.run.plan;
         let Some(job) = &mut self.connections[place].job else { return };
         let again =
-            !outcome.is_good() && job.attempts <= plan.retries && !self.run.stop.load(Ordering::Relaxed);
+            !plan.is_good(outcome) && job.attempts <= plan.retries && !self.run.stop.load(Ordering::Relaxed);
         // Nobody is there at once again: what is to be sent rests with its connection.
         let is_away = matches!(outcome, Outcome::Unreachable | Outcome::Closed);
         if again && !is_away {
@@ -355,11 +355,20 @@ impl<'a> Worker<'a> {
     fn count(&mut self, job: &Job, outcome: Outcome, now: u64) {
         let latency_nanos = now.saturating_sub(job.due);
         let Job { request, due: due_nanos, attempts, sent_bytes, received_bytes, .. } = *job;
-        let sample =
-            Sample { request, due_nanos, latency_nanos, outcome, attempts, sent_bytes, received_bytes };
+        let is_failure = !self.run.plan.is_good(outcome);
+        let sample = Sample {
+            request,
+            due_nanos,
+            latency_nanos,
+            outcome,
+            is_failure,
+            attempts,
+            sent_bytes,
+            received_bytes,
+        };
         let mut tally = self.lock();
         tally.interval.record(latency_nanos);
-        tally.interval_failures += u64::from(!outcome.is_good());
+        tally.interval_failures += u64::from(is_failure);
         if due_nanos < nanos(self.run.plan.warm_up) {
             return;
         }

@@ -108,6 +108,7 @@ fn plan(address: SocketAddr, requests: Vec<Request>, count: u64) -> Plan {
         connections: 5,
         threads: 2,
         retries: 0,
+        expected: Vec::new(),
         timeout: Duration::from_secs(30),
         seed: 1,
         producer: None,
@@ -170,10 +171,10 @@ fn the_same_seed_asks_the_same() {
 
 #[test]
 fn what_fails_is_sent_again_and_then_counted() {
-    // The first hundred answers are of failure.
+    // The first hundred and five answers are of failure.
     let server = Server::start(|_, number| {
         Some(match number {
-            ..100 => b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            ..105 => b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec(),
             _ => b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n".to_vec(),
         })
     });
@@ -204,6 +205,8 @@ fn what_fails_is_sent_again_and_then_counted() {
         ["Swiftwater-Sequence: 1", "Swiftwater-Sequence: 1", "Swiftwater-Sequence: 2"]
     );
     assert!(seen[0].fields.contains(&"Swiftwater-Producer: p-0-0".to_owned()), "{:?}", seen[0]);
+    let plan = Plan { expected: vec![503], ..plan(server.address, vec![request("GET", "/", Body::None)], 5) };
+    assert_eq!((done(&plan).0.total().failures, server.seen().len()), (0, 105));
     let good = one(9, 10);
     assert_eq!((good.failures, good.retries, good.latency.count()), (0, 0, 10));
 }

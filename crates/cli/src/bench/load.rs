@@ -112,6 +112,7 @@ fn plan(args: &LoadArgs) -> anyhow::Result<Plan> {
         connections: args.connections,
         threads,
         retries: args.retries,
+        expected: args.expect.clone(),
         timeout: args.timeout,
         seed: args.seed,
         producer: args.producer.clone(),

@@ -1,0 +1,32 @@
+#!/bin/sh
+# The demo with views of its flights over a data directory, and what is asked of them. See README.md.
+# run.sh [FLIGHTS]: asks when so many have left (5,000: eight seconds).
+. "$(dirname "$0")/../server.sh"
+here=$root/examples/flights
+flights=${1:-5000}
+
+start demo --no-host
+"$swiftwater" sql --file "$here/flights.sql" >/dev/null
+
+echo
+echo "> the worst routes now: of the flights of the last half hour or so, three times, a second apart"
+"$swiftwater" query --quiet --output csv \
+    "SELECT origin.faa AS origin, dest.faa AS destination, COUNT(*) AS flights, AVG(dep_delay) AS delay
+     FROM STREAM(flights, 3000, TIME) WHERE dep_delay IS NOT NULL
+     GROUP BY origin.faa, dest.faa HAVING flights >= 3 ORDER BY delay DESC LIMIT 5 WINDOWING TUMBLING(1000, TIME)"
+
+counted=0
+while [ "$counted" -lt "$flights" ]; do
+    counted=$("$swiftwater" sql --output ndjson "SELECT coalesce(sum(flights), 0) AS n FROM airports" | tr -dc 0-9)
+    sleep 1
+done
+ask "SELECT * FROM airports ORDER BY airport"
+ask "SELECT * FROM routes WHERE flights >= 10 ORDER BY dep_delay DESC LIMIT 5"
+ask "SELECT sky, sum(flights) AS flights, sum(cancelled) AS cancelled, sum(delay * flights) / sum(flights) AS delay
+  FROM weather_delays GROUP BY sky ORDER BY delay DESC"
+ask "SELECT (SELECT count(*) FROM flights) >= (SELECT sum(flights) FROM airports) AS kept"
+echo
+echo "> GET /v1/views/airports/keys/JFK"
+curl -fsS "$SWIFTWATER_SERVER/v1/views/airports/keys/JFK"
+echo
+finish
