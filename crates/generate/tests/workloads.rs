@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use swiftwater_generate::{Events, SwipesSettings, TelecomSettings, Unmakeable, Workload};
+use swiftwater_generate::{SwipesSettings, TelecomSettings, Unmakeable, Workload};
 
 fn text(workload: Workload, seed: u64, count: usize) -> String {
     let mut events = workload.begin(seed).unwrap();

@@ -169,7 +169,7 @@ impl Network {
             apps: Fragments::new(APPS, |app, out| {
                 let (category, protocol) = (mix(2, app) % 30, one_of(3, app, &PROTOCOLS));
                 let l4 = if ["QUIC", "RTP", "DNS"].contains(&protocol) { "udp" } else { "tcp" };
-                let video = mix(4, app) % 4 == 0;
+                let video = mix(4, app).is_multiple_of(4);
                 add!(
                     out,
                     r#""app":"app{app}","cat":"cat{category}","proto":"{protocol}","l4":"{l4}","video":{video}"#
@@ -251,7 +251,7 @@ fn outcome(number: usize, out: &mut Vec<u8>) {
     let cause = number % CAUSES;
     let status = if cause == 0 { "ok" } else { one_of(24, cause, &FAILURES) };
     let (layer, stage) = (one_of(25, cause, &LAYERS), one_of(26, number, &STAGES));
-    let (sub, retry) = (mix(27, number) % 100, mix(28, number) % 4 == 0);
+    let (sub, retry) = (mix(27, number) % 100, mix(28, number).is_multiple_of(4));
     add!(
         out,
         r#""status":"{status}","layer":"{layer}","cause":{cause},"sub":{sub},"stage":"{stage}","retry":{retry}"#
