@@ -153,8 +153,7 @@ fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r 
 /// All numbers, as they stand in `engine`, `http` and `process`.
 pub(crate) fn families(
     engine: Metrics,
-    endpoints: &[Arc<Endpoint>],
-    http: &HttpStats,
+    (http, endpoints): (&HttpStats, &[Arc<Endpoint>]),
     syslog: &SyslogStats,
     process: ProcessNumbers,
     shown: &ShownStreams,

@@ -148,8 +148,7 @@ impl Shared {
         let endpoints = crate::endpoints::all(self);
         metrics::families(
             engine,
-            &endpoints,
-            &self.stats,
+            (&self.stats, &endpoints),
             &self.syslog,
             process::read(),
             &self.shown,

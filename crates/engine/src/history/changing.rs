@@ -49,12 +49,7 @@ impl History {
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateAlert(create) => self.check_alert(create)?,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
-            Ddl::CreateEndpoint(create) => {
-                // What is there already need not be looked at.
-                if lock(&self.catalog).check(ddl)?.is_some() {
-                    self.check_endpoint(create)?;
-                }
-            }
+            Ddl::CreateEndpoint(create) => self.check_endpoint(create)?,
             _ => {}
         }
         let dropped = match ddl {

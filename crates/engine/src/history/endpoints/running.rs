@@ -74,7 +74,7 @@ impl EndpointError {
         EndpointError::Refused { status, message, reading: None }
     }
 
-    pub(super) fn as_of(self, now: Option<ViewReading>) -> EndpointError {
+    pub(super) fn with_reading(self, now: Option<ViewReading>) -> EndpointError {
         match self {
             EndpointError::Refused { status, message, .. } => {
                 EndpointError::Refused { status, message, reading: now }
@@ -169,8 +169,11 @@ impl History {
         Endpoint::new(entry, stream.as_ref(), view.as_deref())
     }
 
-    /// What can be wrong with an endpoint that is to be created.
+    /// What can be wrong with an endpoint that is to be created, but for that there is one already.
     pub(in crate::history) fn check_endpoint(&self, create: &CreateEndpoint) -> Result<(), EngineError> {
+        if self.with_catalog(|catalog| catalog.endpoints().get(&create.name).is_ok()) {
+            return Ok(());
+        }
         let (count, limit) =
             (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
         if count >= limit {

@@ -174,13 +174,14 @@ pub(super) fn answer(
         match &plan.otherwise {
             NoRow::Usual if is_list => {}
             NoRow::Usual => {
-                return Err(
-                    EndpointError::refused(404, "there is no such row".to_owned()).as_of(answer.reading)
-                );
+                return Err(EndpointError::refused(404, "there is no such row".to_owned())
+                    .with_reading(answer.reading));
             }
             NoRow::Status(refusal) => {
                 let message = refusal.message.as_deref().unwrap_or("there is no such row");
-                return Err(EndpointError::refused(refusal.status, message.to_owned()).as_of(answer.reading));
+                return Err(
+                    EndpointError::refused(refusal.status, message.to_owned()).with_reading(answer.reading)
+                );
             }
             NoRow::Row(columns) => write_row(columns, said.slots, now, (scratch, arena), &mut body),
         }

@@ -20,6 +20,7 @@ use crate::{
     EngineError,
     history::{
         catalog::{Change, StreamEntry, ViewEntry},
+        columns::joined,
         directory::DataDir,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
@@ -53,6 +54,24 @@ impl KeepError {
     fn is_for_good(&self) -> bool {
         matches!(self, KeepError::Take(TakeError::State | TakeError::Panic(_)))
     }
+}
+
+/// Batches that are longer are taken by themselves.
+const JOINED_BYTES_MAX: usize = 64 << 10;
+
+/// The offset after a batch.
+fn end_of(fed: &Fed) -> u64 {
+    fed.batch.meta().first.0 + fed.batch.len() as u64
+}
+
+/// Whether two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
+/// a view far more than one of its events, and where each request is one event, most of a second's batches are such.
+fn goes_with(fed: &Fed, next: &Fed) -> bool {
+    let is_small = |fed: &Fed| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
+    is_small(fed)
+        && is_small(next)
+        && end_of(fed) == next.batch.meta().first.0
+        && fed.batch.meta().arrival == next.batch.meta().arrival
 }
 
 /// A commit that is being written.
@@ -348,8 +367,12 @@ impl History {
     }
 
     fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), TakeError> {
-        for fed in events {
-            heavy(fed.batch.bytes().len(), || view.take(shard, &fed.batch))?;
+        // Those that it has are passed over before any are joined.
+        let position = view.at().position;
+        let known = events.iter().take_while(|fed| end_of(fed) <= position).count();
+        for together in events[known..].chunk_by(goes_with) {
+            let batch = joined(together);
+            heavy(batch.bytes().len(), || view.take(shard, &batch))?;
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ impl Parser<'_> {
             self.note_planned(check, &create.parameters, true);
         }
         create.action = match create.name.method {
-            EndpointMethod::Post if self.take_word("INTO") => self.action_into(&create.parameters)?,
+            EndpointMethod::Post if self.take_word("INTO") => self.made_event(&create.parameters)?,
             EndpointMethod::Post => {
                 return Err(self
                     .expected_one_of(&["INTO"])
@@ -245,7 +245,7 @@ impl Parser<'_> {
 
     // ---- what it does
 
-    fn action_into(&mut self, parameters: &[Parameter]) -> Parsed<EndpointAction> {
+    fn made_event(&mut self, parameters: &[Parameter]) -> Parsed<EndpointAction> {
         let stream = self.stream_named("a stream's name")?;
         let event = match self.take_word("SELECT") {
             true => Some(self.columns_of_parameters(parameters)?),
