@@ -116,6 +116,9 @@ fn action() -> impl Strategy<Value = Action> {
 
 type Store = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Keys with their states, or deleted.
+type Cut = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// A view with a store, as an engine has it.
 struct Model {
     view: KeyedQuery,
@@ -123,7 +126,7 @@ struct Model {
     parts: Vec<KeyedPart>,
     store: Store,
     /// The last cut, until it is kept, and the position that it is of.
-    cut: Option<(BTreeMap<Vec<u8>, Option<Vec<u8>>>, usize)>,
+    cut: Option<(Cut, usize)>,
     position: usize,
     kept_position: usize,
 }

@@ -23,7 +23,7 @@ fn check(aggregates: &str, events: &[Json], expected: Json) {
     let texts: Vec<String> = events.iter().map(Json::to_string).collect();
     for (batch, shards) in [(1, 1), (1, 3), (2, 2), (100, 1)] {
         let (results, _) = run(&query(&format!("SELECT {aggregates} FROM STREAM()")), &texts, batch, shards);
-        assert_eq!(records(&results), [expected.clone()], "{aggregates} in batches of {batch}");
+        assert_eq!(records(&results), std::slice::from_ref(&expected), "{aggregates} in batches of {batch}");
     }
 }
 
