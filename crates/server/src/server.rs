@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use swiftwater_engine::Engine;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::{Semaphore, mpsc, watch},
 };
 use tower_service::Service;
@@ -45,6 +45,9 @@ use crate::{
 
 /// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that wait to be taken, as far as the system lets them. The standard library's 128 are less than a crowd that comes at
+/// once, and who finds no room tries again after a second.
+const BACKLOG: u32 = 4096;
 /// A peer that is silently gone is found by asking it: after this long without a word, and then every tenth of it.
 const PEER_SILENT: Duration = Duration::from_secs(60);
 const HEADERS_MAX: usize = 100;
@@ -182,16 +185,13 @@ impl Server {
         let mut addresses = Vec::new();
         for &address in &config.listen {
             let failed = |source| ServerError::Listen { address, source };
-            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            let listener = listen(address).map_err(failed)?;
             addresses.push(listener.local_addr().map_err(failed)?);
             listeners.push(listener);
         }
         let postgres = match config.postgres_listen {
             None => None,
-            Some(address) => {
-                let listener = TcpListener::bind(address).await;
-                Some(listener.map_err(|source| ServerError::Listen { address, source })?)
-            }
+            Some(address) => Some(listen(address).map_err(|source| ServerError::Listen { address, source })?),
         };
         let syslog = SyslogPorts::bind(&config.syslog).await?;
         let shared = Shared {
@@ -286,6 +286,15 @@ impl Server {
         }
         tracing::info!("shut down");
     }
+}
+
+/// Takes a port.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // One that was left by an earlier server's connections.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
