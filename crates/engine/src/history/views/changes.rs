@@ -153,7 +153,7 @@ impl ViewChanges {
         let told = view.told.subscribe();
         let position = view.at().position;
         let given = from.unwrap_or(position);
-        let walk = (given < position).then(|| Walk { until: position, after: None });
+        let walk = (given < position).then_some(Walk { until: position, after: None });
         let (clock, closing) = (Arc::clone(&history.clock), history.closing());
         ViewChanges { view, clock, closing, told, given, walk }
     }
