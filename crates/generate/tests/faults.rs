@@ -22,8 +22,11 @@ fn lines(events: &mut dyn Events) -> Vec<Vec<u8>> {
     out.split_inclusive(|byte| *byte == b'\n').map(|line| line[..line.len() - 1].to_vec()).collect()
 }
 
+/// An event as it should be, and as it is.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// The events as they should be, and as they are with a fault, beside how many are said to have it.
-fn with(fault: Fault, workload: Workload) -> (Vec<(Vec<u8>, Vec<u8>)>, u64) {
+fn with(fault: Fault, workload: Workload) -> (Vec<Pair>, u64) {
     let right = lines(&mut *workload.begin(3).unwrap());
     let mut faulty = Faulty::new(workload.begin(3).unwrap(), 3, &[(fault, fault.share())]);
     let wrong = lines(&mut faulty);

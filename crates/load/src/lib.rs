@@ -23,3 +23,4 @@ pub use plan::{Arrival, Body, CONNECTIONS_MAX, Lines, Plan, Request, WEIGHTS_MAX
 pub use report::{Counts, Interval, Outcome, Report, Sample};
 pub use run::run;
 pub use template::{Template, TemplateError};
+pub use worker::TakeSamples;

@@ -17,7 +17,7 @@ use crate::{
     histogram::Histogram,
     plan::Plan,
     report::{Counts, Interval, Report, Sample},
-    worker::{Run, Tally, Worker},
+    worker::{Run, TakeSamples, Tally, Worker},
 };
 
 /// Runs a plan to its end. Samples are handed on by the threads, some at a time and in no order between threads; intervals
@@ -30,7 +30,7 @@ pub fn run(
     plan: &Plan,
     clock: &dyn Clock,
     stop: &AtomicBool,
-    samples: Option<&(dyn Fn(&[Sample]) + Sync)>,
+    samples: Option<&TakeSamples>,
     every: Option<Duration>,
     mut interval: impl FnMut(&Interval),
 ) -> io::Result<Report> {

@@ -46,13 +46,16 @@ pub(crate) struct Tally {
     pub(crate) unsent: u64,
 }
 
+/// Takes some samples, on the thread that has them.
+pub type TakeSamples = dyn Fn(&[Sample]) + Sync;
+
 /// What all threads of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) began: u64,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) samples: Option<&'a (dyn Fn(&[Sample]) + Sync)>,
+    pub(crate) samples: Option<&'a TakeSamples>,
 }
 
 pub(crate) struct Worker<'a> {
