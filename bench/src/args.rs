@@ -9,7 +9,8 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves, history
+  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves,
+                      rollups, history
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
@@ -36,11 +37,12 @@ pub(crate) enum Part {
     Delivery,
     Changes,
     Curves,
+    Rollups,
     History,
 }
 
 /// All parts, by their names, in the order in which they run.
-pub(crate) const PARTS: [(&str, Part); 11] = [
+pub(crate) const PARTS: [(&str, Part); 12] = [
     ("decode", Part::Decode),
     ("equality", Part::Equality),
     ("mixed", Part::Mixed),
@@ -51,6 +53,7 @@ pub(crate) const PARTS: [(&str, Part); 11] = [
     ("throughput", Part::Throughput),
     ("shared", Part::Shared),
     ("curves", Part::Curves),
+    ("rollups", Part::Rollups),
     ("history", Part::History),
 ];
 

@@ -4,7 +4,7 @@
 //! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
 //! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
 //! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); curves of cost
-//! ([`curves`]); and what is stored and asked again ([`history`]). Every answer is held against what the generator of the
+//! ([`curves`]); rollups ([`rollups`]); and what is stored and asked again ([`history`]). Every answer is held against what the generator of the
 //! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
 #![allow(
@@ -28,6 +28,7 @@ mod decode;
 mod delivery;
 mod equality;
 mod mixed;
+mod rollups;
 mod shared;
 mod throughput;
 
@@ -101,6 +102,7 @@ fn bench() -> anyhow::Result<bool> {
                 Part::Changes => changes::run(&args, &mut table),
                 Part::Curves => curves::run(&args, &mut table),
                 Part::Shared => shared::run(&args, &mut table),
+                Part::Rollups => rollups::run(&args, &mut table),
                 Part::History => history::run(&args, &mut table),
             }?;
         }

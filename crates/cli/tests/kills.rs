@@ -100,7 +100,35 @@ const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
     CREATE MATERIALIZED VIEW in_order AS SELECT client, FIRST(number) AS f, LAST(number) AS l, \
     COLLECT_LIST(number, 5) AS xs, COLLECT_SET(number % 7, 5) AS sevenths FROM STREAM(t) GROUP BY client; \
     CREATE MATERIALIZED VIEW since_tenth DELETE WHEN number % 10 = 0 AS \
-    SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) GROUP BY client";
+    SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) GROUP BY client; \
+    CREATE MATERIALIZED VIEW arrived AS SELECT window_start AS w, client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) \
+    GROUP BY ROLLUP (client) WINDOWING TUMBLING(50, TIME); \
+    CREATE STREAM delivered (w LONG, client LONG, n LONG, s LONG); \
+    CREATE SINK closed FROM arrived INTO STREAM delivered WITH (batch_rows = 3); \
+    CREATE SINK written FROM arrived INTO FILE 'windows.ndjson'";
+
+/// Windows hold every event once, in the group of its client and in the total; and those that are closed were delivered once.
+fn check_windows(server: &TestServer, dir: &std::path::Path, events: u64, seed: u64) {
+    let sums = sql(
+        server,
+        "SELECT sum(n) FILTER (WHERE client IS NULL) AS total, sum(n) FILTER (WHERE client IS NOT NULL) AS n FROM arrived",
+    );
+    assert_eq!(
+        (sums[0]["total"].as_u64(), sums[0]["n"].as_u64()),
+        (Some(events), Some(events)),
+        "KILLS_SEED={seed}"
+    );
+    // Nothing has arrived since the last window began, so that one is open.
+    let closed = "SELECT w, client, n, s FROM arrived WHERE w < (SELECT max(w) FROM arrived) ORDER BY w, client NULLS LAST";
+    let expected = sql(server, closed);
+    let delivered = || sql(server, "SELECT w, client, n, s FROM delivered ORDER BY w, client NULLS LAST");
+    common::until("windows to be delivered", || delivered().len() >= expected.len());
+    assert_eq!(delivered(), expected, "KILLS_SEED={seed}");
+    let written = || std::fs::read_to_string(dir.join("sinks/windows.ndjson")).unwrap_or_default();
+    common::until("windows to be written", || written().lines().count() >= expected.len());
+    let rows: Vec<Value> = written().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows, expected, "KILLS_SEED={seed}");
+}
 
 /// Views are their queries over the stream's table.
 fn check_views(server: &TestServer, seed: u64) {
@@ -228,6 +256,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         );
     }
     check_views(&server, seed);
+    check_windows(&server, dir.path(), acknowledged.iter().sum(), seed);
     let offsets =
         sql(&server, "SELECT count(*) AS n, count(DISTINCT _offset) AS d, max(_offset) AS top FROM t");
     let events: u64 = acknowledged.iter().sum();

@@ -186,6 +186,8 @@ impl Engine {
                 history.begin_alerts(&engine.shared);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
+                let sinks = Arc::clone(&history).keep_sinks(Arc::downgrade(&engine.shared));
+                history.spawn(sinks);
                 let store = Arc::clone(&history).keep_store(Arc::downgrade(&engine.shared));
                 history.spawn(store);
                 Ok(engine)
@@ -609,6 +611,7 @@ impl Engine {
             streams: streams.iter().map(|stream| stream.status(now)).collect(),
             shards: shared.shard_status(),
             jobs: shared.history.get().map(|history| history.job_status()).unwrap_or_default(),
+            sinks: shared.history.get().map(|history| history.sink_statuses()).unwrap_or_default(),
             queries_submitted: read(&totals.submitted),
             queries_refused: read(&totals.refused),
             queries_ended: read(&totals.ended),

@@ -85,6 +85,34 @@ pub enum EngineError {
         /// One of its views.
         view: String,
     },
+    /// No such sink.
+    #[error("no sink `{0}`")]
+    NoSink(String),
+    /// A view that a sink is of.
+    #[error("sink `{sink}` is of view `{view}`")]
+    ViewHasSink {
+        /// The view.
+        view: String,
+        /// One of its sinks.
+        sink: String,
+    },
+    /// A sink would be of a view without windows.
+    #[error("view `{0}` has no windows, and a sink delivers those that are closed")]
+    SinkOfNoWindows(String),
+    /// A sink would deliver to the stream that its view is of.
+    #[error("stream `{0}` is what the view is of: what is delivered there would be counted again")]
+    SinkIntoItself(String),
+    /// A file that another sink delivers to.
+    #[error("sink `{sink}` delivers to file `{path}` already")]
+    SinkFileTaken {
+        /// The other sink.
+        sink: String,
+        /// The path.
+        path: String,
+    },
+    /// What a sink delivers to cannot be used.
+    #[error("{0}")]
+    SinkTarget(String),
     /// A query cannot be a view.
     #[error(transparent)]
     Unfit(Unfit),
@@ -261,6 +289,9 @@ impl EngineError {
             EngineError::Query(_)
             | EngineError::NoDefaultStream
             | EngineError::ViewOfNoStream
+            | EngineError::SinkOfNoWindows(_)
+            | EngineError::SinkIntoItself(_)
+            | EngineError::SinkTarget(_)
             | EngineError::Unfit(_)
             | EngineError::AlertOnItself { .. }
             | EngineError::EndpointExpression { .. }
@@ -269,6 +300,7 @@ impl EngineError {
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
             | EngineError::NoView(_)
+            | EngineError::NoSink(_)
             | EngineError::NoJob(_)
             | EngineError::NoAlert(_)
             | EngineError::NoEndpoint(_)
@@ -285,6 +317,8 @@ impl EngineError {
             | EngineError::StreamHasAlert { .. }
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
+            | EngineError::ViewHasSink { .. }
+            | EngineError::SinkFileTaken { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
@@ -331,6 +365,11 @@ impl EngineError {
             EngineError::NoEndpoint(_) => Some("SHOW ENDPOINTS tells which there are.".to_owned()),
             EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
+            EngineError::NoSink(_) => Some("SHOW SINKS tells which there are.".to_owned()),
+            EngineError::ViewHasSink { sink, .. } => Some(format!("DROP SINK {sink} first.")),
+            EngineError::SinkOfNoWindows(_) => {
+                Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
+            }
             EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())

@@ -139,6 +139,8 @@ pub struct Metrics {
     pub shards: Vec<ShardStatus>,
     /// Every job, by name.
     pub jobs: Vec<JobStatus>,
+    /// All sinks, by name.
+    pub sinks: Vec<crate::SinkStatus>,
     /// Standing queries.
     pub queries: u64,
     /// Queries ever submitted.

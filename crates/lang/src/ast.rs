@@ -89,6 +89,8 @@ pub(crate) struct View {
 pub(crate) struct GroupBy {
     pub(crate) span: Span,
     pub(crate) keys: Vec<Node>,
+    /// Places of keys; `None`: all of them are one set.
+    pub(crate) sets: Option<Vec<Vec<usize>>>,
 }
 
 /// `HAVING …`.
@@ -221,6 +223,8 @@ pub(crate) enum NodeKind {
         arguments: Vec<Node>,
         filter: Option<Box<Node>>,
     },
+    /// `GROUPING(key, …)`; no keys: all of them.
+    Grouping(Vec<Node>),
     /// An aggregate whose result is rows; points are as they are written.
     Table {
         function: TableFunction,
@@ -352,7 +356,11 @@ impl Node {
                 visit(a);
                 visit(b);
             }
-            NodeKind::And(list) | NodeKind::Or(list) | NodeKind::List(list) | NodeKind::Call(_, list) => {
+            NodeKind::And(list)
+            | NodeKind::Or(list)
+            | NodeKind::List(list)
+            | NodeKind::Call(_, list)
+            | NodeKind::Grouping(list) => {
                 list.iter().for_each(visit);
             }
             NodeKind::InList { value, list, .. } => {

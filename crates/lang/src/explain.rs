@@ -226,6 +226,8 @@ fn write_raw(f: &mut fmt::Formatter<'_>, raw: &Raw) -> fmt::Result {
 fn write_group(f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
     let keys = group.keys.iter().enumerate().map(|(slot, key)| format!("#{slot} = {key}"));
     write_list(f, "keys", keys)?;
+    let set = |set: &[usize]| set.iter().map(|key| format!("#{key}")).collect::<Vec<_>>().join(", ");
+    write_list(f, "grouping sets", group.sets.iter().map(|of| format!("({})", set(of))))?;
     let first = group.keys.len();
     let aggregates = group.aggregates.iter().enumerate();
     write_list(
@@ -238,6 +240,10 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         let last = first + table.function.columns(table.arguments.len()) - 1;
         write!(f, "\nrows #{first} to #{last} = {table}")?;
     }
+    let table = group.table.as_ref().map_or(0, |table| table.function.columns(table.arguments.len()));
+    let first = first + group.aggregates.len() + table;
+    let groupings = group.groupings.iter().enumerate();
+    write_list(f, "bits", groupings.map(|(slot, of)| format!("#{} = GROUPING({})", first + slot, set(of))))?;
     if let Some(having) = &group.having {
         write!(f, "\nhaving {having}")?;
     }

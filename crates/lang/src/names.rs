@@ -216,6 +216,11 @@ impl fmt::Display for Named<'_> {
                     None => Ok(()),
                 }
             }
+            NodeKind::Grouping(keys) => {
+                f.write_str(if keys.is_empty() { "GROUPING_ID(" } else { "GROUPING(" })?;
+                self.arguments(f, keys)?;
+                f.write_str(")")
+            }
             NodeKind::Table { function, arguments } => self.table(f, function, arguments),
         }
     }

@@ -113,6 +113,12 @@ pub struct Group {
     /// An aggregate that gives each group several rows; its columns are the slots after those. The last two slots are
     /// the window's first instant and the first after it (LONG, milliseconds; null where there is no window by time).
     pub table: Option<TableAggregate>,
+    /// GROUPING SETS, ROLLUP and CUBE (native): an event is in a group of each, by the keys at these places; the other
+    /// keys of its row are null. None: in one group, by all keys.
+    pub sets: Vec<Box<[usize]>>,
+    /// GROUPING (native): the slots before the last two. Each is a LONG with a bit for each of these keys, the first
+    /// one's most significant: 1 where the key is not in the row's set.
+    pub groupings: Vec<Box<[usize]>>,
     /// Keeps a group only where this is true; over slots.
     pub having: Option<Expr>,
     /// The columns of the result; over slots.

@@ -107,10 +107,10 @@ pub fn explain(query: &StandingQuery) -> String {
         }
         (CompiledBody::Group(group), Body::Group(logical)) => {
             let keys: Vec<String> = logical.keys.iter().map(ToString::to_string).collect();
-            let keys = if keys.is_empty() {
-                "one group".to_owned()
-            } else {
-                format!("groups by {}", keys.join(", "))
+            let keys = match (&*keys, logical.sets.len()) {
+                ([], 0) => "one group".to_owned(),
+                (keys, 0) => format!("groups by {}", keys.join(", ")),
+                (keys, sets) => format!("groups by {sets} sets of {}", keys.join(", ")),
             };
             line(
                 "operator",

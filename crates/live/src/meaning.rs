@@ -89,8 +89,9 @@ impl StandingQuery {
         // Names of views' columns are no part of it: expressions have their places.
         let views: Vec<_> =
             views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
-        let (keys, table) = (&group.keys, &group.table);
-        let text = format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {table:?} {by} {time:?}");
+        let (keys, sets, table) = (&group.keys, &group.sets, &group.table);
+        let text =
+            format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {sets:?} {table:?} {by} {time:?}");
         let aggregate = |aggregate: &Aggregate| {
             (MeaningKey::of(&format!("{aggregate:?}")), may_be_told_of(aggregate, plan.dialect))
         };

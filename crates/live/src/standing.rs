@@ -121,6 +121,10 @@ pub struct CompiledGroup {
     pub aggregates: Vec<CompiledAggregate>,
     /// The aggregate that gives rows.
     pub table: Option<CompiledTable>,
+    /// The keys of each grouping set; none: all keys are one.
+    pub sets: Arc<[Box<[usize]>]>,
+    /// The keys that each GROUPING asks of.
+    pub groupings: Vec<Box<[usize]>>,
     /// Over slots.
     pub having: Option<Program>,
     /// Over slots.
@@ -146,10 +150,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn of(group: &Group) -> Shape {
+    fn of(group: &Group, dialect: Dialect) -> Shape {
         let aggregates = group.aggregates.iter();
         let arguments: Vec<_> = aggregates
-            .map(|aggregate| (Form::of(aggregate.function), &aggregate.arguments, &aggregate.filter))
+            .map(|aggregate| (Form::of(aggregate.function, dialect), &aggregate.arguments, &aggregate.filter))
             .collect();
         let table = group.table.as_ref().map(|table| (Form::of_table(&table.function), &table.arguments));
         let text = format!("{:?} {arguments:?} {table:?}", group.keys);
@@ -198,11 +202,17 @@ pub struct CompiledColumn {
 pub const WINDOWS_OVERLAP_MAX: u64 = 10_000;
 
 impl CompiledGroup {
+    /// Whether there is a group without keys, which has a row even where nothing came.
+    pub(crate) fn has_total(&self) -> bool {
+        if self.sets.is_empty() { self.keys.is_empty() } else { self.sets.iter().any(|set| set.is_empty()) }
+    }
+
     /// Whether it is `COUNT(*)` of all rows, and nothing else.
     pub(crate) fn counts_rows(&self) -> bool {
         let is_count =
             |one: &CompiledAggregate| one.function == AggregateFunction::Count && one.arguments.is_empty();
         self.keys.is_empty()
+            && self.sets.is_empty()
             && self.table.is_none()
             && self.deletes.is_none()
             && matches!(&self.aggregates[..], [one] if is_count(one))
@@ -336,7 +346,9 @@ impl StandingQuery {
                     columns: columns(&group.columns, dialect, &mut slots)?,
                     order: order(&plan.order_by, dialect, &mut slots)?,
                     sizes,
-                    shape: Shape::of(group),
+                    shape: Shape::of(group, dialect),
+                    sets: group.sets.iter().cloned().collect(),
+                    groupings: group.groupings.clone(),
                     deletes: program(delete_when, &mut body_wants)?,
                 }))
             }

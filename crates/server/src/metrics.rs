@@ -12,7 +12,9 @@ use std::{
     },
 };
 
-use swiftwater_engine::{Endpoint, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
+use swiftwater_engine::{
+    Endpoint, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, SinkStatus, StreamStatus,
+};
 use swiftwater_event::StreamName;
 
 use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats};
@@ -167,6 +169,7 @@ pub(crate) fn families(
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
     job_families(&mut table, &engine.jobs);
+    sink_families(&mut table, &engine.sinks);
     if let Some(history) = &engine.history {
         history::families(&mut table, history, &own);
     }
@@ -322,6 +325,36 @@ fn job_families(table: &mut Table, jobs: &[JobStatus]) {
     ];
     let rows: Vec<(&str, &JobStatus)> = jobs.iter().map(|job| (&*job.name, job)).collect();
     table.of_rows("job", &rows, families);
+}
+
+/// There are no more sinks than `sinks.sinks_max`, so each has numbers of its own.
+fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
+    let families: Numbers<'_, SinkStatus> = &[
+        (
+            Kind::Counter,
+            "swiftwater_sink_deliveries_total",
+            "Deliveries of the sink, since it was created.",
+            |sink| sink.delivered.0.into(),
+        ),
+        (Kind::Counter, "swiftwater_sink_rows_total", "Rows in them.", |sink| sink.delivered.1.into()),
+        (
+            Kind::Counter,
+            "swiftwater_sink_dead_rows_total",
+            "Rows of them that went to the stream for what cannot be delivered.",
+            |sink| sink.dead_rows.into(),
+        ),
+        (Kind::Gauge, "swiftwater_sink_failing", "Whether the last try to deliver failed, 1 or 0.", |sink| {
+            u64::from(sink.failing.is_some()).into()
+        }),
+        (
+            Kind::Gauge,
+            "swiftwater_sink_behind_seconds",
+            "Event time from the end of what is delivered to the last window that is closed.",
+            |sink| (sink.behind_ms.unwrap_or(0) as f64 / 1e3).into(),
+        ),
+    ];
+    let rows: Vec<(&str, &SinkStatus)> = sinks.iter().map(|sink| (&*sink.name, sink)).collect();
+    table.of_rows("sink", &rows, families);
 }
 
 fn http_families(table: &mut Table, http: &HttpStats) {

@@ -72,7 +72,9 @@ fn view_json(view: &ViewStatus) -> Value {
             "mistyped": view.faults.0,
             "expression_errors": view.faults.1,
             "long_keys": view.faults.2,
+            "late": view.late,
         },
+        "watermark": view.watermark.map(time_text),
         "failing": view.failing,
     })
 }

@@ -19,6 +19,7 @@ pub mod recorded;
 
 mod mixed;
 mod moto;
+mod probes;
 mod queries;
 
 mod shrink;
@@ -31,6 +32,7 @@ pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;
 pub use power::Power;
+pub use probes::{DIMENSIONS, MEASURES, ProbeRecords, dimension_paths, rollup_query};
 pub use queries::{QueryTexts, Shape, Wide};
 pub use rng::Rng;
 pub use shrink::fewest;

@@ -143,7 +143,21 @@ impl QueryTexts {
         };
         let end = self.order_and_limit(&names);
         let columns = [named(&keys, "k"), named(&aggregates, "c")].join(", ");
-        format!("SELECT {columns} FROM STREAM(){filter} GROUP BY {}{having}{end}", keys.join(", "))
+        let (told, by) = self.grouped(&keys);
+        format!("SELECT {columns}{told} FROM STREAM(){filter} GROUP BY {by}{having}{end}")
+    }
+
+    /// What stands behind GROUP BY: the keys, or sets of them; and what is selected to tell the sets apart.
+    fn grouped(&mut self, keys: &[String]) -> (String, String) {
+        let all = keys.join(", ");
+        let by = match self.rng.below(10) {
+            0 => format!("ROLLUP ({all})"),
+            1 => format!("CUBE ({all})"),
+            2 => format!("GROUPING SETS (({all}), (), {})", keys[0]),
+            3 => format!("{}, ROLLUP ({all})", keys[keys.len() - 1]),
+            _ => return (String::new(), all),
+        };
+        (format!(", GROUPING({all}) AS g"), by)
     }
 
     fn aggregates(&mut self) -> Vec<String> {

@@ -26,7 +26,7 @@ const TOOLS: [(&str, &[&str]); 2] = [("generate", &[]), ("load", &["event", "gen
 const TOOLS_KNOWN_BY: [&str; 3] = ["cli", "bench", "load"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
-const OWNERS: [(&str, &[&str]); 29] = [
+const OWNERS: [(&str, &[&str]); 30] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
@@ -47,6 +47,7 @@ const OWNERS: [(&str, &[&str]); 29] = [
     ("parquet", &["store", "sql"]),
     ("plotters", &["bench"]),
     ("rdkafka*", &["kafka"]),
+    ("reqwest", &["sinks"]),
     ("rocksdb", &["views"]),
     ("rust-embed", &["server"]),
     ("simdutf8", &["event"]),

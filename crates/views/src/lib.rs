@@ -25,6 +25,9 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 60_000;
 
+/// The most keys that a commit deletes.
+pub const CLEARED_AT_ONCE: usize = 20_000;
+
 /// Bytes of a view's changes that are held in memory, besides the journal, before they go into a sorted file.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 
@@ -148,8 +151,16 @@ impl ViewStore {
 
     /// The position of a view; none where nothing was committed.
     pub fn position(&self, view: u32) -> Result<Option<u64>, ViewStoreError> {
+        Ok(self.noted(view)?.map(|(position, _)| position))
+    }
+
+    /// And what was noted beside it.
+    pub fn noted(&self, view: u32) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.with(|opened| opened.positions.get(view.to_be_bytes()))?;
-        Ok(bytes.and_then(|bytes| bytes[..].try_into().ok()).map(u64::from_be_bytes))
+        Ok(bytes.and_then(|bytes| {
+            let (position, note) = bytes.split_first_chunk()?;
+            Some((u64::from_be_bytes(*position), note.to_vec()))
+        }))
     }
 
     /// Makes changed keys, those without a state deleted, and the position that a view then stands at durable, together. A
@@ -160,6 +171,19 @@ impl ViewStore {
         changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
         position: u64,
     ) -> Result<(), ViewStoreError> {
+        self.commit_noting(view, changes, (position, &[]), None)
+    }
+
+    /// As [`ViewStore::commit`], with some bytes beside the position, and without keys below one: those that are there go,
+    /// up to [`CLEARED_AT_ONCE`] of them, and changed ones are passed over.
+    pub fn commit_noting<'c>(
+        &self,
+        view: u32,
+        changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
+        (position, note): (u64, &[u8]),
+        below: Option<&[u8]>,
+    ) -> Result<(), ViewStoreError> {
+        let changes = changes.filter(|(key, _)| below.is_none_or(|below| *key >= below));
         if let Some((key, _)) = changes.clone().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
             return Err(ViewStoreError::KeyTooLong(key.len()));
         }
@@ -173,7 +197,13 @@ impl ViewStore {
                     None => batch.remove(rows, stored_key(key)),
                 }
             }
-            batch.insert(&opened.positions, view.to_be_bytes(), position.to_be_bytes());
+            if let Some(below) = below {
+                let cleared = rows.range(stored_key(&[])..stored_key(below)).take(CLEARED_AT_ONCE);
+                for pair in cleared {
+                    batch.remove(rows, pair.key()?);
+                }
+            }
+            batch.insert(&opened.positions, view.to_be_bytes(), [&position.to_be_bytes(), note].concat());
             batch.commit()
         });
         if committed.is_err() {

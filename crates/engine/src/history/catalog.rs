@@ -29,6 +29,7 @@ use super::{
     alerts::{AlertEntry, AlertSnapshot},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
+    sinks::{Delivered, Sinks, SinksSnapshot},
 };
 use crate::EngineError;
 
@@ -48,6 +49,7 @@ pub(crate) struct Catalog {
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
     endpoints: EndpointEntries,
+    pub(crate) sinks: Sinks,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub(super) store: Option<Box<str>>,
 }
@@ -98,6 +100,10 @@ pub(crate) enum Change {
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View { text: String, from: u64 },
+    /// A sink was created, of a view's windows from one on.
+    Sink { text: String, view: u32, from: Option<Millis> },
+    /// A sink has delivered.
+    Delivered { sink: u32, delivered: Delivered },
     /// All columns that were found so far in a stream's events: names and types.
     Found { stream: u32, columns: Vec<(Box<str>, String)> },
     /// Something happened to a run of a job.
@@ -127,6 +133,8 @@ pub(crate) struct Snapshot {
     jobs: Vec<JobSnapshot>,
     #[serde(default, skip_serializing_if = "EndpointsSnapshot::is_empty")]
     endpoints: EndpointsSnapshot,
+    #[serde(default)]
+    sinks: SinksSnapshot,
     /// Not in a backup: what is restored lies in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<Box<str>>,
@@ -322,6 +330,15 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
+            Change::Sink { text, view, from } => {
+                let Ddl::CreateSink(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.sinks.create(&create, (*view, *from), record.at);
+                created.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
+            Change::Delivered { sink, delivered } => self.sinks.deliver(*sink, delivered),
             Change::Found { stream, columns } => {
                 let entry = self.streams.values_mut().find(|entry| entry.id == *stream);
                 if let Some(entry) = entry {
@@ -344,11 +361,15 @@ impl Catalog {
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
             // It is of a stream from an offset on, which a statement does not say.
-            Ddl::CreateView(_) => Ok(false),
+            Ddl::CreateView(_) | Ddl::CreateSink(_) => Ok(false),
+            Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
                 if self.endpoints.of_view(name).is_some() {
                     return Err(self.has_endpoint("view", name));
+                }
+                if let Some(sink) = self.sink_of(name) {
+                    return Err(EngineError::ViewHasSink { view: name.to_string(), sink: sink.to_owned() });
                 }
                 match self.views.remove(name) {
                     None if !if_exists => Err(EngineError::NoView(name.to_string())),
@@ -381,6 +402,11 @@ impl Catalog {
                 Ok(false)
             }
         }
+    }
+
+    /// The name of a sink of a view.
+    fn sink_of(&self, view: &str) -> Option<&str> {
+        self.views.get(view).and_then(|view| self.sinks.of_view(view.id))
     }
 
     fn create_stream(&mut self, create: &CreateStream, at: Millis) -> Result<bool, EngineError> {
@@ -504,6 +530,7 @@ impl Catalog {
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
+            sinks: self.sinks.snapshot(),
             store: self.store.clone(),
         }
     }
@@ -536,6 +563,10 @@ impl Catalog {
                 .map_err(|error| HistoryError::Statement { text: text.to_owned(), why: error.to_string() })?;
             catalog.jobs.insert(job.create.name.clone(), job);
         }
+        catalog.sinks = Sinks::from_snapshot(&snapshot.sinks, |text| match read(text)? {
+            Ddl::CreateSink(create) => Ok(create),
+            _ => Err(unexpected(text)),
+        })?;
         catalog.endpoints = EndpointEntries::from_snapshot(&snapshot.endpoints, |text| match read(text)? {
             Ddl::CreateEndpoint(create) => Ok(create),
             _ => Err(unexpected(text)),

@@ -48,6 +48,7 @@ impl History {
             }
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateAlert(create) => self.check_alert(create)?,
+            Ddl::CreateSink(create) => return self.create_sink(shared, create).await,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             Ddl::CreateEndpoint(create) => self.check_endpoint(create)?,
             _ => {}
@@ -108,6 +109,7 @@ impl History {
             }
             Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
+            Ddl::DropSink { .. } => self.sinks.changed.notify_one(),
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);

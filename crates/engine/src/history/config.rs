@@ -73,6 +73,12 @@ pub struct HistoryConfig {
     pub views_cache_bytes: usize,
     /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
     pub views_commit_interval_ms: u64,
+    /// The most sinks that there can be.
+    pub sinks_max: usize,
+    /// The directory that files of sinks are below; empty: `sinks` in the data directory.
+    pub sinks_dir: String,
+    /// Webhooks may be at addresses of this machine and of private networks.
+    pub sinks_private_addresses: bool,
     /// Milliseconds that a statement waits for the reader of its answer to take rows; 0: as long as it takes.
     pub sql_unread_ms_max: u64,
     /// The most jobs that there can be.
@@ -125,6 +131,9 @@ impl HistoryConfig {
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
+            sinks_max: 1_000,
+            sinks_dir: String::new(),
+            sinks_private_addresses: false,
             sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),
             jobs_max: 1_000,
             jobs_running_max: 4,

@@ -124,6 +124,10 @@ impl DataDir {
         self.path.join("views")
     }
 
+    pub(crate) fn sinks(&self) -> PathBuf {
+        self.path.join("sinks")
+    }
+
     pub(crate) fn spill(&self) -> PathBuf {
         self.path.join("spill")
     }

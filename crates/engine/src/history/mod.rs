@@ -32,6 +32,7 @@ mod endpoints;
 mod inserted;
 mod jobs;
 mod past;
+mod sinks;
 mod statements;
 mod tables;
 mod views;
@@ -51,6 +52,7 @@ pub use error::HistoryError;
 pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
+pub use sinks::SinkStatus;
 pub use state::Disks;
 pub use views::{
     KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted,

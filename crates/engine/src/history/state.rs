@@ -31,6 +31,7 @@ use super::{
     endpoints::Endpoints,
     holding::{Held, Unstored},
     jobs::Jobs,
+    sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
     views::View,
@@ -76,6 +77,7 @@ pub(crate) struct History {
     runtime: Handle,
     pub(super) closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
+    pub(in crate::history) sinks: SinksAtWork,
     /// Locked for this process as long as it lives.
     pub(super) dir: Option<DataDir>,
 }
@@ -136,6 +138,7 @@ impl History {
             runtime: Handle::current(),
             closing: watch::Sender::new(false),
             jobs,
+            sinks: SinksAtWork::default(),
             dir,
         });
         history.bring_back(shared, replay.recovered).await?;
@@ -173,7 +176,8 @@ impl History {
             let mut kept = Vec::new();
             for view in views {
                 let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
-                state.views.push((view.id, position.unwrap_or(view.from)));
+                let from = position.map_or(view.from, |(position, _)| position);
+                state.views.push((view.id, from));
                 kept.push((view, store, position));
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };

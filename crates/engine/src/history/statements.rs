@@ -29,12 +29,15 @@ impl OtherStatements for Statements {
     fn takes(&self, words: &[&str]) -> bool {
         matches!(
             words,
-            ["CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC", "STREAM" | "JOB" | "ALERT" | "ENDPOINT", ..]
-                | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
+            [
+                "CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC",
+                "STREAM" | "JOB" | "ALERT" | "SINK" | "ENDPOINT",
+                ..
+            ] | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "JOBS" | "ENDPOINTS", ..]
-                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "ENDPOINT", ..]
+                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOBS" | "ENDPOINTS", ..]
+                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "SINK" | "ENDPOINT", ..]
         )
     }
 
@@ -145,6 +148,8 @@ impl History {
             Show::Jobs => Ok(self.show_jobs()),
             Show::Endpoints => Ok(self.show_endpoints()),
             Show::CreateEndpoint(name) => self.show_create_endpoint(name),
+            Show::Sinks => Ok(self.show_sinks()),
+            Show::CreateSink(name) => self.show_create_sink(name),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))
@@ -191,6 +196,9 @@ impl History {
     fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
         if kind == Some(Thing::Job) {
             return self.describe_job(name);
+        }
+        if kind == Some(Thing::Sink) {
+            return self.describe_sink(name);
         }
         if kind == Some(Thing::View) || kind.is_none() && self.view(name).is_ok() {
             return self.describe_view(name);

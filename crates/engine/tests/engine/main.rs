@@ -18,5 +18,6 @@ mod jobs_crashes;
 mod json_form;
 mod live;
 mod patterns;
+mod rollups;
 mod shared;
 mod views;

@@ -15,9 +15,10 @@
 //! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
+//! CREATE SINK, DROP SINK: [`sink`]
 //! CREATE ENDPOINT …: the grammar stands in [`endpoint`]        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
-//! SHOW STREAMS | VIEWS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW name       SHOW CREATE ENDPOINT GET|POST 'path'
-//! DESCRIBE [STREAM|VIEW|TABLE|JOB] name       DESCRIBE ENDPOINT GET|POST 'path'
+//! SHOW STREAMS | VIEWS | SINKS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW|SINK name       SHOW CREATE ENDPOINT GET|POST 'path'
+//! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK] name       DESCRIBE ENDPOINT GET|POST 'path'
 //! ```
 //!
 //! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
@@ -31,6 +32,7 @@ pub mod endpoint;
 mod job;
 mod options;
 mod print;
+mod sink;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -50,6 +52,7 @@ pub use self::{
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
+    sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkTarget},
     split::{Piece, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
 };
@@ -107,6 +110,15 @@ pub enum Ddl {
     CreateAlert(CreateAlert),
     /// `DROP ALERT`.
     DropAlert {
+        /// Which.
+        name: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `CREATE SINK`.
+    CreateSink(CreateSink),
+    /// `DROP SINK`.
+    DropSink {
         /// Which.
         name: Box<str>,
         /// That there is none is no error.
@@ -181,6 +193,10 @@ pub enum Show {
     Endpoints,
     /// The statement that makes an endpoint.
     CreateEndpoint(EndpointName),
+    /// All sinks.
+    Sinks,
+    /// The statement that makes a sink.
+    CreateSink(Box<str>),
 }
 
 /// Kinds of what has a name.
@@ -198,6 +214,8 @@ pub enum Thing {
     Job,
     /// An endpoint.
     Endpoint,
+    /// A sink.
+    Sink,
 }
 
 /// `CREATE STREAM`: all that is declared of a stream.

@@ -77,6 +77,11 @@ impl Display for Ddl {
                 write!(f, "DROP ALERT {}", if_exists(optional))?;
                 write_name(f, name)
             }
+            Ddl::CreateSink(create) => create.fmt(f),
+            Ddl::DropSink { name, if_exists: optional } => {
+                write!(f, "DROP SINK {}", if_exists(optional))?;
+                write_name(f, name)
+            }
             Ddl::CreateJob(create) => create.fmt(f),
             Ddl::AlterJob { name, change } => {
                 f.write_str("ALTER JOB ")?;
@@ -121,6 +126,11 @@ impl Display for Ddl {
                 f.write_str("SHOW CREATE VIEW ")?;
                 write_name(f, name)
             }
+            Ddl::Show(Show::Sinks) => f.write_str("SHOW SINKS"),
+            Ddl::Show(Show::CreateSink(name)) => {
+                f.write_str("SHOW CREATE SINK ")?;
+                write_name(f, name)
+            }
             Ddl::Show(Show::Tables) => f.write_str("SHOW TABLES"),
             Ddl::Show(Show::Jobs) => f.write_str("SHOW JOBS"),
             Ddl::Show(Show::CreateStream(name)) => {
@@ -137,6 +147,7 @@ impl Display for Ddl {
                     Some(Thing::Job) => "DESCRIBE JOB ",
                     // It is named otherwise, by `DescribeEndpoint`.
                     Some(Thing::Endpoint) => "DESCRIBE ENDPOINT ",
+                    Some(Thing::Sink) => "DESCRIBE SINK ",
                 })?;
                 // A kind's own word would be taken for the kind.
                 match (kind, &**name) {

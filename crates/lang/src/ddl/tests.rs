@@ -319,7 +319,6 @@ fn faults_have_a_place_and_a_hint() {
         "CREATE OR REPLACE STREAM s",
         "1:8 what holds data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER what there is.)",
     );
-    check("CREATE SINK s", "1:1 CREATE SINK is not supported yet");
     check(
         "ALTER STREAM s DROP COLUMN a",
         "1:16 columns of a stream are neither dropped nor renamed (Leave it out of what you select; what was stored stays readable.)",

@@ -25,6 +25,8 @@ pub struct ViewOptions {
     pub ttl_ms: Option<u64>,
     /// The events that the stream has already are counted, too.
     pub backfill: Option<bool>,
+    /// How long windows are kept after they are closed, by event time, in milliseconds; not set: for ever.
+    pub retention_ms: Option<u64>,
 }
 
 /// The options by name.
@@ -34,17 +36,20 @@ pub enum ViewOption {
     Ttl,
     /// `backfill = true|false`.
     Backfill,
+    /// `retention = '7 days'`.
+    Retention,
 }
 
 impl ViewOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [ViewOption; 2] = [ViewOption::Ttl, ViewOption::Backfill];
+    pub const ALL: [ViewOption; 3] = [ViewOption::Ttl, ViewOption::Backfill, ViewOption::Retention];
 
     /// The option's name.
     pub fn text(self) -> &'static str {
         match self {
             ViewOption::Ttl => "ttl",
             ViewOption::Backfill => "backfill",
+            ViewOption::Retention => "retention",
         }
     }
 
@@ -72,6 +77,14 @@ impl ViewOptions {
                 self.backfill = Some(false);
             }
             (ViewOption::Backfill, _) => return Err("`backfill` takes true or false".to_owned()),
+            (ViewOption::Retention, value) => {
+                let ms = match value {
+                    Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
+                    _ => None,
+                };
+                self.retention_ms =
+                    Some(ms.ok_or_else(|| "`retention` takes a time like '7 days'".to_owned())?);
+            }
         }
         Ok(())
     }
@@ -82,6 +95,7 @@ impl ViewOptions {
             let value = match option {
                 ViewOption::Ttl => format!("'{}'", DurationText(self.ttl_ms?)),
                 ViewOption::Backfill => self.backfill?.to_string(),
+                ViewOption::Retention => format!("'{}'", DurationText(self.retention_ms?)),
             };
             Some((option, value))
         })

@@ -294,5 +294,5 @@ fn first_points(points: Points, points_max: Option<u64>) -> Points {
 }
 
 fn group(keys: Vec<Expr>, aggregates: Vec<Aggregate>, columns: Vec<OutputColumn>) -> Group {
-    Group { keys, aggregates, table: None, having: None, columns }
+    Group { keys, aggregates, table: None, sets: Vec::new(), groupings: Vec::new(), having: None, columns }
 }

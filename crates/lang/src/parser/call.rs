@@ -96,6 +96,9 @@ impl Parser<'_> {
         if let Some(node) = self.approximate(&word, start)? {
             return Ok(node);
         }
+        if let Some(node) = self.grouping(&word, start)? {
+            return Ok(node);
+        }
         let native = self.dialect == Dialect::Native;
         let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
         let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {

@@ -3,7 +3,7 @@
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
-    ast::{GroupBy, Having, Order, Query, Source, Windowing},
+    ast::{Having, Order, Query, Source, Windowing},
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     plan::Literal,
@@ -98,18 +98,7 @@ impl Parser<'_> {
             Keyword::Where => query.filter = Some(self.expression()?),
             Keyword::Group => {
                 self.expect_keyword(Keyword::By)?;
-                let keys = self.list(|parser| {
-                    for unsupported in ["ROLLUP", "CUBE", "GROUPING"] {
-                        if parser.dialect == Dialect::Native
-                            && parser.word(parser.span()).eq_ignore_ascii_case(unsupported)
-                            && (parser.symbol_at(1) == Some(Symbol::LeftParen) || unsupported == "GROUPING")
-                        {
-                            return Err(Fault::not_yet(parser.span(), unsupported));
-                        }
-                    }
-                    parser.expression()
-                })?;
-                query.group_by = Some(GroupBy { span: start, keys });
+                query.group_by = Some(self.group_by(start)?);
             }
             Keyword::Having => query.having = Some(Having { span: start, node: self.expression()? }),
             Keyword::Order => {

@@ -17,6 +17,7 @@ mod call;
 mod clauses;
 mod ddl;
 mod expr;
+mod grouping;
 mod pattern;
 mod stream;
 mod types;

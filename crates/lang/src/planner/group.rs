@@ -18,6 +18,9 @@ pub(super) const KEYS_MAX: usize = 256;
 /// are counted from here.
 pub(super) const BEHIND_AGGREGATES: usize = 1 << 40;
 
+/// And those behind the values of GROUPING from here.
+pub(super) const BEHIND_GROUPINGS: usize = 1 << 41;
+
 impl<'a> Planner<'a> {
     /// The body, order and limit; `None`: there is a fault beside which Bullet tells of no other.
     pub(super) fn group(&mut self, ast: &'a ast::Query) -> Option<(Body, Vec<SortKey>, Option<u64>)> {
@@ -40,8 +43,15 @@ impl<'a> Planner<'a> {
         // Where all that is asked of the records is fields, Bullet reads them by the names that are written.
         self.sees_inner_texts = !nodes.iter().chain(&arguments).all(|node| is_plain(node));
         let faults = self.faults.len();
-        for node in nodes {
-            self.key_of(node, clause);
+        let places: Vec<Option<usize>> = nodes.into_iter().map(|node| self.key_of(node, clause)).collect();
+        let sets = ast.group_by.as_ref().and_then(|group_by| group_by.sets.as_ref());
+        let sets = sets.map_or(Vec::new(), |sets| super::grouping::sets_of(sets, &places));
+        if let Some(window) = ast.window.as_ref().filter(|_| !sets.is_empty())
+            && matches!(window.shape, ast::WindowShape::Session(_))
+        {
+            let fault =
+                Fault::at(window.span, "a session is of one group, and grouping sets give an event several");
+            self.note(fault.hint("Use another window, or one GROUP BY for each set."));
         }
         self.keys_are_faulty = self.faults.len() > faults;
         if let Some(item) = self.table_item {
@@ -59,14 +69,17 @@ impl<'a> Planner<'a> {
         let mut having = self.having(ast, if is_native { Scope::GroupOrder } else { Scope::GroupItem });
         let mut order_by = self.order_by(ast, Scope::GroupOrder);
         let first = self.keys.len() + self.aggregates.len();
+        let last = first + self.table_slots() + self.groupings.len();
         let exprs = columns.iter_mut().map(|column| &mut column.expr);
         for expr in exprs.chain(&mut having).chain(order_by.iter_mut().map(|key| &mut key.expr)) {
-            settle(expr, first);
+            settle(expr, first, last);
         }
         let body = Group {
             keys: self.keys.iter().map(|key| key.expr.clone()).collect(),
             aggregates: self.aggregates.clone(),
             table: self.table.as_ref().map(|table| table.plan.clone()),
+            sets,
+            groupings: self.groupings.clone(),
             having,
             columns,
         };
@@ -79,16 +92,19 @@ impl<'a> Planner<'a> {
 
     // ---- keys
 
-    /// Adds a key, unless it is there.
-    fn key_of(&mut self, written: &'a Node, clause: &str) {
+    /// Adds a key, unless it is there; answers its place.
+    fn key_of(&mut self, written: &'a Node, clause: &str) -> Option<usize> {
         let node = match self.group_item(written, clause) {
             Ok(node) => node,
-            Err(fault) => return self.note(fault),
+            Err(fault) => {
+                self.note(fault);
+                return None;
+            }
         };
-        let Some(typed) = self.lower(node, Scope::Event) else { return };
+        let typed = self.lower(node, Scope::Event)?;
         let place = self.keys.iter().position(|key| key.expr == typed.expr);
         if place.is_none() && self.keys.len() == KEYS_MAX {
-            return self.note(Fault::at(written.span, format!("a query has at most {KEYS_MAX} keys")));
+            return self.fault(Fault::at(written.span, format!("a query has at most {KEYS_MAX} keys")));
         }
         let place = place.unwrap_or_else(|| {
             self.keys.push(typed);
@@ -99,6 +115,7 @@ impl<'a> Planner<'a> {
             let name = self.name_of_text(&text);
             self.base.add(text, name, Given::Key(place));
         }
+        Some(place)
     }
 
     /// In the native dialect, a whole number or the name of a column stands for what is selected there.
@@ -176,8 +193,15 @@ impl<'a> Planner<'a> {
         let columns = self.output_columns(Vec::new());
         let arguments = self.keys.iter().map(|key| key.expr.clone()).collect();
         let table = TableAggregate { function: TableFunction::Top { count, threshold }, arguments };
-        let body =
-            Group { keys: Vec::new(), aggregates: Vec::new(), table: Some(table), having: None, columns };
+        let body = Group {
+            keys: Vec::new(),
+            aggregates: Vec::new(),
+            table: Some(table),
+            sets: Vec::new(),
+            groupings: Vec::new(),
+            having: None,
+            columns,
+        };
         (Body::Group(body), Vec::new(), None)
     }
 }
@@ -189,11 +213,12 @@ fn collect_aggregates<'n>(node: &'n Node, found: &mut Vec<&'n Node>) {
     node.children(&mut |child| collect_aggregates(child, found));
 }
 
-/// Gives slots behind the aggregates their place.
-pub(super) fn settle(expr: &mut Expr, first: usize) {
+/// Gives slots behind the aggregates, and behind the values of GROUPING, their place.
+pub(super) fn settle(expr: &mut Expr, first: usize, last: usize) {
     match expr {
+        Expr::Slot(slot) if *slot >= BEHIND_GROUPINGS => *slot = *slot - BEHIND_GROUPINGS + last,
         Expr::Slot(slot) if *slot >= BEHIND_AGGREGATES => *slot = *slot - BEHIND_AGGREGATES + first,
-        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, first)),
+        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, first, last)),
         _ => {}
     }
 }

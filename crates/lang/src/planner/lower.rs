@@ -119,6 +119,7 @@ impl Planner<'_> {
             NodeKind::Aggregate { function, arguments, filter } => {
                 self.aggregate(node, *function, arguments, filter.as_deref(), scope)
             }
+            NodeKind::Grouping(keys) => self.grouping(node, keys, scope),
             NodeKind::Table { .. } => {
                 self.unknown_for(Fault::at(node.span, "what gives rows stands in the select list only"))
             }

@@ -16,6 +16,7 @@ mod check;
 mod columns;
 mod fields;
 mod group;
+mod grouping;
 mod lower;
 mod path;
 mod pattern;
@@ -266,6 +267,8 @@ struct Planner<'a> {
     table: Option<Table>,
     /// The pattern that is being planned.
     recognizing: Option<Box<Recognizing>>,
+    /// Keys, by GROUPING that asks of them.
+    groupings: Vec<Box<[usize]>>,
 }
 
 impl<'a> Planner<'a> {
@@ -296,6 +299,7 @@ impl<'a> Planner<'a> {
             aggregates: Vec::new(),
             table: None,
             recognizing: None,
+            groupings: Vec::new(),
         }
     }
 

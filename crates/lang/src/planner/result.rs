@@ -17,7 +17,11 @@ pub(super) fn type_of(column: &Expr, group: &Group) -> Type {
 fn of_slots(expr: &Expr, group: &Group) -> Ty {
     let of_slot = |slot: usize| match group.keys.get(slot) {
         Some(key) => of_event(key),
-        None => group.aggregates.get(slot - group.keys.len()).map_or(Ty::Unknown, of_aggregate),
+        None => match group.aggregates.get(slot - group.keys.len()) {
+            Some(aggregate) => of_aggregate(aggregate),
+            None if group.table.is_none() => Ty::Known(Type::LONG),
+            None => Ty::Unknown,
+        },
     };
     of(expr, &of_slot)
 }

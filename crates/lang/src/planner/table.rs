@@ -6,7 +6,7 @@ use super::{
     Planner, Typed,
     bullet_names::Given,
     check::Ty,
-    group::{BEHIND_AGGREGATES, KEYS_MAX},
+    group::{BEHIND_AGGREGATES, BEHIND_GROUPINGS, KEYS_MAX},
     lower::Scope,
 };
 use crate::{
@@ -154,8 +154,12 @@ impl<'a> Planner<'a> {
         if self.dialect == Dialect::Bullet || self.fields.known(name).is_some() {
             return None;
         }
-        let place = self.table.as_ref().map_or(0, |table| table.columns.len()) + bound;
-        Some(Typed { expr: Expr::Slot(BEHIND_AGGREGATES + place), ty: Ty::Known(Type::LONG) })
+        Some(Typed { expr: Expr::Slot(BEHIND_GROUPINGS + bound), ty: Ty::Known(Type::LONG) })
+    }
+
+    /// How many slots it fills.
+    pub(super) fn table_slots(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.columns.len())
     }
 
     /// The type of a slot that an aggregate which gives rows has filled.

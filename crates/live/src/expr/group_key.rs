@@ -86,6 +86,12 @@ fn encode(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// A whole number as a key has it.
+pub(crate) fn encode_whole(number: i64, out: &mut [u8; 9]) {
+    out[0] = WHOLE;
+    out[1..].copy_from_slice(&number.to_le_bytes());
+}
+
 fn push_text(tag: u8, text: &str, out: &mut Vec<u8>) {
     out.push(tag);
     push_length(text.len(), out);

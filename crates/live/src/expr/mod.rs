@@ -52,6 +52,7 @@ pub use compare::compare;
 pub use compile::CompileError;
 pub(crate) use compile::mirrored;
 pub(crate) use containers::native_size;
+pub(crate) use group_key::encode_whole;
 pub use group_key::{decode_group_value, encode_group_value};
 pub(crate) use java::hash_map_order;
 pub use java::{java_hash, java_text, parse_java_double, push_java_double, push_java_float};

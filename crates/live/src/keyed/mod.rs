@@ -6,6 +6,7 @@
 //! ([`Changes`]) and come back as such. Does no I/O: who keeps them fetches what a part says that it lacks.
 
 mod part;
+mod windows;
 
 use std::sync::Arc;
 
@@ -17,9 +18,12 @@ use swiftwater_lang::{
 };
 use swiftwater_sketch::hash_of_bytes;
 
-pub use self::part::{Changes, KeyedPart};
+pub use self::{
+    part::{Changes, KeyedPart},
+    windows::ViewWindows,
+};
 use crate::{
-    StandingQuery,
+    SlicePlan, StandingQuery,
     expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
     operate::{
@@ -39,6 +43,7 @@ pub struct KeyedQuery {
     query: Arc<StandingQuery>,
     index: Index,
     ttl_ms: Option<u64>,
+    windows: Option<ViewWindows>,
 }
 
 /// What keeps a query from being a view.
@@ -50,8 +55,10 @@ pub enum Unfit {
     /// Its groups have several rows.
     #[error("a view keeps one row by key, and QUANTILE, FREQ, CUMFREQ and TOP give several")]
     SeveralRows,
-    /// It has windows.
-    #[error("a view has no windows")]
+    /// It has windows of another kind.
+    #[error(
+        "the windows of a view stand one behind another, by time: WINDOWING TUMBLING(n, TIME), or TUMBLING(n, EVENT(…))"
+    )]
     Window,
     /// It ends.
     #[error("a view has no end: the stream cannot have a duration, nor the query a LIMIT")]
@@ -65,6 +72,11 @@ pub enum Unfit {
     /// It is of the matches of a pattern.
     #[error("a view cannot be of MATCH_RECOGNIZE yet")]
     Pattern,
+    /// It has no windows that could be kept for a time.
+    #[error(
+        "`retention` is how long closed windows are kept, and the query has none: it needs WINDOWING TUMBLING(…)"
+    )]
+    Retention,
     /// By Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
@@ -73,6 +85,12 @@ pub enum Unfit {
         "DELETE WHEN is about events, and LATERAL VIEW makes several rows of one: they do not go together"
     )]
     DeletedRows,
+    /// Groups of several sets are to be deleted.
+    #[error("DELETE WHEN is of one key, and grouping sets give an event several: they do not go together")]
+    DeletedSets,
+    /// Groups of windows are to be deleted, or have a time to live.
+    #[error("windows are kept for `retention`: neither DELETE WHEN nor `ttl` goes together with WINDOWING")]
+    DeletedWindows,
 }
 
 /// What a batch brings to a view.
@@ -86,6 +104,10 @@ pub struct Fold {
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
+    /// Of a view with windows, the latest time of the events so far.
+    pub latest: Millis,
+    /// Events of windows that were closed before.
+    pub late: u64,
 }
 
 /// A key of a view.
@@ -119,16 +141,25 @@ impl KeyedQuery {
             (plan.dialect != Dialect::Native, Unfit::Bullet),
             (plan.outer.is_some(), Unfit::Outer),
             (group.table.is_some(), Unfit::SeveralRows),
-            (plan.window != Window::None, Unfit::Window),
             (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
             (!plan.order_by.is_empty(), Unfit::Order),
             (query.deletes() && !plan.views.is_empty(), Unfit::DeletedRows),
+            (query.deletes() && !group.sets.is_empty(), Unfit::DeletedSets),
+            ((query.deletes() || ttl_ms.is_some()) && plan.window != Window::None, Unfit::DeletedWindows),
         ];
         match faults.into_iter().find(|(is, _)| *is) {
             Some((_, fault)) => Err(fault),
             None => {
                 let query = Arc::new(query);
-                Ok(KeyedQuery { index: Index::default().with(NUMBER, &query), query, ttl_ms })
+                let windows = ViewWindows::of(&query)?;
+                let slices =
+                    Arc::new(windows.map_or_else(SlicePlan::default, |windows| windows.plan(&query)));
+                Ok(KeyedQuery {
+                    index: Index::default().with_slices(NUMBER, &query, &slices),
+                    query,
+                    windows,
+                    ttl_ms,
+                })
             }
         }
     }
@@ -138,10 +169,15 @@ impl KeyedQuery {
         &self.query
     }
 
-    /// How many values a key has.
+    /// How many values a key has; with grouping sets, that of the largest. First comes the start of the window where
+    /// there are windows, then the number of the set, from 0 in the order that they are written in.
     pub fn key_values(&self) -> usize {
+        let windows = usize::from(self.windows.is_some());
         match &self.query.body {
-            CompiledBody::Group(group) => group.keys.len(),
+            CompiledBody::Group(group) if group.sets.is_empty() => windows + group.keys.len(),
+            CompiledBody::Group(group) => {
+                windows + 1 + group.sets.iter().map(|set| set.len()).max().unwrap_or(0)
+            }
             CompiledBody::Raw { .. } => 0,
         }
     }
@@ -150,11 +186,34 @@ impl KeyedQuery {
     pub fn key_columns(&self) -> Vec<Option<usize>> {
         let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
         let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
-        (0..group.keys.len()).map(column_of).collect()
+        if !group.sets.is_empty() {
+            // Which set a row is of, no column says as keys do.
+            return vec![None; self.key_values()];
+        }
+        let start = group.keys.len() + group.aggregates.len() + group.groupings.len();
+        let window = self.windows.iter().map(|_| column_of(start));
+        window.chain((0..group.keys.len()).map(column_of)).collect()
     }
 
-    /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch.
-    pub fn fold(&self, shard: &mut Shard, batch: &EventBatch) -> Fold {
+    /// Whether some key has so many values.
+    pub fn has_keys_of(&self, values: usize) -> bool {
+        match &self.query.body {
+            CompiledBody::Group(group) if !group.sets.is_empty() => {
+                let first = 1 + usize::from(self.windows.is_some());
+                group.sets.iter().any(|set| first + set.len() == values)
+            }
+            _ => values == self.key_values(),
+        }
+    }
+
+    /// Its windows.
+    pub fn windows(&self) -> Option<&ViewWindows> {
+        self.windows.as_ref()
+    }
+
+    /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch; `latest` is
+    /// what [`Fold::latest`] was of the batch before, or [`NO_TIME`].
+    pub fn fold(&self, shard: &mut Shard, batch: &EventBatch, latest: Millis) -> Fold {
         let meta = batch.meta();
         let input = StepInput {
             batch,
@@ -166,11 +225,17 @@ impl KeyedQuery {
         };
         let mut steps = Vec::new();
         shard.step(&self.index, &input, &mut steps);
-        let mut fold = Fold::default();
-        for step in steps {
+        let mut fold = Fold { latest, ..Fold::default() };
+        for step in &steps {
             fold.matched += step.matches;
             fold.mistyped += step.mistyped;
             fold.expression_errors += step.expression_errors;
+        }
+        if let (Some(windows), CompiledBody::Group(group)) = (&self.windows, &self.query.body) {
+            let of = (latest, meta.arrival);
+            let folded = windows.fold(group, &mut steps, shard.remove(NUMBER), of);
+            (fold.groups, fold.latest, fold.late) = (folded.groups, folded.latest, folded.late);
+            return fold;
         }
         let groups =
             shard.remove(NUMBER).into_iter().map(|partial| partial.groups).reduce(|mut whole, groups| {
@@ -184,6 +249,7 @@ impl KeyedQuery {
     /// Without groups.
     pub fn no_groups(&self) -> Option<GroupTable> {
         match &self.query.body {
+            CompiledBody::Group(group) if self.windows.is_some() => Some(GroupTable::windowed(group)),
             CompiledBody::Group(group) => Some(GroupTable::new(group, self.query.dialect())),
             CompiledBody::Raw { .. } => None,
         }
@@ -192,7 +258,15 @@ impl KeyedQuery {
     /// The rows of groups as JSON, a line each, in the order of their keys; those that HAVING leaves out are not there.
     pub fn rows(&self, groups: GroupTable, now: Millis) -> ResultSet {
         let mut result = ResultSet::default();
-        let of = GroupResult { limit: None, bounds: Bounds::None, now };
+        let of_each: Vec<(Millis, Millis)> = match &self.windows {
+            Some(windows) => {
+                let starts = (0..groups.len()).map(|group| groups.window(group));
+                starts.map(|start| (start, windows.end(start))).collect()
+            }
+            None => Vec::new(),
+        };
+        let bounds = if self.windows.is_some() { Bounds::Each(&of_each) } else { Bounds::None };
+        let of = GroupResult { limit: None, bounds, now };
         write_groups(&self.query, &Groups::of_table(groups), &of, &mut result);
         result
     }
@@ -316,16 +390,34 @@ impl Key {
         &self.grouped
     }
 
+    /// Where the keys of the windows begin that begin here or later.
+    pub fn of_window(start: Millis) -> Key {
+        Key::of(&[Value::Long(start)])
+    }
+
+    /// The start of the window that the key of a view with windows is of.
+    pub fn window(&self) -> Millis {
+        GroupTable::window_of(&self.grouped)
+    }
+
+    /// The same of a key in the order of its values.
+    pub fn window_of_ordered(ordered: &[u8]) -> Option<Millis> {
+        match decode_ordered_value(ordered, &Bump::new())? {
+            (Value::Long(start), _) => Some(start),
+            _ => None,
+        }
+    }
+
+    /// The key that has these bytes in the order of its values.
+    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
+        Ok(Key { grouped: grouped(ordered)?, ordered: ordered.to_vec() })
+    }
+
     /// A key of groups.
     pub fn of_group(grouped: &[u8]) -> Key {
         let mut ordered = Vec::with_capacity(grouped.len() + 8);
         push_ordered(grouped, &mut ordered);
         Key { grouped: grouped.into(), ordered }
-    }
-
-    /// A key, from its bytes in the order of its values.
-    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
-        Ok(Key { grouped: grouped(ordered)?, ordered: ordered.into() })
     }
 
     /// Its values as a JSON array.

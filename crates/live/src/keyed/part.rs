@@ -266,6 +266,19 @@ impl KeyedPart {
         self.is_whole = false;
     }
 
+    /// Lets go of the windows that begin before this, for good: nothing changes them any more, and who keeps them deletes
+    /// them. What is cut must be kept.
+    pub fn expire(&mut self, first: Millis) {
+        let groups = 0..self.len() as u32;
+        let kept: Vec<u32> = groups.filter(|&group| self.groups.window(group as usize) >= first).collect();
+        if kept.len() < self.len() {
+            let is_kept = |group: &u32| kept.binary_search(group).is_ok();
+            self.changed.retain(is_kept);
+            self.cut.retain(is_kept);
+            self.keep(&kept);
+        }
+    }
+
     /// Holds these groups, ascending, and no others; none that changed is left out.
     fn keep(&mut self, kept: &[u32]) {
         let mut place = vec![u32::MAX; self.groups.len()];

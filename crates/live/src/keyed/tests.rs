@@ -14,6 +14,16 @@ const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG
      COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls, LAST(*) AS event \
      FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k, j";
 
+/// The same by grouping sets, by windows, and by both.
+const OTHERS: [&str; 3] = [
+    "SELECT k, j, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, GROUPING(k, j) AS g FROM STREAM() \
+     GROUP BY CUBE (k, j)",
+    "SELECT k, window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k \
+     WINDOWING TUMBLING(10, EVENT(ts, 5))",
+    "SELECT k, j, window_start, COUNT(x) AS n, SUM(x) AS s, GROUPING(k) AS g FROM STREAM() \
+     GROUP BY GROUPING SETS ((k, j), (), j) WINDOWING TUMBLING(10, EVENT(ts, 5))",
+];
+
 const PARTS: usize = 3;
 
 /// What deletes keys in the second property, and after how long they are past.
@@ -51,7 +61,9 @@ fn what_cannot_be_a_view() {
             Unfit::Pattern,
         ),
         ("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", Unfit::SeveralRows),
-        ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, TIME)", Unfit::Window),
+        ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)", Unfit::Window),
+        ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, LAST, 10, TIME)", Unfit::Window),
+        ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k WINDOWING SESSION(5, TIME)", Unfit::Window),
         ("SELECT COUNT(*) FROM STREAM(s, 5000, TIME)", Unfit::End),
         ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k LIMIT 3", Unfit::End),
         ("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k ORDER BY n", Unfit::Order),
@@ -97,8 +109,9 @@ fn event() -> impl Strategy<Value = String> {
         Just("\"no\"".to_owned()),
         Just("null".to_owned())
     ];
-    (key, 0..3u8, number, 0..9u8).prop_map(|(k, j, x, t)| {
-        format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}","l":[{x},{{"t":{t}}}]}}"#)
+    let time = prop_oneof![9 => (0..60i64).prop_map(|ts| ts.to_string()), 1 => Just("null".to_owned())];
+    (key, 0..3u8, number, 0..9u8, time).prop_map(|(k, j, x, t, ts)| {
+        format!(r#"{{"k":{k},"j":"j{j}","x":{x},"t":"t{t}","l":[{x},{{"t":{t}}}],"ts":{ts}}}"#)
     })
 }
 
@@ -125,17 +138,29 @@ struct Model {
     shard: Shard,
     parts: Vec<KeyedPart>,
     store: Store,
-    /// The last cut, until it is kept, and the position that it is of.
-    cut: Option<(Cut, usize)>,
+    /// The last cut, until it is kept, and the position and latest time that it is of.
+    cut: Option<(Cut, (usize, Millis))>,
     position: usize,
-    kept_position: usize,
+    latest: Millis,
+    late: u64,
+    kept: (usize, Millis),
 }
 
 impl Model {
     fn new(view: KeyedQuery) -> Model {
         let parts = (0..PARTS).map(|_| KeyedPart::new(&view, true).expect("it has groups")).collect();
         let shard = Shard::default();
-        Model { view, shard, parts, store: Store::new(), cut: None, position: 0, kept_position: 0 }
+        Model {
+            view,
+            shard,
+            parts,
+            store: Store::new(),
+            cut: None,
+            position: 0,
+            latest: crate::NO_TIME,
+            late: 0,
+            kept: (0, crate::NO_TIME),
+        }
     }
 
     /// Takes events in, in batches of at most so many that arrived together.
@@ -145,7 +170,9 @@ impl Model {
     }
 
     fn take_batch(&mut self, events: &[Event], first: usize) -> usize {
-        let fold = self.view.fold(&mut self.shard, &batch(events, first as u64));
+        let fold = self.view.fold(&mut self.shard, &batch(events, first as u64), self.latest);
+        self.latest = fold.latest;
+        self.late += fold.late;
         self.position = first + events.len();
         let at = (self.position as u64, events[0].arrival);
         let Some(groups) = fold.groups else { return self.position };
@@ -217,12 +244,12 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
                 let mut changes = Changes::default();
                 model.parts.iter_mut().for_each(|part| part.cut(&model.view, &mut changes));
                 let pairs = changes.iter().map(|(key, state)| (key.to_vec(), state.map(<[u8]>::to_vec)));
-                model.cut = Some((pairs.collect(), model.position));
+                model.cut = Some((pairs.collect(), (model.position, model.latest)));
             }
             Action::Kept => {
-                if let Some((changes, position)) = model.cut.take() {
+                if let Some((changes, at)) = model.cut.take() {
                     changes.into_iter().for_each(|(key, state)| keep(&mut model.store, key, state));
-                    model.kept_position = position;
+                    model.kept = at;
                     model.parts.iter_mut().for_each(KeyedPart::kept);
                 }
             }
@@ -233,13 +260,13 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
             Action::Evict(bytes) => model.parts.iter_mut().for_each(|part| part.evict(bytes)),
             Action::DeletePast => model.delete_past(latest(&events)),
             Action::Crash => {
-                let Model { store, kept_position, .. } = model;
-                model = Model { store, kept_position, position: kept_position, ..Model::new(new()) };
+                let Model { store, kept, .. } = model;
+                model = Model { store, kept, position: kept.0, latest: kept.1, ..Model::new(new()) };
                 for part in &mut model.parts {
                     *part = KeyedPart::new(&model.view, false).expect("it has groups");
                 }
                 // In other batches than before.
-                model.take(&events[kept_position..], kept_position, 7);
+                model.take(&events[kept.0..], kept.0, 7);
             }
             Action::Cut => {}
         }
@@ -287,12 +314,21 @@ fn counting(events: &[Event], now: Millis) -> Vec<Event> {
 
 proptest! {
     #[test]
-    fn a_view_is_the_query_over_all_its_events(actions in proptest::collection::vec(action(), 1..40)) {
-        let plain = || keyed(QUERY).expect("a view");
-        let (model, events) = act(plain, actions);
-        let mut whole = Model::new(plain());
+    fn a_view_is_the_query_over_all_its_events(
+        which in 0..4usize,
+        actions in proptest::collection::vec(action(), 1..40),
+    ) {
+        let all: [fn() -> KeyedQuery; 4] = [
+            || keyed(QUERY).expect("a view"),
+            || keyed(OTHERS[0]).expect("a view"),
+            || keyed(OTHERS[1]).expect("a view"),
+            || keyed(OTHERS[2]).expect("a view"),
+        ];
+        let (model, events) = act(all[which], actions);
+        let mut whole = Model::new(all[which]());
         whole.take(&events, 0, usize::MAX);
         prop_assert_eq!(model.rows(0), whole.rows(0));
+        prop_assert_eq!(model.latest, whole.latest);
         for key in some_keys() {
             prop_assert_eq!(model.row(&key, 0), whole.row(&key, 0));
         }
@@ -311,6 +347,35 @@ proptest! {
         for key in some_keys() {
             prop_assert_eq!(model.row(&key, now), whole.row(&key, now));
         }
+    }
+
+    #[test]
+    fn an_event_is_late_where_one_before_it_has_closed_its_window(
+        events in proptest::collection::vec((0..60i64, -9..9i64), 0..60),
+        batch in 1..9usize,
+    ) {
+        let text = "SELECT window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() \
+             WINDOWING TUMBLING(10, EVENT(ts, 5))";
+        let mut model = Model::new(keyed(text).expect("a view"));
+        let event = |(ts, x): &(i64, i64)| Event { arrival: 0, text: format!(r#"{{"ts":{ts},"x":{x}}}"#) };
+        let texts: Vec<Event> = events.iter().map(event).collect();
+        model.take(&texts, 0, batch);
+        let (mut expected, mut latest, mut late) = (BTreeMap::<i64, (i64, i64)>::new(), i64::MIN, 0);
+        for (ts, x) in events {
+            let start = ts.div_euclid(10) * 10;
+            if start + 10 <= latest.saturating_sub(5) {
+                late += 1;
+            } else {
+                let cell = expected.entry(start).or_default();
+                *cell = (cell.0 + 1, cell.1 + x);
+            }
+            latest = latest.max(ts);
+        }
+        let rows = expected.iter().map(|(start, (n, s))| {
+            format!(r#"{{"window_start":{start},"window_end":{},"n":{n},"s":{s}}}"#, start + 10)
+        });
+        prop_assert_eq!(model.rows(0), rows.collect::<Vec<_>>());
+        prop_assert_eq!(model.late, late);
     }
 
     #[test]

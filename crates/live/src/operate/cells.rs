@@ -110,14 +110,26 @@ impl Cells {
     pub(crate) fn reset(&mut self, group: usize) -> isize {
         let before = self.heap_bytes(group) as isize;
         match self {
-            Cells::Count(cells) => cells[group] = 0,
-            Cells::Sum(cells) | Cells::Average(cells) => cells[group] = SumCell::default(),
+            Cells::Count(cells) => cells.get_mut(group).into_iter().for_each(|cell| *cell = 0),
+            // Of a lane there may be none.
+            Cells::Sum(cells) | Cells::Average(cells) => {
+                cells.get_mut(group).into_iter().for_each(|cell| *cell = SumCell::default());
+            }
             Cells::Least(cells) | Cells::Greatest(cells) => cells[group] = OwnedValue::NULL,
             Cells::Distinct { cells, entries } => cells[group] = Distinct::new(*entries),
             Cells::Quantile { cells, k, .. } => cells[group] = Quantiles::new(*k),
             Cells::Ordered(cells) => cells.reset(group),
         }
         self.heap_bytes(group) as isize - before
+    }
+
+    /// Of SUM, AVG and COUNT, whether any group has a cell.
+    pub(crate) fn is_in_use(&self) -> bool {
+        match self {
+            Cells::Count(cells) => !cells.is_empty(),
+            Cells::Sum(cells) | Cells::Average(cells) => !cells.is_empty(),
+            _ => true,
+        }
     }
 
     /// Bytes of one cell, without what it keeps on the heap.
@@ -265,6 +277,24 @@ impl SumCell {
         true
     }
 
+    /// Adds to what is counted already.
+    pub(crate) fn add_whole(&mut self, sum: i128) {
+        self.integers += sum;
+    }
+
+    /// Adds so many whole numbers, which come to this.
+    pub(crate) fn add_wholes(&mut self, sum: i64, count: u64) {
+        self.integers += i128::from(sum);
+        self.count += count;
+    }
+
+    /// How many were added up to what, where all are whole and it fits.
+    pub(crate) fn as_whole(&self) -> Option<(u64, i64)> {
+        let is_small = |sum: &i64| sum.unsigned_abs() <= i64::MAX as u64 / 2;
+        let sum = i64::try_from(self.integers).ok().filter(is_small)?;
+        (!self.fractional).then_some((self.count, sum))
+    }
+
     fn add_double(&mut self, x: f64) {
         self.fractional = true;
         self.doubles.add(x);
@@ -277,7 +307,7 @@ impl SumCell {
         self.doubles.merge(&other.doubles);
     }
 
-    pub(super) fn sum(&self, dialect: Dialect) -> Value<'static> {
+    pub(crate) fn sum(&self, dialect: Dialect) -> Value<'static> {
         if self.count == 0 {
             Value::Null
         } else if self.fractional || dialect.aggregates_are_double() {
@@ -287,7 +317,7 @@ impl SumCell {
         }
     }
 
-    pub(super) fn average(&self) -> Value<'static> {
+    pub(crate) fn average(&self) -> Value<'static> {
         if self.count == 0 { Value::Null } else { Value::Double(self.as_double() / self.count as f64) }
     }
 

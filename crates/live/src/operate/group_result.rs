@@ -45,7 +45,7 @@ pub(crate) enum Bounds<'b> {
 pub(crate) fn with_single_group(query: &StandingQuery, groups: Option<Groups>) -> Option<Groups> {
     let CompiledBody::Group(group) = &query.body else { return groups };
     let mut groups = groups.unwrap_or_else(|| Groups::new(group, query.dialect()));
-    if group.keys.is_empty() {
+    if group.has_total() {
         groups.ensure_single();
     }
     Some(groups)
@@ -63,7 +63,7 @@ pub(crate) fn write_groups(
     let dialect = query.dialect();
     let arena = Bump::new();
     let mut counts = EvalCounts::default();
-    let GroupRows { mut slots, group_of_row, sketches, failure } = groups.evaluate(group, &arena);
+    let GroupRows { mut slots, group_of_row, set_of_row, sketches, failure } = groups.evaluate(group, &arena);
     if let Some(failure) = failure {
         result.failure = Some(failure.into());
         return;
@@ -77,7 +77,8 @@ pub(crate) fn write_groups(
     let (starts, ends): (Vec<Value<'_>>, Vec<Value<'_>>) =
         group_of_row.iter().map(|&group| of.bounds.values(group)).unzip();
     slots.extend([starts, ends]);
-    let rows = chosen_rows(group, &slots, group_of_row.len(), of, dialect, &arena, &mut counts);
+    let rows =
+        chosen_rows(group, &slots, (&set_of_row, group_of_row.len()), of, dialect, &arena, &mut counts);
     let Some(rows) = rows else {
         result.failure = Some(NO_ORDER.into());
         return;
@@ -143,7 +144,7 @@ pub(crate) fn look_at_row<R>(
 fn chosen_rows<'a>(
     group: &CompiledGroup,
     slots: &'a [Vec<Value<'a>>],
-    count: usize,
+    (sets, count): (&[u32], usize),
     of: &GroupResult<'_>,
     dialect: Dialect,
     arena: &'a Bump,
@@ -173,7 +174,8 @@ fn chosen_rows<'a>(
             .iter()
             .map(|(values, key)| key.compare(&values[a], &values[b], dialect, &mut is_comparable));
         let by_key = keys.iter().map(|values| total_order(&values[a], &values[b]));
-        by_order.chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        let by_set = sets.get(a).cmp(&sets.get(b));
+        by_order.chain([by_set]).chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
     // Of a table, Bullet's LIMIT is of the points or places that it has: they are counted where it is made.
     let is_table_limit = group.table.is_some() && !dialect.errors_become_null();

@@ -9,21 +9,24 @@
 
 mod deletion;
 mod keyed;
+mod sets;
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, sync::Arc};
 
 use bumpalo::Bump;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use swiftwater_event::Value;
-use swiftwater_lang::Dialect;
+use swiftwater_lang::{Dialect, plan::AggregateFunction};
 use swiftwater_sketch::{DistinctFigures, hash_of_bytes, sample_figures};
 
+use self::sets::Lead;
 use super::{
     cells::Cells,
+    lanes::Lanes,
     sketch_cells::encode_combination,
     sketch_meta::{SketchFigures, SketchMeta},
     table::TableCells,
-    taken::{Combinations, GroupInput, PASSED_OVER, Picked},
+    taken::{Combinations, GroupInput, PASSED_OVER, Picked, Taken},
 };
 use crate::{
     expr::{decode_group_value, encode_group_value},
@@ -39,7 +42,8 @@ const SAMPLED_HELD_MAX: usize = 4 * SAMPLED;
 /// Groups by key, and their cells.
 #[derive(Debug, Clone)]
 pub struct GroupTable {
-    table: HashTable<u32>,
+    /// One for each grouping set, or for all.
+    tables: Vec<HashTable<u32>>,
     hasher: DefaultHashBuilder,
     /// All keys' bytes, one after another.
     key_bytes: Vec<u8>,
@@ -52,7 +56,13 @@ pub struct GroupTable {
     /// Groups of keys with such a hash or a greater one are passed over; `None`: there are none such.
     dropped_from: Option<u64>,
     cells: Vec<Cells>,
+    /// Counts and sums of whole numbers.
+    lanes: Lanes,
     table_cells: Option<TableCells>,
+    /// The keys of each grouping set; none: all keys are one.
+    sets: Arc<[Box<[usize]>]>,
+    /// What a key begins with besides the values of keys.
+    lead: Lead,
     heap_bytes: usize,
     dialect: Dialect,
     /// By group, what was deleted of it; empty where nothing was.
@@ -77,6 +87,8 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) slots: Vec<Vec<Value<'a>>>,
     /// The group that each row is of, ascending.
     pub(crate) group_of_row: Vec<u32>,
+    /// And its grouping set, where there are such.
+    pub(crate) set_of_row: Vec<u32>,
     /// How exact approximate values in them are.
     pub(crate) sketches: Vec<SketchMeta>,
     /// In Bullet's dialect, why there are no rows.
@@ -88,14 +100,26 @@ impl GroupTable {
     pub(crate) fn new(group: &CompiledGroup, dialect: Dialect) -> GroupTable {
         let functions = group.aggregates.iter().map(|aggregate| aggregate.function);
         let cells = functions.map(|function| Cells::new(function, &group.sizes)).collect();
+        let aggregates = group.aggregates.iter();
+        let lanes = Lanes::new(aggregates.map(|one| (one.function, !one.arguments.is_empty())), dialect);
         let table_cells = group.table.as_ref().map(|table| TableCells::new(&table.function, &group.sizes));
-        GroupTable::with_cells(cells, table_cells, group.keys.len(), dialect)
+        let sets = (Arc::clone(&group.sets), Lead::of(&group.sets, false));
+        GroupTable::with_cells((cells, lanes, table_cells), sets, group.keys.len(), dialect)
     }
 
     /// The group of an aggregation that only counts rows, where it is there: so many.
     pub(super) fn of_rows(count: Option<u64>, dialect: Dialect) -> GroupTable {
-        let counts = Cells::Count(count.into_iter().collect());
-        let mut table = GroupTable::with_cells(vec![counts], None, 0, dialect);
+        let function = AggregateFunction::Count;
+        let mut lanes = Lanes::new([(function, false)].into_iter(), dialect);
+        let cells = match lanes.has(0) {
+            true => Cells::Count(Vec::new()),
+            false => Cells::Count(count.into_iter().collect()),
+        };
+        if let Some(count) = count {
+            lanes.push(&[Some((count, 0))]);
+        }
+        let cells = (vec![cells], lanes, None);
+        let mut table = GroupTable::with_cells(cells, (Arc::default(), Lead::default()), 0, dialect);
         if count.is_some() {
             table.group(&[], &[]);
         }
@@ -103,13 +127,16 @@ impl GroupTable {
     }
 
     fn with_cells(
-        cells: Vec<Cells>,
-        table_cells: Option<TableCells>,
+        (cells, lanes, table_cells): (Vec<Cells>, Lanes, Option<TableCells>),
+        (sets, lead): (Arc<[Box<[usize]>]>, Lead),
         key_values: usize,
         dialect: Dialect,
     ) -> GroupTable {
         GroupTable {
-            table: HashTable::new(),
+            tables: vec![HashTable::new(); lead.tables(&sets)],
+            sets,
+            lead,
+            lanes,
             hasher: DefaultHashBuilder::default(),
             key_bytes: Vec::new(),
             key_ends: Vec::new(),
@@ -137,33 +164,47 @@ impl GroupTable {
     /// Bytes held, about: keys, cells, table.
     pub(crate) fn bytes(&self) -> usize {
         let table_cell = self.table_cells.as_ref().map_or(0, TableCells::cell_bytes);
-        let per_group = 8 + 5 + self.cells.iter().map(Cells::cell_bytes).sum::<usize>() + table_cell;
+        let cells = self.cells.iter().enumerate().filter(|(place, _)| !self.lanes.has(*place));
+        let of_cells = cells.map(|(_, cells)| cells.cell_bytes()).sum::<usize>();
+        let per_group = 8 + 5 + of_cells + self.lanes.group_bytes() + table_cell;
         let keys = self.key_bytes.len() + size_of_val(&self.key_widths[..]);
         size_of::<GroupTable>() + keys + self.len() * per_group + self.heap_bytes
     }
 
     /// Takes in rows. Answers how many values could not be used for their type.
     pub(super) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
+        if !self.sets.is_empty() {
+            return self.update_sets(rows, input);
+        }
         let mut group_of_row = Vec::with_capacity(rows);
         if self.key_values == 0 && rows > 0 {
             group_of_row.resize(rows, self.group(&[], &[]));
-        }
-        let (mut key, mut widths) = (Vec::new(), Vec::new());
-        for row in group_of_row.len()..rows {
-            key.clear();
-            widths.clear();
-            let is_key = if self.dialect.keys_are_text() {
-                self.encode_text_key(&input.keys, row, &mut key, &mut widths)
-            } else {
-                input.keys.iter().for_each(|column| encode_group_value(&column[row], self.dialect, &mut key));
-                true
-            };
-            group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
+        } else if self.dialect.keys_are_text() {
+            let (mut key, mut widths) = (Vec::new(), Vec::new());
+            for row in 0..rows {
+                key.clear();
+                widths.clear();
+                let is_key = self.encode_text_key(&input.keys, row, &mut key, &mut widths);
+                group_of_row.push(if is_key { self.group(&key, &widths) } else { PASSED_OVER });
+            }
+        } else {
+            self.groups_of_rows(rows, input, &mut group_of_row);
         }
         if !input.deletes.is_empty() {
             self.delete(&mut group_of_row, &input.deletes);
         }
         self.update_cells(Picked::all(&group_of_row), input)
+    }
+
+    /// Keys are encoded and hashed before any is looked for: looking for several at once waits for memory once.
+    fn groups_of_rows(&mut self, rows: usize, input: &GroupInput<'_>, group_of_row: &mut Vec<u32>) {
+        let dialect = self.dialect;
+        let keys = Combinations::of_rows(rows, |row, out| {
+            input.keys.iter().for_each(|column| encode_group_value(&column[row], dialect, out));
+        });
+        let hashes: Vec<u64> = (0..rows as u32).map(|row| self.hasher.hash_one(keys.get(row))).collect();
+        let found = hashes.iter().zip(0..);
+        group_of_row.extend(found.map(|(&hash, row)| self.group_hashed(0, hash, 0, &[], keys.get(row), &[])));
     }
 
     /// As [`GroupTable::update`], of some rows of an input whose keys were encoded before; native only. The group of each
@@ -184,16 +225,20 @@ impl GroupTable {
 
     fn update_cells(&mut self, rows: Picked<'_>, input: &GroupInput<'_>) -> u64 {
         self.resize_cells();
-        let dialect = self.dialect;
-        let of_values = self.cells.iter_mut().zip(&input.aggregates);
-        let of_rows = self.table_cells.iter_mut().zip(&input.table);
-        let (mut mistyped, mut grown) = (0, 0);
-        for (unusable, heap) in of_values
-            .map(|(cells, taken)| cells.update(rows, taken, &input.order, dialect))
-            .chain(of_rows.map(|(cells, taken)| cells.update(rows, taken)))
-        {
-            mistyped += unusable;
-            grown += heap;
+        let (dialect, groups) = (self.dialect, self.len());
+        let (mut mistyped, mut grown) = (self.lanes.update(rows, &input.lanes, &mut self.cells), 0);
+        for (place, (cells, taken)) in self.cells.iter_mut().zip(&input.aggregates).enumerate() {
+            if self.lanes.has(place) {
+                // Only what a lane cannot take in is left.
+                let Taken::Values(_) = taken else { continue };
+                cells.resize(groups);
+            }
+            let (unusable, heap) = cells.update(rows, taken, &input.order, dialect);
+            (mistyped, grown) = (mistyped + unusable, grown + heap);
+        }
+        for (cells, taken) in self.table_cells.iter_mut().zip(&input.table) {
+            let (unusable, heap) = cells.update(rows, taken);
+            (mistyped, grown) = (mistyped + unusable, grown + heap);
         }
         self.heap_bytes = self.heap_bytes.saturating_add_signed(grown);
         self.drop_most();
@@ -238,12 +283,32 @@ impl GroupTable {
 
     /// Answers which group of ours each chosen one is.
     fn merge_some(&mut self, other: &GroupTable, chosen: &[u32]) -> Vec<u32> {
+        self.merge_keyed(other, chosen, &[])
+    }
+
+    /// Their keys are ours behind these bytes.
+    fn merge_keyed(&mut self, other: &GroupTable, chosen: &[u32], first: &[u8]) -> Vec<u32> {
         let mut group_of = vec![PASSED_OVER; other.len()];
+        let mut key = Vec::new();
         for &group in chosen {
-            group_of[group as usize] = self.group(other.key(group as usize), other.widths(group as usize));
+            let theirs = other.key(group as usize);
+            let ours = match first {
+                [] => theirs,
+                first => {
+                    key.clear();
+                    key.extend_from_slice(first);
+                    key.extend_from_slice(theirs);
+                    &key
+                }
+            };
+            group_of[group as usize] = self.group(ours, other.widths(group as usize));
         }
         self.resize_cells();
-        for (ours, theirs) in self.cells.iter_mut().zip(&other.cells) {
+        self.lanes.merge(&other.lanes, &group_of, &mut self.cells);
+        for (place, (ours, theirs)) in self.cells.iter_mut().zip(&other.cells).enumerate() {
+            if self.lanes.has(place) && theirs.is_in_use() {
+                ours.resize(self.key_ends.len());
+            }
             let heap = ours.merge(theirs, &group_of, self.dialect);
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
@@ -259,13 +324,21 @@ impl GroupTable {
         if places.iter().copied().eq(0..self.cells.len()) {
             return;
         }
+        self.lanes.pick(places);
         let mut cells: Vec<Option<Cells>> = std::mem::take(&mut self.cells).into_iter().map(Some).collect();
         self.cells = places.iter().filter_map(|&place| cells.get_mut(place)?.take()).collect();
     }
 
     /// Makes sure that there is the one group of an aggregation without keys.
     pub(super) fn ensure_single(&mut self) {
-        self.group(&[], &[]);
+        if self.sets.is_empty() {
+            self.group(&[], &[]);
+        }
+        for set in 0..self.sets.len() {
+            if self.sets[set].is_empty() {
+                self.group_of_set(set, &[]);
+            }
+        }
         self.resize_cells();
     }
 
@@ -285,17 +358,29 @@ impl GroupTable {
             self.decode_key(group as usize, arena, &mut columns);
         }
         let is_whole = groups.len() == self.len();
-        for (cells, aggregate) in self.cells.iter().zip(&group.aggregates) {
+        for (place, (cells, aggregate)) in self.cells.iter().zip(&group.aggregates).enumerate() {
             let mut column = Vec::with_capacity(self.len());
-            cells.evaluate(self.dialect, arena, &mut column);
+            if self.lanes.has(place) {
+                column.extend((0..self.len()).map(|group| self.value_of_lane(place, group)));
+            } else {
+                cells.evaluate(self.dialect, arena, &mut column);
+            }
             if !is_whole {
                 column = groups.iter().map(|&group| column[group as usize]).collect();
             }
             columns.push(column);
             sketches.extend(cells.meta(&aggregate.text));
         }
+        let (groupings, sets) = self.groupings(&groups, group);
         let (Some(cells), Some(table)) = (&self.table_cells, &group.table) else {
-            return GroupRows { slots: columns, group_of_row: groups, sketches, failure: None };
+            columns.extend(groupings);
+            return GroupRows {
+                slots: columns,
+                group_of_row: groups,
+                set_of_row: sets,
+                sketches,
+                failure: None,
+            };
         };
         sketches.extend(cells.meta(table));
         let is_bullet = self.dialect == Dialect::Bullet;
@@ -305,8 +390,15 @@ impl GroupTable {
             *column = place_of_row.iter().map(|&place| column[place as usize]).collect();
         }
         columns.extend(rows);
+        let of_places =
+            |column: Vec<Value<'a>>| place_of_row.iter().map(|&place| column[place as usize]).collect();
+        columns.extend(groupings.into_iter().map(of_places));
+        let set_of_row = match sets.is_empty() {
+            true => sets,
+            false => place_of_row.iter().map(|&place| sets[place as usize]).collect(),
+        };
         let group_of_row = place_of_row.iter().map(|&place| groups[place as usize]).collect();
-        GroupRows { slots: columns, group_of_row, sketches, failure }
+        GroupRows { slots: columns, group_of_row, set_of_row, sketches, failure }
     }
 
     fn decode_key<'a>(&self, group: usize, arena: &'a Bump, columns: &mut [Vec<Value<'a>>]) {
@@ -318,6 +410,9 @@ impl GroupTable {
                 rest = after.get(1..).unwrap_or_default();
             }
             return;
+        }
+        if self.lead != Lead::default() {
+            return self.decode_key_of_set(group, arena, columns);
         }
         for column in columns {
             let (value, after) = decode_group_value(rest, arena);
@@ -383,7 +478,13 @@ impl GroupTable {
     fn emptied(&self) -> GroupTable {
         let cells = self.cells.iter().map(Cells::emptied).collect();
         let table_cells = self.table_cells.as_ref().map(TableCells::emptied);
-        GroupTable::with_cells(cells, table_cells, self.key_values, self.dialect)
+        let sets = (Arc::clone(&self.sets), self.lead);
+        GroupTable::with_cells(
+            (cells, self.lanes.emptied(), table_cells),
+            sets,
+            self.key_values,
+            self.dialect,
+        )
     }
 
     /// A group's key.
@@ -402,15 +503,33 @@ impl GroupTable {
 
     /// The group of a key, a new one where there is none; [`PASSED_OVER`] where it would be one that was dropped.
     fn group(&mut self, key: &[u8], widths: &[u32]) -> u32 {
-        let hash = self.hasher.hash_one(key);
+        let (table, skipped) = self.lead.table(key);
+        let hash = self.hasher.hash_one(&key[skipped..]);
+        self.group_hashed(table, hash, skipped, &[], key, widths)
+    }
+
+    /// Of a key whose first bytes stand apart, by the hash of what is behind the skipped ones.
+    fn group_hashed(
+        &mut self,
+        table: usize,
+        hash: u64,
+        skipped: usize,
+        first: &[u8],
+        key: &[u8],
+        widths: &[u32],
+    ) -> u32 {
         let (key_bytes, key_ends) = (&self.key_bytes, &self.key_ends);
         let key_of = |group: u32| {
             let start = if group == 0 { 0 } else { key_ends[group as usize - 1] };
-            &key_bytes[start..key_ends[group as usize]]
+            &key_bytes[start + skipped..key_ends[group as usize]]
         };
         let hasher = &self.hasher;
-        let entry =
-            self.table.entry(hash, |&group| key_of(group) == key, |&group| hasher.hash_one(key_of(group)));
+        let hashed = &key[skipped - first.len()..];
+        let entry = self.tables[table].entry(
+            hash,
+            |&group| key_of(group) == hashed,
+            |&group| hasher.hash_one(key_of(group)),
+        );
         match entry {
             hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
             hashbrown::hash_table::Entry::Vacant(vacant) => {
@@ -419,6 +538,7 @@ impl GroupTable {
                 }
                 let group = self.key_ends.len() as u32;
                 vacant.insert(group);
+                self.key_bytes.extend_from_slice(first);
                 self.key_bytes.extend_from_slice(key);
                 self.key_ends.push(self.key_bytes.len());
                 self.key_widths.extend_from_slice(widths);
@@ -429,8 +549,12 @@ impl GroupTable {
 
     fn resize_cells(&mut self) {
         let groups = self.key_ends.len();
-        for cells in &mut self.cells {
-            cells.resize(groups);
+        self.lanes.resize(groups);
+        for (place, cells) in self.cells.iter_mut().enumerate() {
+            // Of a lane they are there once they were needed.
+            if !self.lanes.has(place) || cells.is_in_use() {
+                cells.resize(groups);
+            }
         }
         if let Some(cells) = &mut self.table_cells {
             cells.resize(groups);

@@ -131,6 +131,7 @@ impl Groups {
                 GroupRows {
                     slots: vec![vec![Value::Long(*count as i64); rows]],
                     group_of_row: vec![0; rows],
+                    set_of_row: Vec::new(),
                     sketches: Vec::new(),
                     failure: None,
                 }
@@ -145,6 +146,14 @@ impl Groups {
         match self.0 {
             Held::Table(table) => *table,
             Held::Rows { .. } => unreachable!("it was made a table above"),
+        }
+    }
+
+    /// The table, where it is one.
+    pub(crate) fn as_table(&self) -> Option<&GroupTable> {
+        match &self.0 {
+            Held::Rows { .. } => None,
+            Held::Table(table) => Some(table),
         }
     }
 

@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 use swiftwater_sketch::hash_of_bytes;
 
-use super::{ordered_cells::StreamOrder, sketch_cells::encode_combination};
+use super::{lanes::LaneInput, ordered_cells::StreamOrder, sketch_cells::encode_combination};
 use crate::{
     expr::{Program, cast_to_double, encode_group_value},
     standing::CompiledGroup,
@@ -27,6 +27,10 @@ pub(crate) const PASSED_OVER: u32 = u32::MAX;
 pub(crate) enum Form {
     Values,
     Pairs,
+    /// Values, of which only counts whether they are there.
+    Ones,
+    /// Values that are added up.
+    Wholes,
     Hashes,
     Numbers,
     Combinations,
@@ -40,6 +44,8 @@ pub(crate) enum Taken<'v> {
     Values(Vec<Value<'v>>),
     /// Values, and others to choose among them by.
     Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
+    /// Nothing here: they are in the input of the lanes.
+    Words,
     /// Of combinations of values; `None` where one does not count.
     Hashes(Vec<Option<u64>>),
     Numbers(Vec<Number>),
@@ -80,6 +86,8 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) keys: Vec<Vec<Value<'v>>>,
     /// By aggregate.
     pub(crate) aggregates: Vec<Taken<'v>>,
+    /// What counts and sums of whole numbers take in.
+    pub(crate) lanes: LaneInput,
     /// Of the aggregate that gives rows.
     pub(crate) table: Option<Taken<'v>>,
     pub(crate) order: StreamOrder<'v>,
@@ -89,8 +97,11 @@ pub(crate) struct GroupInput<'v> {
 
 impl Form {
     /// That of an aggregate.
-    pub(crate) fn of(function: AggregateFunction) -> Form {
+    pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> Form {
+        let adds_wholes = !dialect.aggregates_are_double();
         match function {
+            AggregateFunction::Count if adds_wholes => Form::Ones,
+            AggregateFunction::Sum | AggregateFunction::Avg if adds_wholes => Form::Wholes,
             AggregateFunction::CountDistinct => Form::Hashes,
             AggregateFunction::Percentile { .. } => Form::Numbers,
             AggregateFunction::ArgMin | AggregateFunction::ArgMax => Form::Pairs,
@@ -110,7 +121,7 @@ impl Form {
     fn taken<'v>(self, mut arguments: Vec<Vec<Value<'v>>>, dialect: Dialect, share: bool) -> Taken<'v> {
         let Some(first) = arguments.first() else { return Taken::Rows };
         match self {
-            Form::Values => Taken::Values(arguments.swap_remove(0)),
+            Form::Values | Form::Ones | Form::Wholes => Taken::Values(arguments.swap_remove(0)),
             Form::Pairs => {
                 let by = arguments.pop().unwrap_or_default();
                 Taken::Pairs(arguments.pop().unwrap_or_default(), by)
@@ -182,6 +193,16 @@ impl Combinations {
         all
     }
 
+    /// One for each row, as `encode` appends it; a row's place is its number.
+    pub(crate) fn of_rows(rows: usize, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> Combinations {
+        let mut all = Combinations::default();
+        for row in 0..rows {
+            encode(row, &mut all.bytes);
+            all.ends.push(all.bytes.len());
+        }
+        all
+    }
+
     /// Different places.
     pub(crate) fn places(&self) -> usize {
         self.ends.len()
@@ -208,6 +229,16 @@ impl<'p> Picked<'p> {
     /// Some rows, and the group of each.
     pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> Picked<'p> {
         Picked { groups, rows: Some(rows) }
+    }
+
+    /// How many rows.
+    pub(crate) fn len(self) -> usize {
+        self.groups.len()
+    }
+
+    /// The group of the row at a place.
+    pub(crate) fn group_at(self, place: usize) -> Option<u32> {
+        self.groups.get(place).copied()
     }
 
     /// Each row's group and the row, without those that are passed over.
@@ -242,10 +273,11 @@ impl<'p> Picked<'p> {
 }
 
 impl<'v> GroupInput<'v> {
-    /// All that an aggregation takes in, each program evaluated by `evaluate`. `share`: equal combinations are looked
+    /// All that an aggregation takes in of so many rows, each program evaluated by `evaluate`. `share`: equal combinations are looked
     /// for, which is worth it where many aggregations take them in.
     pub(crate) fn evaluate(
         group: &CompiledGroup,
+        rows: usize,
         dialect: Dialect,
         share: bool,
         evaluate: &mut impl FnMut(&Program) -> Vec<Value<'v>>,
@@ -257,10 +289,15 @@ impl<'v> GroupInput<'v> {
         let mut taken = |form: Form, arguments: &[Program]| {
             form.taken(arguments.iter().map(&mut *evaluate).collect(), dialect, share)
         };
-        let aggregates = group.aggregates.iter();
+        let aggregates = group.aggregates.iter().map(|one| {
+            let form = Form::of(one.function, dialect);
+            (form, taken(form, &one.arguments))
+        });
+        let mut aggregates: Vec<_> = aggregates.collect();
         GroupInput {
             keys,
-            aggregates: aggregates.map(|one| taken(Form::of(one.function), &one.arguments)).collect(),
+            lanes: LaneInput::of(rows, &mut aggregates),
+            aggregates: aggregates.into_iter().map(|(_, taken)| taken).collect(),
             table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
             order: StreamOrder::default(),
             deletes,

@@ -177,6 +177,11 @@ impl Shape {
         Some(Shape { origin, every, take, begins })
     }
 
+    /// The same without a beginning.
+    pub(crate) fn unbounded(self) -> Shape {
+        Shape { begins: false, ..self }
+    }
+
     /// Where slices must be cut for these windows.
     pub(crate) fn cuts(&self) -> Cuts {
         let main = Series::new(self.every, self.origin);

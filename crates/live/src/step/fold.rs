@@ -235,7 +235,7 @@ impl Fold<'_> {
             values
         };
         let dialect = self.at.entry.query.dialect();
-        let mut input = GroupInput::evaluate(self.group, dialect, false, &mut evaluate);
+        let mut input = GroupInput::evaluate(self.group, count, dialect, false, &mut evaluate);
         if self.group.is_ordered() {
             input.order = self.order(places);
         }

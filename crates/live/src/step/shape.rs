@@ -48,7 +48,7 @@ impl<'a> ShapeInput<'a> {
             program.evaluate(rows, scratch, arena, &mut counts, &mut values);
             values
         };
-        let values = GroupInput::evaluate(group, Dialect::Native, true, &mut evaluate);
+        let values = GroupInput::evaluate(group, count, Dialect::Native, true, &mut evaluate);
         if counts.expression_errors > 0 {
             return None;
         }
@@ -117,6 +117,7 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
         && query.event_time.is_none()
         && query.pattern.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
+    let is_plain = is_plain && group.sets.is_empty();
     // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
     (is_plain && !group.is_ordered() && group.deletes.is_none() && query.dialect() == Dialect::Native)
         .then_some(group)

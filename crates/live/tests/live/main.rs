@@ -3,6 +3,7 @@
 mod bullet_scalars;
 mod columns;
 mod expressions;
+mod grouping_sets;
 mod matcher;
 mod ordered;
 mod patterns;

@@ -101,15 +101,36 @@ fn raw_row(raw: &Raw, query: &Query, kept: &Kept<'_>) -> AnswerRow {
     AnswerRow { record, keys: sort_keys(query, kept.row()) }
 }
 
-/// The groups that HAVING keeps, in the order of their keys. Of an aggregate that gives rows, a group has as many.
+/// The groups that HAVING keeps, in the order of their keys; of several grouping sets, one set's behind another's. Of an
+/// aggregate that gives rows, a group has as many.
 fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut Answered) {
+    let all: Box<[usize]> = (0..group.keys.len()).collect();
+    let sets = if group.sets.is_empty() { std::slice::from_ref(&all) } else { &group.sets[..] };
+    for (number, set) in sets.iter().enumerate() {
+        set_rows(group, query, part, (number, set), answered);
+    }
+}
+
+/// The groups by the keys at some places; the others are null.
+fn set_rows(
+    group: &Group,
+    query: &Query,
+    part: &Part<'_>,
+    (number, set): (usize, &[usize]),
+    answered: &mut Answered,
+) {
     let mut groups: BTreeMap<Key, Vec<&Kept<'_>>> = BTreeMap::new();
-    if group.keys.is_empty() {
-        groups.insert(Key(Vec::new()), Vec::new());
+    if set.is_empty() {
+        groups.insert(Key(vec![Value::Null; group.keys.len()]), Vec::new());
     }
     for kept in &part.rows {
-        groups.entry(key_of(group, kept)).or_default().push(kept);
+        let mut key = key_of(group, kept);
+        let others = (0..group.keys.len()).filter(|place| !set.contains(place));
+        others.for_each(|place| key.0[place] = Value::Null);
+        groups.entry(key).or_default().push(kept);
     }
+    let bits =
+        |asked: &[usize]| asked.iter().fold(0, |bits, place| bits * 2 + i64::from(!set.contains(place)));
     for (Key(key), members) in groups {
         let mut slots: Vec<Value> = key.into_iter().map(Value::into_key).collect();
         for wanted in &group.aggregates {
@@ -125,9 +146,11 @@ fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut Answ
         let row_of = |columns: Vec<Value>| -> Option<AnswerRow> {
             // Rows that may change places are known by their group and count.
             let mut ties = slots[..group.keys.len()].to_vec();
+            ties.push(Value::Long(number as i64));
             ties.extend(columns.last().cloned());
             let mut slots = slots.clone();
             slots.extend(columns);
+            slots.extend(group.groupings.iter().map(|asked| Value::Long(bits(asked))));
             slots.push(part.window.map_or(Value::Null, |(start, _)| Value::Long(start)));
             slots.push(part.window.map_or(Value::Null, |(_, end)| Value::Long(end)));
             let row = Row::of_slots(&slots);

@@ -144,8 +144,12 @@ impl QueryTexts {
             _ => String::new(),
         };
         let columns = [named(&keys, self.letters.0), named(&aggregates, self.letters.1)].join(", ");
-        let text =
-            format!("SELECT {columns} FROM {from}{views}{filter} GROUP BY {}{having}", keys.join(", "));
+        // What a session of several sets would be is not said.
+        let (told, by) = match window.contains("SESSION") {
+            true => (String::new(), keys.join(", ")),
+            false => self.grouped(&keys),
+        };
+        let text = format!("SELECT {columns}{told} FROM {from}{views}{filter} GROUP BY {by}{having}");
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
 

@@ -236,6 +236,31 @@ pub(super) fn keys() -> Vec<Key> {
             "How often what changed in a view is put on disk; after a crash, events since then are read again."
         ),
         number!(
+            "sinks.sinks_max",
+            Kind::Count(0, 100_000),
+            history.sinks_max,
+            "The most sinks that there can be."
+        ),
+        text!(
+            "sinks.dir",
+            Kind::Text(|_| Ok(())),
+            history.sinks_dir,
+            "The directory that files of sinks are below; empty: `sinks` in the data directory."
+        ),
+        Key {
+            name: "sinks.private_addresses",
+            doc: "Whether webhooks may be at addresses of this machine and of private networks.",
+            kind: Kind::Choice(&["no", "yes"]),
+            get: |settings| {
+                Value::Text(if settings.history.sinks_private_addresses { "yes" } else { "no" }.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.sinks_private_addresses = text == "yes";
+                }
+            },
+        },
+        number!(
             "endpoints.endpoints_max",
             Kind::Count(0, 100_000),
             history.endpoints_max,

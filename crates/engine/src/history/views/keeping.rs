@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
-use swiftwater_live::Shard;
+use swiftwater_live::{Key, NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::{
     behind::{PastError, check_past},
     compile_view,
-    view::{TakeError, View},
+    view::{At, TakeError, View},
 };
 use crate::{
     EngineError,
@@ -75,7 +76,7 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
 }
 
 /// A commit that is being written.
-type Keeping = JoinHandle<(Result<(), ViewStoreError>, u64)>;
+type Keeping = JoinHandle<(Result<(), ViewStoreError>, At)>;
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -136,7 +137,7 @@ impl History {
             return Err(error);
         }
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
-        let view = View::new(entry, stored, compiled, store, from, true);
+        let view = View::new(entry, stored, compiled, store, (from, NO_TIME), true);
         view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
         self.begin_view(view);
         Ok(true)
@@ -148,13 +149,14 @@ impl History {
         shared: &Shared,
         entry: &ViewEntry,
         stored: &Arc<Stored>,
-        (store, position): (Arc<ViewStore>, Option<u64>),
+        (store, position): (Arc<ViewStore>, Option<(u64, Millis)>),
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
         let compiled =
             compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
-        let from = position.unwrap_or(entry.from);
-        let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, from, position.is_none());
+        let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
+        let at = (from, latest);
+        let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
         if let Some(view) = &view
             && let Some(first) = stored.view_lacks_up_to(entry.id)
         {
@@ -199,17 +201,19 @@ impl History {
         Ok(())
     }
 
-    /// The store of the views, and the position of one; an error where it cannot be read.
+    /// The store of the views, and the position of one and its latest time; an error where they cannot be read.
     pub(in crate::history) fn view_position(
         &self,
         entry: &ViewEntry,
-    ) -> Result<(Arc<ViewStore>, Option<u64>), EngineError> {
+    ) -> Result<(Arc<ViewStore>, Option<(u64, Millis)>), EngineError> {
         let store = self.view_store(&entry.create.name)?;
-        let position = store.position(entry.id).map_err(|error| EngineError::ViewUnavailable {
+        let noted = store.noted(entry.id).map_err(|error| EngineError::ViewUnavailable {
             view: entry.create.name.to_string(),
             why: error.to_string(),
         })?;
-        Ok((store, position))
+        let latest =
+            |note: Vec<u8>| note.first_chunk().map_or(NO_TIME, |bytes| Millis::from_be_bytes(*bytes));
+        Ok((store, noted.map(|(position, note)| (position, latest(note)))))
     }
 
     fn begin_view(self: &Arc<Self>, view: Option<View>) {
@@ -386,11 +390,11 @@ impl History {
     fn note_kept(
         &self,
         view: &View,
-        kept: Result<(Result<(), ViewStoreError>, u64), tokio::task::JoinError>,
+        kept: Result<(Result<(), ViewStoreError>, At), tokio::task::JoinError>,
     ) -> bool {
         let why = match kept {
-            Ok((Ok(()), position)) => {
-                view.kept(position);
+            Ok((Ok(()), at)) => {
+                view.kept(at);
                 view.note_success();
                 heavy(usize::MAX, || view.evict(self.memory_of_view()));
                 return true;
@@ -458,7 +462,7 @@ const PAST_KEYS_MIN: usize = 1 << 14;
 
 /// Begins to write what changed since the last commit.
 fn begin_keeping(view: &Arc<View>) -> Keeping {
-    let (changes, position) = heavy(usize::MAX, || {
+    let (changes, at) = heavy(usize::MAX, || {
         let cut = view.cut();
         // What is deleted goes with the next commit. What cannot be read now is looked at again.
         if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
@@ -467,5 +471,12 @@ fn begin_keeping(view: &Arc<View>) -> Keeping {
         cut
     });
     let view = Arc::clone(view);
-    tokio::task::spawn_blocking(move || (view.store.commit(view.id(), changes.iter(), position), position))
+    tokio::task::spawn_blocking(move || {
+        // What is noted beside the position is how far time is: of a replay it is the same.
+        let note = at.latest.to_be_bytes();
+        let note = if view.query.windows().is_some() { &note[..] } else { &[] };
+        let below = view.first_kept(at).map(|first| Key::of_window(first).ordered);
+        let kept = view.store.commit_noting(view.id(), changes.iter(), (at.position, note), below.as_deref());
+        (kept, at)
+    })
 }

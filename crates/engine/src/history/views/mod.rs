@@ -9,6 +9,7 @@
 
 mod behind;
 mod changes;
+mod closed;
 mod defaults;
 mod keeping;
 mod reading;
@@ -16,6 +17,7 @@ mod show;
 mod view;
 
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
+pub(crate) use closed::Closed;
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;

@@ -142,6 +142,9 @@ impl View {
 
     /// The row of a key.
     pub(in crate::history) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
+        if self.first_kept(self.at()).is_some_and(|first| key.window() < first) {
+            return Ok(None);
+        }
         match self.state(key)? {
             Some(state) => {
                 let row = self.query.row_of_state(key, &state, now);
@@ -168,6 +171,15 @@ impl View {
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
     ) -> Result<(At, bool), EngineError> {
+        let kept_from = self.first_kept(self.at()).map(|first| Key::of_window(first).ordered);
+        let from = match (&kept_from, from) {
+            (Some(kept), Bound::Unbounded) => Bound::Included(&kept[..]),
+            (Some(kept), Bound::Included(from) | Bound::Excluded(from)) if kept[..] > *from => {
+                Bound::Included(&kept[..])
+            }
+            _ => from,
+        };
+        let is_empty = matches!((from, to), (Bound::Included(from), Bound::Excluded(to)) if from >= to);
         let is_in = |key: &[u8]| {
             let after_from = match from {
                 Bound::Included(from) => key >= from,
@@ -190,7 +202,8 @@ impl View {
                 parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
             (snapshot, fresh, at)
         };
-        let mut stored = snapshot.range((from, to)).peekable();
+        let bounds = if is_empty { (Bound::Unbounded, Bound::Excluded(&[][..])) } else { (from, to) };
+        let mut stored = snapshot.range(bounds).peekable();
         let mut fresh = fresh.into_iter().peekable();
         while let Some((key, state)) =
             next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
@@ -257,13 +270,19 @@ impl View {
 
     /// All its rows at one position.
     fn table(&self, now: Millis) -> Result<RecordBatch, EngineError> {
-        let declared = self.declared();
-        let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
-        let (mut scratch, mut text) = (ColumnsScratch::default(), Vec::new());
+        let mut text = Vec::new();
         self.scan((Bound::Unbounded, Bound::Unbounded), u64::MAX, now, |rows| {
             text.extend_from_slice(&rows);
             Ok(())
         })?;
+        self.record_batch(text, now)
+    }
+
+    /// Rows, a line of JSON each, as a table.
+    pub(crate) fn record_batch(&self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
+        let declared = self.declared();
+        let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
+        let mut scratch = ColumnsScratch::default();
         let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
         let batch = check_block(Bytes::from(text), &limits, 1).batch;
         let rows = batch.len();
@@ -401,7 +420,7 @@ impl Engine {
     ) -> Result<(Option<Row>, ViewReading), EngineError> {
         let view = self.view_as(name, wanted).await?;
         let (wanted, found) = (view.query.key_values(), key.len());
-        if wanted != found {
+        if !view.query.has_keys_of(found) {
             return Err(EngineError::KeyValues { view: name.to_owned(), wanted, found });
         }
         let now = self.clock().now();

@@ -48,6 +48,10 @@ pub struct ViewStatus {
     pub events: (u64, u64),
     /// Since the start: values that did not fit their type, operations that could not be done, keys that were too long.
     pub faults: (u64, u64, u64),
+    /// Since the start: events of windows that were closed.
+    pub late: u64,
+    /// Of a view with windows: those that end here or before are closed.
+    pub watermark: Option<Millis>,
     /// Why it is not kept, or does not go on, if so.
     pub failing: Option<String>,
 }
@@ -74,6 +78,8 @@ impl View {
             held_bytes,
             events: (read(&counts.events), read(&counts.matched)),
             faults: (read(&counts.mistyped), read(&counts.errors), read(&counts.long_keys)),
+            late: read(&counts.late),
+            watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest)),
             failing: self.failing(),
         }
     }
@@ -125,6 +131,11 @@ impl History {
             ),
             ("keys_held", numbers(|view| view.keys_held)),
             ("held_bytes", numbers(|view| view.held_bytes)),
+            ("late", numbers(|view| view.late)),
+            ("watermark", {
+                let watermarks = views.iter().map(|view| view.watermark);
+                Arc::new(watermarks.collect::<TimestampMillisecondArray>().with_timezone("UTC"))
+            }),
             ("failing", Arc::new(views.iter().map(|view| view.failing.clone()).collect::<StringArray>())),
         ])
     }

@@ -50,6 +50,8 @@ pub(crate) struct View {
     whole: RwLock<()>,
     at: watch::Sender<At>,
     committed: AtomicU64,
+    /// Where it stands on disk.
+    kept: watch::Sender<At>,
     pub(super) counts: Counts,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
@@ -71,6 +73,8 @@ pub(crate) struct At {
     pub(crate) position: u64,
     /// When the last event arrived that it looked at; 0: there was none since the start.
     pub(crate) arrival: Millis,
+    /// Of a view with windows, the latest time of its events; [`NO_TIME`]: none has come yet.
+    pub(crate) latest: Millis,
 }
 
 /// What a view counted since the start.
@@ -82,6 +86,8 @@ pub(crate) struct Counts {
     pub(super) errors: AtomicU64,
     /// Groups that were passed over for the length of their keys.
     pub(super) long_keys: AtomicU64,
+    /// Events of windows that were closed.
+    pub(super) late: AtomicU64,
 }
 
 /// Why a view cannot take events.
@@ -126,6 +132,9 @@ pub(crate) fn compile_view(
     let query = StandingQuery::compile_view(statement.query, sizes, deletes.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
+    if create.options.retention_ms.is_some() && query.windows().is_none() {
+        return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
+    }
     Ok((query, columns.unwrap_or_default()))
 }
 
@@ -141,7 +150,7 @@ impl View {
         stored: Arc<Stored>,
         (query, columns): Compiled,
         store: Arc<ViewStore>,
-        position: u64,
+        (position, latest): (u64, Millis),
         is_new: bool,
     ) -> Option<View> {
         let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
@@ -155,8 +164,9 @@ impl View {
             store,
             parts,
             whole: RwLock::default(),
-            at: watch::Sender::new(At { position, arrival: 0 }),
+            at: watch::Sender::new(At { position, arrival: 0, latest }),
             committed: AtomicU64::new(position),
+            kept: watch::Sender::new(At { position, arrival: 0, latest }),
             counts: Counts::default(),
             failing: Mutex::default(),
             is_dropped: watch::Sender::new(false),
@@ -183,6 +193,11 @@ impl View {
     /// Tells when that changes.
     pub(crate) fn progress(&self) -> watch::Receiver<At> {
         self.at.subscribe()
+    }
+
+    /// Where it stands on disk, and tells when that changes.
+    pub(crate) fn kept_at(&self) -> watch::Receiver<At> {
+        self.kept.subscribe()
     }
 
     /// Up to which offset all is on disk.
@@ -247,7 +262,7 @@ impl View {
         if next <= self.at().position {
             return Ok(());
         }
-        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch)));
+        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().latest)));
         let mut fold: Fold = folded.map_err(|_| {
             shard.recover();
             TakeError::Panic(first)
@@ -276,18 +291,19 @@ impl View {
                 self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
             }
         }
-        let Fold { matched, mistyped, expression_errors, .. } = fold;
+        let Fold { matched, mistyped, expression_errors, latest, late, .. } = fold;
         for (count, more) in [
             (&self.counts.events, batch.len() as u64),
             (&self.counts.matched, matched),
             (&self.counts.mistyped, mistyped),
             (&self.counts.errors, expression_errors),
             (&self.counts.long_keys, long_keys),
+            (&self.counts.late, late),
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
         // Before another may look at all parts: they are told with the position that they have.
-        self.at.send_replace(At { position: next, arrival: batch.meta().arrival });
+        self.at.send_replace(At { position: next, arrival: batch.meta().arrival, latest });
         drop(one_position);
         if let Some(groups) = &groups
             && self.told.receiver_count() > 0
@@ -341,21 +357,32 @@ impl View {
         Ok(())
     }
 
-    /// What changed since the last cut, and the position that it is of. Only whoever takes batches in calls this.
-    pub(super) fn cut(&self) -> (Changes, u64) {
+    /// The first window that is to be kept; none where all are.
+    pub(super) fn first_kept(&self, at: At) -> Option<Millis> {
+        let retention = self.entry.create.options.retention_ms?;
+        self.query.windows()?.first_kept(at.latest, retention)
+    }
+
+    /// What changed since the last cut, and where that is. Only whoever takes batches in calls this.
+    pub(super) fn cut(&self) -> (Changes, At) {
         let mut changes = Changes::default();
         for place in 0..self.parts.len() {
             self.change(place).cut(&self.query, &mut changes);
         }
-        (changes, self.at().position)
+        (changes, self.at())
     }
 
     /// The last cut is on disk.
-    pub(super) fn kept(&self, position: u64) {
+    pub(super) fn kept(&self, at: At) {
+        let first = self.first_kept(at);
         for place in 0..self.parts.len() {
-            self.change(place).kept();
+            let mut part = self.change(place);
+            part.kept();
+            first.iter().for_each(|first| part.expire(*first));
         }
+        let position = at.position;
         self.committed.store(position, Ordering::Relaxed);
+        self.kept.send_replace(at);
         self.stored.view_committed(self.id(), position);
     }
 

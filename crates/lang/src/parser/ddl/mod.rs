@@ -9,6 +9,7 @@ mod column;
 mod endpoint;
 mod job;
 mod option;
+mod sink;
 mod stream;
 mod view;
 
@@ -25,10 +26,7 @@ use crate::{
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 5] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "JOB", "ENDPOINT"];
-
-/// The same of statements that are not there yet.
-const NOT_YET: [&str; 1] = ["SINK"];
+const THINGS: [&str; 6] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOB", "ENDPOINT"];
 
 /// What SQL proper has there, so that none of it is taken for a word misspelt.
 const OF_SQL: [&str; 16] = [
@@ -237,10 +235,6 @@ impl Parser<'_> {
         let span = self.tokens[self.at + 1].span;
         let word = self.word(span);
         let is = |words: &[&str]| words.iter().any(|thing| thing.eq_ignore_ascii_case(word));
-        if is(&NOT_YET) {
-            let what = format!("{verb} {}", word.to_uppercase());
-            return Err(vec![Fault::not_yet(self.tokens[self.at].span.to(span), &what)]);
-        }
         // A view that is not kept is SQL's; one is dropped in either spelling.
         let is_view = is(&["MATERIALIZED"]) && self.at_word(2, "VIEW") || verb == "DROP" && is(&["VIEW"]);
         let thing = match () {
@@ -249,6 +243,7 @@ impl Parser<'_> {
             () if is(&["ALERT"]) => Some(Thing::Alert),
             () if is(&["JOB"]) => Some(Thing::Job),
             () if is(&["ENDPOINT"]) => Some(Thing::Endpoint),
+            () if is(&["SINK"]) => Some(Thing::Sink),
             () => None,
         };
         let Some(thing) = thing else {
@@ -295,6 +290,13 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })
             }
+            ("CREATE", Thing::Sink) => self.create_sink().map(Ddl::CreateSink),
+            ("ALTER", Thing::Sink) => Err(Fault::at(self.last_span(), "a sink cannot be altered")
+                .hint("Drop it, and create another: it begins with the windows that close then.")),
+            (_, Thing::Sink) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropSink { name: self.sink_name()?, if_exists })
+            }
             ("CREATE", _) => self.create_job().map(Ddl::CreateJob),
             ("ALTER", _) => self.alter_job(),
             _ => {
@@ -310,6 +312,7 @@ impl Parser<'_> {
             ("STREAMS", Show::Streams),
             ("VIEWS", Show::Views),
             ("ALERTS", Show::Alerts),
+            ("SINKS", Show::Sinks),
             ("TABLES", Show::Tables),
             ("JOBS", Show::Jobs),
             ("ENDPOINTS", Show::Endpoints),
@@ -325,6 +328,10 @@ impl Parser<'_> {
         if self.at_word(1, "CREATE") && self.at_word(2, "ALERT") {
             (0..3).for_each(|_| self.advance());
             return Some(self.alert_name().map(|name| Ddl::Show(Show::CreateAlert(name))));
+        }
+        if self.at_word(1, "CREATE") && self.at_word(2, "SINK") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.sink_name().map(|name| Ddl::Show(Show::CreateSink(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
             (0..3).for_each(|_| self.advance());
@@ -357,6 +364,7 @@ impl Parser<'_> {
             ("ALERT", Thing::Alert),
             ("TABLE", Thing::Table),
             ("JOB", Thing::Job),
+            ("SINK", Thing::Sink),
         ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         if self.at_word(1, "ENDPOINT") && !is_end(self.kind_at(2)) {

@@ -81,8 +81,8 @@ impl Checker {
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args),
             NodeKind::Cast(operand, ty) => self.call(node, Function::Cast(ty.clone()), [&**operand]),
             NodeKind::Aggregate { function, arguments, .. } => self.aggregate(node, *function, arguments),
-            // Neither is of this dialect; the planner tells what is wrong with them.
-            NodeKind::Case { .. } | NodeKind::Table { .. } => Ty::Unknown,
+            // None is of this dialect; the planner tells what is wrong with them.
+            NodeKind::Case { .. } | NodeKind::Grouping(_) | NodeKind::Table { .. } => Ty::Unknown,
         }
     }
 

@@ -79,7 +79,7 @@ impl Cells {
 }
 
 impl SumCell {
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         push_varint(self.count, out);
         out.extend(self.integers.to_le_bytes());
         out.push(u8::from(self.fractional));
@@ -91,7 +91,7 @@ impl SumCell {
         }
     }
 
-    fn decode(bytes: &mut &[u8]) -> Result<SumCell, NoState> {
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<SumCell, NoState> {
         let count = take_varint(bytes)?;
         let integers = i128::from_le_bytes(take(bytes)?);
         let fractional = take::<1>(bytes)? == [1];

@@ -267,7 +267,8 @@ impl<'r, 'a: 'r> MatchRows<'r, 'a> {
         if !groups.count_rows(self.ends.len()) {
             let counts = &mut matches.counts;
             let mut evaluate = |program: &Program| self.evaluate(program, counts);
-            let mut input = GroupInput::evaluate(group, query.dialect(), false, &mut evaluate);
+            let rows = self.ends.len();
+            let mut input = GroupInput::evaluate(group, rows, query.dialect(), false, &mut evaluate);
             if group.is_ordered() {
                 let numbers = (matches.given..).take(self.ends.len());
                 let positions = numbers.map(|event| RowPosition { event, row: 0 });

@@ -34,6 +34,7 @@ impl GroupTable {
 
     /// Makes a group what it was before its first row.
     pub(crate) fn reset(&mut self, group: u32) {
+        self.lanes.reset(group as usize);
         for cells in &mut self.cells {
             let heap = cells.reset(group as usize);
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);

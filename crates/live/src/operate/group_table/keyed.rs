@@ -1,14 +1,26 @@
 //! Groups of which some come and go: found by key, taken out as bytes, put back.
 
-use super::{GroupTable, PASSED_OVER};
-use crate::operate::cells::image::NoState;
+use swiftwater_event::Millis;
+
+use super::{
+    GroupTable, PASSED_OVER,
+    sets::{encoded, whole},
+};
+use crate::operate::{
+    Groups,
+    cells::{
+        Cells, SumCell,
+        image::{NoState, push_varint, take_varint},
+    },
+};
 
 impl GroupTable {
     /// The group of a key, in the encoding of [`crate::expr::encode_group_value`].
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         use std::hash::BuildHasher;
-        let hash = self.hasher.hash_one(key);
-        self.table.find(hash, |&group| self.key(group as usize) == key).copied()
+        let (table, skipped) = self.lead.table(key);
+        let hash = self.hasher.hash_one(key.get(skipped..)?);
+        self.tables.get(table)?.find(hash, |&group| self.key(group as usize) == key).copied()
     }
 
     /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
@@ -17,6 +29,30 @@ impl GroupTable {
         ours.extend(
             chosen.iter().map(|&group| group_of[group as usize]).filter(|&group| group != PASSED_OVER),
         );
+    }
+
+    /// Takes in the groups of a window that begins there; here a key begins with that.
+    pub(crate) fn merge_window(&mut self, start: Millis, groups: &Groups) {
+        let made;
+        let theirs = match groups.as_table() {
+            Some(table) => table,
+            None => {
+                made = groups.clone().into_table();
+                &made
+            }
+        };
+        let chosen: Vec<u32> = (0..theirs.len() as u32).collect();
+        self.merge_keyed(theirs, &chosen, &encoded(start));
+    }
+
+    /// Where the window of a group begins.
+    pub(crate) fn window(&self, group: usize) -> Millis {
+        whole(self.key(group))
+    }
+
+    /// Where the window of a key begins.
+    pub(crate) fn window_of(key: &[u8]) -> Millis {
+        whole(key)
     }
 
     /// Some groups by themselves.
@@ -28,23 +64,54 @@ impl GroupTable {
 
     /// Appends a group's state, which [`GroupTable::insert_state`] reads.
     pub(crate) fn encode_state(&self, group: usize, out: &mut Vec<u8>) {
-        self.cells.iter().for_each(|cells| cells.encode(group, out));
+        for (place, cells) in self.cells.iter().enumerate() {
+            match cells {
+                _ if !self.lanes.has(place) => cells.encode(group, out),
+                Cells::Sum(wide) | Cells::Average(wide) => self.lanes.sum(place, group, wide).encode(out),
+                _ => push_varint(self.lanes.count(place, group), out),
+            }
+        }
     }
 
     /// Puts a group with its state there; its key must be that of none that is. Where the bytes are no state, nothing is.
     pub(crate) fn insert_state(&mut self, key: &[u8], mut state: &[u8]) -> Result<u32, NoState> {
         let group = self.len();
-        let mut read = || {
-            for cells in &mut self.cells {
-                cells.decode(&mut state)?;
+        if let Err(error) = self.read_state(&mut state) {
+            for (place, cells) in self.cells.iter_mut().enumerate() {
+                if !self.lanes.has(place) || cells.is_in_use() {
+                    cells.resize(group);
+                }
             }
-            if state.is_empty() { Ok(()) } else { Err(NoState) }
-        };
-        if let Err(error) = read() {
-            self.cells.iter_mut().for_each(|cells| cells.resize(group));
+            self.lanes.truncate(group);
             return Err(error);
         }
         self.heap_bytes += self.cells.iter().map(|cells| cells.heap_bytes(group)).sum::<usize>();
         Ok(self.group(key, &[]))
+    }
+
+    /// Appends a cell to each aggregate's.
+    fn read_state(&mut self, state: &mut &[u8]) -> Result<(), NoState> {
+        let group = self.len();
+        let mut of_lanes = vec![None; self.cells.len()];
+        for (place, cells) in self.cells.iter_mut().enumerate() {
+            if !self.lanes.has(place) {
+                cells.decode(state)?;
+                continue;
+            }
+            of_lanes[place] = match cells {
+                Cells::Sum(wide) | Cells::Average(wide) => {
+                    let cell = SumCell::decode(state)?;
+                    let whole = cell.as_whole();
+                    if whole.is_none() || !wide.is_empty() {
+                        wide.resize_with(group, SumCell::default);
+                        wide.push(if whole.is_none() { cell } else { SumCell::default() });
+                    }
+                    whole
+                }
+                _ => Some((take_varint(state)?, 0)),
+            };
+        }
+        self.lanes.push(&of_lanes);
+        if state.is_empty() { Ok(()) } else { Err(NoState) }
     }
 }

@@ -1,0 +1,186 @@
+//! What the catalog holds of sinks: what they are, and how far each is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use swiftwater_event::Millis;
+use swiftwater_lang::ddl::{CreateSink, SinkTarget};
+
+use crate::EngineError;
+
+/// All sinks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Sinks {
+    next: u32,
+    sinks: BTreeMap<Box<str>, SinkEntry>,
+}
+
+/// A sink that was created.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SinkEntry {
+    /// Its number; never given to another.
+    pub(crate) id: u32,
+    /// When it was created.
+    pub(crate) created: Millis,
+    /// Its declaration.
+    pub(crate) create: CreateSink,
+    /// The view that it is of, by number.
+    pub(crate) view: u32,
+    /// It delivers windows that begin here or later; none: all that close.
+    pub(crate) from: Option<Millis>,
+    /// How far it is.
+    pub(crate) delivered: Delivered,
+}
+
+/// How far a sink is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Delivered {
+    /// Deliveries so far: the next one has this number.
+    pub(crate) count: u64,
+    /// Rows in them.
+    pub(crate) rows: u64,
+    /// Of those, rows that went to the stream for what cannot be delivered.
+    #[serde(default)]
+    pub(crate) dead: u64,
+    /// The last key, as hexadecimal digits; none before the first.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
+    /// Of a file, its length.
+    #[serde(default)]
+    pub(crate) bytes: u64,
+}
+
+/// All sinks within a snapshot of the catalog.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct SinksSnapshot {
+    next: u32,
+    sinks: Vec<SinkSnapshot>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SinkSnapshot {
+    id: u32,
+    created: Millis,
+    text: String,
+    view: u32,
+    from: Option<Millis>,
+    delivered: Delivered,
+}
+
+impl Delivered {
+    /// The last key.
+    pub(super) fn last_key(&self) -> Option<Vec<u8>> {
+        let digits = self.key.as_ref()?;
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        digits.as_bytes().chunks(2).map(byte).collect()
+    }
+
+    /// Goes on behind a key without a delivery.
+    pub(super) fn pass(&mut self, key: &[u8]) {
+        self.key = Some(digits(key));
+    }
+
+    /// After another delivery.
+    pub(super) fn after(&self, rows: u64, dead: u64, key: &[u8], bytes: u64) -> Delivered {
+        Delivered {
+            count: self.count + 1,
+            rows: self.rows + rows,
+            dead: self.dead + dead,
+            key: Some(digits(key)),
+            bytes,
+        }
+    }
+}
+
+fn digits(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Sinks {
+    /// All, by name.
+    pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &SinkEntry> {
+        self.sinks.values()
+    }
+
+    /// The sink of a name; an error if there is none.
+    pub(crate) fn get(&self, name: &str) -> Result<&SinkEntry, EngineError> {
+        self.sinks.get(name).ok_or_else(|| EngineError::NoSink(name.to_owned()))
+    }
+
+    /// Answers whether that changed anything.
+    pub(crate) fn create(
+        &mut self,
+        create: &CreateSink,
+        (view, from): (u32, Option<Millis>),
+        at: Millis,
+    ) -> Result<bool, EngineError> {
+        if self.sinks.contains_key(&create.name) {
+            return if create.if_not_exists {
+                Ok(false)
+            } else {
+                Err(EngineError::Exists { kind: "sink", name: create.name.to_string() })
+            };
+        }
+        if let SinkTarget::File(path) = &create.target
+            && let Some(other) = self.sinks.values().find(|sink| sink.create.target == create.target)
+        {
+            return Err(EngineError::SinkFileTaken {
+                sink: other.create.name.to_string(),
+                path: path.to_string(),
+            });
+        }
+        let create = CreateSink { if_not_exists: false, ..create.clone() };
+        let name = create.name.clone();
+        let sink =
+            SinkEntry { id: self.next, created: at, create, view, from, delivered: Delivered::default() };
+        self.next += 1;
+        self.sinks.insert(name, sink);
+        Ok(true)
+    }
+
+    pub(crate) fn drop(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        match self.sinks.remove(name) {
+            None if !if_exists => Err(EngineError::NoSink(name.to_owned())),
+            removed => Ok(removed.is_some()),
+        }
+    }
+
+    /// Of a sink that was dropped, it does nothing.
+    pub(crate) fn deliver(&mut self, id: u32, delivered: &Delivered) {
+        if let Some(sink) = self.sinks.values_mut().find(|sink| sink.id == id) {
+            sink.delivered = delivered.clone();
+        }
+    }
+
+    /// The name of a sink of a view.
+    pub(crate) fn of_view(&self, view: u32) -> Option<&str> {
+        self.sinks.values().find(|sink| sink.view == view).map(|sink| &*sink.create.name)
+    }
+
+    pub(crate) fn snapshot(&self) -> SinksSnapshot {
+        let snapshot = |sink: &SinkEntry| SinkSnapshot {
+            id: sink.id,
+            created: sink.created,
+            text: sink.create.to_string(),
+            view: sink.view,
+            from: sink.from,
+            delivered: sink.delivered.clone(),
+        };
+        SinksSnapshot { next: self.next, sinks: self.sinks.values().map(snapshot).collect() }
+    }
+
+    /// `read` makes a declaration of its text.
+    pub(crate) fn from_snapshot<E>(
+        snapshot: &SinksSnapshot,
+        read: impl Fn(&str) -> Result<CreateSink, E>,
+    ) -> Result<Sinks, E> {
+        let mut sinks = Sinks { next: snapshot.next, sinks: BTreeMap::new() };
+        for SinkSnapshot { id, created, text, view, from, delivered } in &snapshot.sinks {
+            let create = read(text)?;
+            let delivered = delivered.clone();
+            let entry = SinkEntry { id: *id, created: *created, create, view: *view, from: *from, delivered };
+            sinks.sinks.insert(entry.create.name.clone(), entry);
+        }
+        Ok(sinks)
+    }
+}

@@ -1,0 +1,184 @@
+//! Sinks as they are created, and as they are told of: `SHOW SINKS`, `SHOW CREATE SINK`, `DESCRIBE SINK`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::ddl::{CreateSink, SinkTarget};
+use swiftwater_sinks::FileSink;
+use swiftwater_sql::SqlError;
+
+use super::entry::SinkEntry;
+use crate::{
+    Engine, EngineError, Principal,
+    history::{
+        catalog::Change,
+        directory::DataDir,
+        state::History,
+        statements::{table, texts},
+        tables::from_engine,
+    },
+    shared::Shared,
+    stream::lock,
+};
+
+/// How a sink fares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SinkStatus {
+    /// Its name.
+    pub name: String,
+    /// The view that it is of.
+    pub view: String,
+    /// Where it delivers to: `STREAM s`.
+    pub target: String,
+    /// When it was created.
+    pub created: Millis,
+    /// Deliveries so far, and rows in them.
+    pub delivered: (u64, u64),
+    /// Rows that went to the stream for what cannot be delivered.
+    pub dead_rows: u64,
+    /// Milliseconds of event time from the end of what is delivered to the last window that is closed; none before the first.
+    pub behind_ms: Option<u64>,
+    /// Tries since the last delivery.
+    pub tries: u32,
+    /// Why the last one failed, if it did.
+    pub failing: Option<String>,
+}
+
+impl History {
+    /// The directory that files of sinks are below.
+    pub(super) fn sinks_dir(&self) -> Result<PathBuf, EngineError> {
+        match (&*self.config.sinks_dir, &self.dir) {
+            ("", Some(dir)) => Ok(DataDir::sinks(dir)),
+            ("", None) => Err(EngineError::NoHistory),
+            (configured, _) => Ok(configured.into()),
+        }
+    }
+
+    /// Creates a sink; answers whether that changed anything. The caller changes the catalog, one at a time.
+    pub(in crate::history) async fn create_sink(
+        &self,
+        shared: &Shared,
+        create: &CreateSink,
+    ) -> Result<bool, EngineError> {
+        let (known, sinks) =
+            self.with_catalog(|catalog| (catalog.sinks.get(&create.name).is_ok(), catalog.sinks.all().len()));
+        if known {
+            // Says so, or that this is no error.
+            return self.with_catalog(|catalog| catalog.sinks.clone().create(create, (0, None), 0));
+        }
+        if sinks >= self.config.sinks_max {
+            return Err(EngineError::Limit {
+                what: "number of sinks",
+                setting: "sinks.sinks_max",
+                wanted: sinks as u64 + 1,
+                limit: self.config.sinks_max as u64,
+            });
+        }
+        let view = self.view(&create.view)?;
+        let windows =
+            view.query.windows().ok_or_else(|| EngineError::SinkOfNoWindows(create.view.to_string()))?;
+        let stream = |name: &str| -> Result<(), EngineError> {
+            let found = StreamName::new(name).ok().and_then(|name| self.stored(&name));
+            let stored = found.ok_or_else(|| EngineError::NoStream(name.to_owned()))?;
+            if stored.name == view.stream {
+                return Err(EngineError::SinkIntoItself(name.to_owned()));
+            }
+            Ok(())
+        };
+        match &create.target {
+            SinkTarget::Stream(name) => stream(name)?,
+            SinkTarget::Table(name) => {
+                let tables = shared.tables.get().ok_or(EngineError::NoHistory)?;
+                let is_there =
+                    tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
+                if !is_there {
+                    return Err(EngineError::Table(format!("no table `{name}`")));
+                }
+            }
+            SinkTarget::File(path) => {
+                FileSink::new(&self.sinks_dir()?, path)
+                    .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
+            }
+            SinkTarget::Webhook(_) => {}
+        }
+        create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
+        let from = windows.first_open(view.at().latest);
+        let change = Change::Sink { text: create.to_string(), view: view.id(), from };
+        self.with_catalog(|catalog| catalog.sinks.clone().create(create, (view.id(), from), 0))?;
+        self.record(change).await?;
+        self.sinks.changed.notify_one();
+        Ok(true)
+    }
+
+    fn sink_status(&self, entry: &SinkEntry) -> SinkStatus {
+        let work = self.sinks.of(entry.id);
+        let failing = work.as_ref().and_then(|work| lock(&work.failing).clone());
+        let behind = || {
+            let view = self.view(&entry.create.view).ok()?;
+            let windows = view.query.windows()?;
+            let open = windows.first_open(view.at().latest)?;
+            let key = entry.delivered.last_key()?;
+            let done = windows.end(swiftwater_live::Key::window_of_ordered(&key)?);
+            Some(open.saturating_sub(done).max(0) as u64)
+        };
+        SinkStatus {
+            name: entry.create.name.to_string(),
+            view: entry.create.view.to_string(),
+            target: entry.create.target.to_string(),
+            created: entry.created,
+            delivered: (entry.delivered.count, entry.delivered.rows),
+            dead_rows: entry.delivered.dead,
+            behind_ms: behind(),
+            tries: failing.as_ref().map_or(0, |(_, tries)| *tries),
+            failing: failing.map(|(why, _)| why),
+        }
+    }
+
+    /// All sinks, by name.
+    pub(crate) fn sink_statuses(&self) -> Vec<SinkStatus> {
+        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks.all().cloned().collect());
+        entries.iter().map(|entry| self.sink_status(entry)).collect()
+    }
+
+    pub(in crate::history) fn show_sinks(&self) -> RecordBatch {
+        shown(&self.sink_statuses())
+    }
+
+    pub(in crate::history) fn show_create_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
+        let text = self.with_catalog(|catalog| catalog.sinks.get(name).map(|sink| sink.create.to_string()));
+        let text = text.map_err(from_engine)?;
+        Ok(table([("sink", texts([name])), ("statement", texts([&*text]))]))
+    }
+
+    pub(in crate::history) fn describe_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
+        let entry = self.with_catalog(|catalog| catalog.sinks.get(name).cloned()).map_err(from_engine)?;
+        Ok(shown(&[self.sink_status(&entry)]))
+    }
+}
+
+fn shown(sinks: &[SinkStatus]) -> RecordBatch {
+    let numbers = |of: fn(&SinkStatus) -> Option<u64>| -> ArrayRef {
+        Arc::new(sinks.iter().map(|sink| of(sink).map(|number| number as i64)).collect::<Int64Array>())
+    };
+    let created = sinks.iter().map(|sink| sink.created);
+    table([
+        ("sink", texts(sinks.iter().map(|sink| sink.name.as_str()))),
+        ("view", texts(sinks.iter().map(|sink| sink.view.as_str()))),
+        ("target", texts(sinks.iter().map(|sink| sink.target.as_str()))),
+        ("created", Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))),
+        ("deliveries", numbers(|sink| Some(sink.delivered.0))),
+        ("rows", numbers(|sink| Some(sink.delivered.1))),
+        ("dead_rows", numbers(|sink| Some(sink.dead_rows))),
+        ("behind_ms", numbers(|sink| sink.behind_ms)),
+        ("tries", numbers(|sink| Some(u64::from(sink.tries)))),
+        ("failing", Arc::new(sinks.iter().map(|sink| sink.failing.clone()).collect::<StringArray>())),
+    ])
+}
+
+impl Engine {
+    /// All sinks, by name.
+    pub fn sinks(&self, _principal: &Principal) -> Vec<SinkStatus> {
+        self.shared().history.get().map(|history| history.sink_statuses()).unwrap_or_default()
+    }
+}

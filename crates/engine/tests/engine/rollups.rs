@@ -1,0 +1,367 @@
+//! Views with windows and grouping sets: what they hold is what a plain loop over the acknowledged events counts, whenever
+//! they are cut off.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use swiftwater_engine::{Engine, EngineConfig, EngineError, KeyValue, Principal, ViewRange, Wanted};
+use swiftwater_event::SystemClock;
+use swiftwater_testkit::Rng;
+
+use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
+
+async fn open(dir: &Path) -> Engine {
+    let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    let mut history = quick(dir);
+    history.views_commit_interval_ms = 20;
+    open_when_free(config, history, Arc::new(SystemClock::new())).await
+}
+
+/// A window by its start, a set, and the values of its keys.
+type Group = (i64, usize, Vec<String>);
+
+/// What a loop over the events counts in windows of a second, 100 ms late at most.
+#[derive(Default)]
+struct Model {
+    groups: BTreeMap<Group, (i64, i64)>,
+    latest: Option<i64>,
+}
+
+impl Model {
+    fn take(&mut self, (ts, a, b, v): (i64, i64, i64, i64)) {
+        let start = ts.div_euclid(1000) * 1000;
+        if self.latest.is_none_or(|latest| start + 1000 > latest - 100) {
+            let (a, b) = (a.to_string(), b.to_string());
+            for (set, key) in [vec![a.clone()], vec![b.clone(), a], Vec::new()].into_iter().enumerate() {
+                let cell = self.groups.entry((start, set, key)).or_default();
+                *cell = (cell.0 + 1, cell.1 + v);
+            }
+        }
+        self.latest = Some(self.latest.map_or(ts, |latest| latest.max(ts)));
+    }
+
+    /// The rows of windows that ended no longer ago than this.
+    fn rows(&self, retention: i64) -> Vec<String> {
+        let first = self.latest.unwrap_or(i64::MIN).saturating_sub(100).saturating_sub(retention);
+        let kept = self.groups.iter().filter(|((start, ..), _)| start + 1000 > first);
+        let row = |((start, set, key), (n, s)): (&Group, &(i64, i64))| {
+            let (a, b, g) = match (set, &key[..]) {
+                (0, [a]) => (a.as_str(), "null", 1),
+                (1, [b, a]) => (a.as_str(), b.as_str(), 0),
+                _ => ("null", "null", 3),
+            };
+            format!(r#"{{"window_start":{start},"a":{a},"b":{b},"g":{g},"n":{n},"s":{s}}}"#)
+        };
+        let mut rows: Vec<String> = kept.map(row).collect();
+        rows.sort();
+        rows
+    }
+}
+
+const ROLLUP: &str = "CREATE MATERIALIZED VIEW r WITH (retention = '5 seconds') AS \
+     SELECT window_start, a, b, GROUPING(a, b) AS g, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
+     GROUP BY GROUPING SETS (a, (b, a), ()) WINDOWING TUMBLING(1000, EVENT(ts, 100))";
+
+async fn rows(engine: &Engine) -> Vec<String> {
+    let range = ViewRange { limit: 100_000, ..ViewRange::default() };
+    let page = engine.view_rows(&Principal::local(), "r", &range, Wanted::Acknowledged).await.unwrap();
+    let mut rows: Vec<String> = String::from_utf8(page.rows).unwrap().lines().map(str::to_owned).collect();
+    rows.sort();
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_of_a_view_are_exact_however_often_it_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut rng, mut model, mut now) = (Rng::new(5), Model::default(), 1_000_000);
+    for round in 0..8 {
+        let engine = open(dir.path()).await;
+        if round == 0 {
+            sql(&engine, "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, b LONG NOT NULL, v LONG)")
+                .await;
+            sql(&engine, ROLLUP).await;
+        }
+        for _ in 0..4 {
+            let mut lines = Vec::new();
+            for _ in 0..rng.below(60) {
+                now += rng.below(60) as i64;
+                let event = (
+                    now - rng.below(400) as i64,
+                    rng.below(3) as i64,
+                    rng.below(4) as i64,
+                    rng.below(9) as i64,
+                );
+                model.take(event);
+                let (ts, a, b, v) = event;
+                lines.push(format!(r#"{{"ts":{ts},"a":{a},"b":{b},"v":{v}}}"#));
+            }
+            if !lines.is_empty() {
+                append(&engine, "x", &lines.join("\n"), None).await;
+            }
+            assert_eq!(rows(&engine).await, model.rows(5000), "round {round}");
+        }
+        let count = sql(&engine, "SELECT count(*) AS n FROM r").await;
+        assert_eq!(count, format!("{{\"n\":{}}}\n", model.rows(5000).len()));
+        // With time to commit, and without.
+        stop(engine, if round % 3 == 0 { Duration::from_secs(5) } else { Duration::ZERO }).await;
+    }
+    assert!(model.groups.len() > 2 * model.rows(5000).len(), "most windows are no longer kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_is_read_by_its_window_its_set_and_its_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, b LONG NOT NULL, v LONG)").await;
+    sql(&engine, ROLLUP).await;
+    append(
+        &engine,
+        "x",
+        "{\"ts\":1500,\"a\":1,\"b\":2,\"v\":3}\n{\"ts\":1700,\"a\":1,\"b\":5,\"v\":4}",
+        None,
+    )
+    .await;
+    let row = async |key: &[&str]| {
+        let key: Vec<KeyValue> = key.iter().map(|value| KeyValue::Written((*value).to_owned())).collect();
+        let row = engine.view_row(&Principal::local(), "r", &key, Wanted::Acknowledged).await;
+        row.map(|(row, _)| row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default())
+    };
+    let of_a = r#"{"window_start":1000,"a":1,"b":null,"g":1,"n":2,"s":7}"#;
+    assert_eq!(row(&["1000", "0", "1"]).await.unwrap(), of_a);
+    let of_both = r#"{"window_start":1000,"a":1,"b":5,"g":0,"n":1,"s":4}"#;
+    assert_eq!(row(&["1000", "1", "5", "1"]).await.unwrap(), of_both);
+    let total = r#"{"window_start":1000,"a":null,"b":null,"g":3,"n":2,"s":7}"#;
+    assert_eq!(row(&["1000", "2"]).await.unwrap(), total);
+    // Keys that there are not, and such as no key is.
+    for key in
+        [&["2000", "0", "1"][..], &["1000", "9"], &["1000", "0", "7"], &["x", "y"], &["null", "null", "null"]]
+    {
+        assert_eq!(row(key).await.unwrap(), "", "{key:?}");
+    }
+    let error = row(&["1000"]).await.unwrap_err();
+    assert_eq!(error, EngineError::KeyValues { view: "r".to_owned(), wanted: 4, found: 1 });
+    let error = try_sql(&engine, "CREATE MATERIALIZED VIEW w WITH (retention = '1 day') AS SELECT a, COUNT(*) AS n FROM STREAM(x) GROUP BY a").await;
+    assert!(error.unwrap_err().to_string().contains("`retention` is how long closed windows are kept"));
+}
+
+/// Engines of the tests below reach this machine.
+async fn open_local(dir: &Path) -> Engine {
+    let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+    let mut history = quick(dir);
+    history.views_commit_interval_ms = 20;
+    history.sinks_private_addresses = true;
+    open_when_free(config, history, Arc::new(SystemClock::new())).await
+}
+
+const TOTALS: &str = "CREATE MATERIALIZED VIEW t AS SELECT window_start AS w, a, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
+     GROUP BY a WINDOWING TUMBLING(1000, EVENT(ts, 100))";
+
+/// Waits until a statement answers this.
+async fn until(engine: &Engine, statement: &str, expected: &str) {
+    for _ in 0..600 {
+        if sql(engine, statement).await == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{statement}: {}\n{}", sql(engine, statement).await, sql(engine, "SHOW SINKS").await);
+}
+
+/// The rows of the windows that are closed, as a loop counts them, in their order.
+fn closed(events: &[(i64, i64, i64)]) -> Vec<String> {
+    let (mut groups, mut latest) = (BTreeMap::<(i64, i64), (i64, i64)>::new(), i64::MIN);
+    for (ts, a, v) in events {
+        let start = ts.div_euclid(1000) * 1000;
+        if start + 1000 > latest.saturating_sub(100) {
+            let cell = groups.entry((start, *a)).or_default();
+            *cell = (cell.0 + 1, cell.1 + v);
+        }
+        latest = latest.max(*ts);
+    }
+    let closed = groups.iter().filter(|((start, _), _)| start + 1000 <= latest - 100);
+    closed.map(|((w, a), (n, s))| format!(r#"{{"w":{w},"a":{a},"n":{n},"s":{s}}}"#)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_windows_go_into_streams_tables_and_files_once_however_often_that_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut rng, mut events, mut now) = (Rng::new(3), Vec::new(), 0);
+    for round in 0..7 {
+        let engine = open_local(dir.path()).await;
+        if round == 0 {
+            for statement in [
+                "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+                "CREATE STREAM out (w LONG, a LONG, n LONG, s LONG)",
+                "CREATE TABLE kept (w BIGINT, a BIGINT, n BIGINT, s BIGINT)",
+                TOTALS,
+                "CREATE SINK into_stream FROM t INTO STREAM out WITH (batch_rows = 3)",
+                "CREATE SINK into_table FROM t INTO TABLE kept",
+                "CREATE SINK into_file FROM t INTO FILE 'a/t.ndjson' WITH (batch_rows = 2)",
+                "CREATE SINK into_csv FROM t INTO FILE 't.csv' WITH (format = csv)",
+            ] {
+                sql(&engine, statement).await;
+            }
+        }
+        let mut lines = Vec::new();
+        for _ in 0..60 {
+            now += rng.below(120) as i64;
+            let event = (now - rng.below(500) as i64, rng.below(5) as i64, rng.below(9) as i64);
+            events.push(event);
+            lines.push(format!(r#"{{"ts":{},"a":{},"v":{}}}"#, event.0, event.1, event.2));
+        }
+        append(&engine, "x", &lines.join("\n"), None).await;
+        // Half of the time the engine goes while they are at work.
+        if round % 2 == 0 {
+            tokio::time::sleep(Duration::from_millis(rng.below(60) as u64)).await;
+            stop(engine, Duration::ZERO).await;
+            continue;
+        }
+        let rows = closed(&events);
+        let count = format!("{{\"n\":{}}}\n", rows.len());
+        until(&engine, "SELECT count(*) AS n FROM out", &count).await;
+        until(&engine, "SELECT count(*) AS n FROM kept", &count).await;
+        let sent: u64 = rows.len() as u64;
+        for _ in 0..600 {
+            if engine.sinks(&Principal::local()).iter().all(|sink| sink.delivered.1 == sent) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let all = format!("{}\n", rows.join("\n"));
+        assert_eq!(sql(&engine, "SELECT w, a, n, s FROM out ORDER BY w, a").await, all);
+        assert_eq!(sql(&engine, "SELECT w, a, n, s FROM kept ORDER BY w, a").await, all);
+        assert_eq!(std::fs::read_to_string(dir.path().join("sinks/a/t.ndjson")).unwrap(), all);
+        let csv = std::fs::read_to_string(dir.path().join("sinks/t.csv")).unwrap();
+        assert!(csv.starts_with("w,a,n,s\r\n"), "{csv}");
+        assert_eq!(csv.lines().count(), rows.len() + 1);
+        stop(engine, Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_webhook_does_not_take_is_tried_again_and_then_goes_elsewhere() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open_local(dir.path()).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Answers each request by what the row says, the first of a key always by 503.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut keys = std::collections::HashSet::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = Vec::new();
+            let mut some = [0; 4096];
+            loop {
+                let count = stream.read(&mut some).unwrap_or(0);
+                request.extend_from_slice(&some[..count]);
+                let text = String::from_utf8_lossy(&request);
+                let head = text.split("\r\n\r\n").next().unwrap_or_default().to_lowercase();
+                let length =
+                    head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+                let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+                if count == 0 || length.is_some_and(|length: usize| body.len() >= length) {
+                    break;
+                }
+            }
+            let text = String::from_utf8_lossy(&request).into_owned();
+            let key = text
+                .to_lowercase()
+                .split("idempotency-key: ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next().map(str::to_owned));
+            let status = match (keys.insert(key), text.contains("\"a\":7")) {
+                (true, _) => "503 Later",
+                (false, true) => "400 Never",
+                (false, false) => "200 OK",
+            };
+            let _ = stream.write_all(
+                format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),
+            );
+            let _ = tell.send((
+                status,
+                text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()),
+            ));
+        }
+    });
+    for statement in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+        "CREATE STREAM lost WITH (store = true)",
+        TOTALS,
+        &format!(
+            "CREATE SINK hook FROM t INTO WEBHOOK 'http://{address}/in' WITH (batch_rows = 1, retries = 5, dead_letter = lost)"
+        ),
+    ] {
+        sql(&engine, statement).await;
+    }
+    append(
+        &engine,
+        "x",
+        "{\"ts\":100,\"a\":1,\"v\":3}\n{\"ts\":200,\"a\":7,\"v\":4}\n{\"ts\":9000,\"a\":1,\"v\":1}",
+        None,
+    )
+    .await;
+    for _ in 0..600 {
+        if engine.sinks(&Principal::local())[0].delivered.1 == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let status = engine.sinks(&Principal::local()).remove(0);
+    assert_eq!((status.delivered, status.dead_rows, status.tries), ((2, 2), 1, 0), "{status:?}");
+    let got: Vec<(&str, String)> = told.try_iter().collect();
+    let (first, dead) = ("{\"w\":0,\"a\":1,\"n\":1,\"s\":3}\n", "{\"w\":0,\"a\":7,\"n\":1,\"s\":4}\n");
+    let expected = [("503 Later", first), ("200 OK", first), ("503 Later", dead), ("400 Never", dead)];
+    assert_eq!(got, expected.map(|(status, body)| (status, body.to_owned())));
+    let lost = sql(&engine, "SELECT sink, delivery, error FROM lost").await;
+    assert_eq!(lost, "{\"sink\":\"hook\",\"delivery\":1,\"error\":\"it answered 400\"}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_that_cannot_be_is_told_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for statement in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+        TOTALS,
+        "CREATE MATERIALIZED VIEW plain AS SELECT a, COUNT(*) AS n FROM STREAM(x) GROUP BY a",
+        "CREATE SINK one FROM t INTO FILE 'one'",
+    ] {
+        sql(&engine, statement).await;
+    }
+    for (statement, expected) in [
+        ("CREATE SINK s FROM plain INTO FILE 'x'", "view `plain` has no windows"),
+        ("CREATE SINK s FROM nothing INTO FILE 'x'", "no view `nothing`"),
+        ("CREATE SINK s FROM t INTO STREAM x", "stream `x` is what the view is of"),
+        ("CREATE SINK s FROM t INTO STREAM y", "no stream `y`"),
+        ("CREATE SINK s FROM t INTO TABLE y", "no table `y`"),
+        (
+            "CREATE SINK s FROM t INTO FILE '../x'",
+            "`../x` is no path of a file below the directory for sinks",
+        ),
+        ("CREATE SINK s FROM t INTO FILE 'one'", "sink `one` delivers to file `one` already"),
+        ("CREATE SINK one FROM t INTO FILE 'two'", "there is a sink `one` already"),
+        ("DROP SINK two", "no sink `two`"),
+        ("DROP VIEW t", "sink `one` is of view `t`"),
+    ] {
+        let error = try_sql(&engine, statement).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{statement}: {error}");
+    }
+    sql(&engine, "CREATE SINK IF NOT EXISTS one FROM t INTO FILE 'two'").await;
+    let shown = sql(&engine, "SHOW CREATE SINK one").await;
+    assert_eq!(shown, "{\"sink\":\"one\",\"statement\":\"CREATE SINK one FROM t INTO FILE 'one'\"}\n");
+    sql(&engine, "CREATE SINK away FROM t INTO WEBHOOK 'http://127.0.0.1:1/'").await;
+    append(&engine, "x", "{\"ts\":1,\"a\":1}\n{\"ts\":9000,\"a\":1}", None).await;
+    for _ in 0..600 {
+        if engine.sinks(&Principal::local()).iter().any(|sink| sink.failing.is_some()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let failing =
+        engine.sinks(&Principal::local()).into_iter().find(|sink| sink.name == "away").unwrap().failing;
+    assert!(failing.unwrap().contains("which the settings do not allow"));
+    sql(&engine, "DROP SINK away; DROP SINK one; DROP VIEW t").await;
+    assert_eq!(sql(&engine, "SHOW SINKS").await, "");
+}

@@ -1,0 +1,329 @@
+//! `CREATE SINK`: where the closed windows of a view go.
+//!
+//! ```text
+//! CREATE SINK [IF NOT EXISTS] name FROM view INTO target [WITH (option = value, …)]
+//!   target = STREAM name | TABLE name | FILE 'path' | WEBHOOK 'http(s)://…'
+//! DROP SINK [IF EXISTS] name          SHOW SINKS          SHOW CREATE SINK name          DESCRIBE SINK name
+//! ```
+
+use std::fmt;
+
+use super::{
+    options::{DurationText, Value, named, parse_duration_ms},
+    print::{when, write_name, write_quoted},
+};
+
+/// `CREATE SINK`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateSink {
+    /// Its name, by the rules of streams' names.
+    pub name: Box<str>,
+    /// That there is one already is no error.
+    pub if_not_exists: bool,
+    /// The view whose closed windows it delivers.
+    pub view: Box<str>,
+    /// Where to.
+    pub target: SinkTarget,
+    /// `WITH (…)`.
+    pub options: SinkOptions,
+}
+
+/// Where a sink delivers to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SinkTarget {
+    /// A stream: an event a row.
+    Stream(Box<str>),
+    /// A table of SQL's.
+    Table(Box<str>),
+    /// A file that grows, below the directory that the settings name.
+    File(Box<str>),
+    /// A URL that rows are posted to.
+    Webhook(Box<str>),
+}
+
+/// How rows are written into a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SinkFormat {
+    /// A JSON object a line.
+    Ndjson,
+    /// Comma-separated values, the names in the first line.
+    Csv,
+}
+
+/// The options that are set; `None` for those that are not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct SinkOptions {
+    /// Of a file.
+    pub format: Option<SinkFormat>,
+    /// The most rows that are delivered at once; of one window always.
+    pub batch_rows: Option<u32>,
+    /// How often a delivery that failed is tried again before it goes to `dead_letter`; not set: for as long as it takes.
+    pub retries: Option<u32>,
+    /// The stream that takes what cannot be delivered.
+    pub dead_letter: Option<Box<str>>,
+    /// How long a webhook may take to answer, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Headers of a webhook's requests, a `Name: value` a line.
+    pub headers: Option<Box<str>>,
+}
+
+/// The options by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SinkOption {
+    /// `format = ndjson|csv`.
+    Format,
+    /// `batch_rows = 1000`.
+    BatchRows,
+    /// `retries = 10`.
+    Retries,
+    /// `dead_letter = stream`.
+    DeadLetter,
+    /// `timeout = '10 seconds'`.
+    Timeout,
+    /// `headers = 'Authorization: …'`.
+    Headers,
+}
+
+/// The most rows of a delivery that can be asked for.
+const BATCH_ROWS_MAX: u64 = 100_000;
+
+impl SinkOption {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [SinkOption; 6] = [
+        SinkOption::Format,
+        SinkOption::BatchRows,
+        SinkOption::Retries,
+        SinkOption::DeadLetter,
+        SinkOption::Timeout,
+        SinkOption::Headers,
+    ];
+
+    /// The option's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            SinkOption::Format => "format",
+            SinkOption::BatchRows => "batch_rows",
+            SinkOption::Retries => "retries",
+            SinkOption::DeadLetter => "dead_letter",
+            SinkOption::Timeout => "timeout",
+            SinkOption::Headers => "headers",
+        }
+    }
+
+    /// The option of a name, in any letter case; the error is a hint.
+    pub(crate) fn of(name: &str) -> Result<SinkOption, String> {
+        named(&Self::ALL, Self::text, name)
+    }
+
+    /// What it takes, as messages say it.
+    fn takes(self) -> &'static str {
+        match self {
+            SinkOption::Format => "ndjson or csv",
+            SinkOption::BatchRows => "a number from 1 to 100000",
+            SinkOption::Retries => "a number",
+            SinkOption::DeadLetter => "the name of a stream",
+            SinkOption::Timeout => "a time like '10 seconds', at most an hour",
+            SinkOption::Headers => "lines of `Name: value`",
+        }
+    }
+}
+
+impl SinkOptions {
+    /// Sets one; the error says what it takes.
+    pub(crate) fn set(&mut self, option: SinkOption, value: &Value) -> Result<(), String> {
+        self.set_known(option, value).ok_or_else(|| format!("`{}` takes {}", option.text(), option.takes()))
+    }
+
+    fn set_known(&mut self, option: SinkOption, value: &Value) -> Option<()> {
+        match (option, value) {
+            (SinkOption::Format, Value::Text(text)) if text.eq_ignore_ascii_case("ndjson") => {
+                self.format = Some(SinkFormat::Ndjson);
+            }
+            (SinkOption::Format, Value::Text(text)) if text.eq_ignore_ascii_case("csv") => {
+                self.format = Some(SinkFormat::Csv);
+            }
+            (SinkOption::BatchRows, Value::Number(rows @ 1..=BATCH_ROWS_MAX)) => {
+                self.batch_rows = Some(*rows as u32);
+            }
+            (SinkOption::Retries, Value::Number(retries)) => {
+                self.retries = Some(u32::try_from(*retries).ok()?);
+            }
+            (SinkOption::DeadLetter, Value::Text(name)) => {
+                swiftwater_event::StreamName::new(name).ok()?;
+                self.dead_letter = Some(name.clone());
+            }
+            (SinkOption::Timeout, Value::Text(text)) => {
+                self.timeout_ms = Some(parse_duration_ms(text).filter(|ms| (1..=3_600_000).contains(ms))?);
+            }
+            (SinkOption::Headers, Value::Text(text)) => {
+                if header_lines(text).any(|line| line.is_none()) {
+                    return None;
+                }
+                self.headers = Some(text.clone());
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The headers of a webhook's requests.
+    pub fn header_lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().flat_map(|text| header_lines(text).flatten())
+    }
+
+    /// Those that are set, with their values as they are written.
+    fn settings(&self) -> impl Iterator<Item = (SinkOption, String)> + '_ {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        SinkOption::ALL.into_iter().filter_map(move |option| {
+            let value = match option {
+                SinkOption::Format => match self.format? {
+                    SinkFormat::Ndjson => "ndjson".to_owned(),
+                    SinkFormat::Csv => "csv".to_owned(),
+                },
+                SinkOption::BatchRows => self.batch_rows?.to_string(),
+                SinkOption::Retries => self.retries?.to_string(),
+                SinkOption::DeadLetter => quoted(self.dead_letter.as_ref()?),
+                SinkOption::Timeout => quoted(&DurationText(self.timeout_ms?).to_string()),
+                SinkOption::Headers => quoted(self.headers.as_ref()?),
+            };
+            Some((option, value))
+        })
+    }
+
+    /// Which of them a target has no use for.
+    pub(crate) fn unused(&self, target: &SinkTarget) -> Option<SinkOption> {
+        let is_file = matches!(target, SinkTarget::File(_));
+        let is_webhook = matches!(target, SinkTarget::Webhook(_));
+        let unused = [
+            (self.format.is_some() && !is_file, SinkOption::Format),
+            (self.timeout_ms.is_some() && !is_webhook, SinkOption::Timeout),
+            (self.headers.is_some() && !is_webhook, SinkOption::Headers),
+        ];
+        unused.into_iter().find(|(is, _)| *is).map(|(_, option)| option)
+    }
+}
+
+/// Names and values; none where a line is no header.
+fn header_lines(text: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        let is_value = |c: char| (' '..='~').contains(&c) || c == '\t';
+        let is_header = !name.is_empty() && name.chars().all(is_name) && value.chars().all(is_value);
+        is_header.then(|| (name, value.trim()))
+    })
+}
+
+impl SinkTarget {
+    /// What it is called.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            SinkTarget::Stream(_) => "stream",
+            SinkTarget::Table(_) => "table",
+            SinkTarget::File(_) => "file",
+            SinkTarget::Webhook(_) => "webhook",
+        }
+    }
+
+    /// Which one.
+    pub fn text(&self) -> &str {
+        match self {
+            SinkTarget::Stream(text)
+            | SinkTarget::Table(text)
+            | SinkTarget::File(text)
+            | SinkTarget::Webhook(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for SinkTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind().to_uppercase())?;
+        match self {
+            SinkTarget::Stream(name) | SinkTarget::Table(name) => write_name(f, name),
+            SinkTarget::File(text) | SinkTarget::Webhook(text) => write_quoted(f, text, '\''),
+        }
+    }
+}
+
+impl fmt::Display for CreateSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE SINK {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
+        write_name(f, &self.name)?;
+        f.write_str(" FROM ")?;
+        write_name(f, &self.view)?;
+        write!(f, " INTO {}", self.target)?;
+        for (place, (option, value)) in self.options.settings().enumerate() {
+            f.write_str(if place == 0 { " WITH (" } else { ", " })?;
+            write!(f, "{} = {value}", option.text())?;
+        }
+        f.write_str(if self.options == SinkOptions::default() { "" } else { ")" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Dialect, ParseOptions, parse_ddl};
+
+    fn shown(text: &str) -> String {
+        match parse_ddl(text, &ParseOptions::new(Dialect::Native, 0)) {
+            Ok(Some(ddl)) => ddl.to_string(),
+            Ok(None) => "none of ours".to_owned(),
+            Err(errors) => {
+                let error = &errors.0[0];
+                format!("{}:{}: {}", error.line.unwrap_or(0), error.column.unwrap_or(0), error.message)
+            }
+        }
+    }
+
+    #[test]
+    fn sinks_read_as_they_are_printed() {
+        for text in [
+            "CREATE SINK s FROM r INTO STREAM t",
+            "CREATE SINK IF NOT EXISTS s FROM r INTO TABLE \"a b\" WITH (batch_rows = 500)",
+            "CREATE SINK s FROM r INTO FILE 'out/r.csv' WITH (format = csv)",
+            "CREATE SINK s FROM r INTO WEBHOOK 'https://example.com/in' WITH (retries = 5, dead_letter = 'lost', \
+             timeout = '10 seconds', headers = 'Authorization: Bearer it''s\nX-A: b')",
+            "DROP SINK IF EXISTS s",
+            "SHOW SINKS",
+            "SHOW CREATE SINK s",
+            "DESCRIBE SINK s",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+        assert_eq!(
+            shown("create sink s from r into file '/x' with (FORMAT = NDJSON)"),
+            "CREATE SINK s FROM r INTO FILE '/x' WITH (format = ndjson)"
+        );
+    }
+
+    #[test]
+    fn what_is_no_sink() {
+        for (text, fault) in [
+            ("CREATE SINK s INTO STREAM t", "1:15: expected FROM, found `INTO`"),
+            ("CREATE SINK s FROM r INTO t", "1:27: expected STREAM, TABLE, FILE or WEBHOOK, found `t`"),
+            ("CREATE SINK s FROM r INTO FILE f", "1:32: expected a path in quotes, found `f`"),
+            (
+                "CREATE SINK s FROM r INTO WEBHOOK 'ftp://x'",
+                "1:35: a webhook is at an address that begins with http:// or https://",
+            ),
+            ("CREATE SINK s FROM r INTO STREAM t WITH (format = csv)", "1:51: a stream has no `format`"),
+            (
+                "CREATE SINK s FROM r INTO STREAM t WITH (retries = 5)",
+                "1:52: what is given up after `retries` must go somewhere: set `dead_letter`, too",
+            ),
+            (
+                "CREATE SINK s FROM r INTO WEBHOOK 'http://x' WITH (headers = 'no')",
+                "1:62: `headers` takes lines of `Name: value`",
+            ),
+            (
+                "CREATE SINK s FROM (SELECT 1) INTO STREAM t",
+                "1:20: a query as the source of a sink is not supported yet",
+            ),
+            ("ALTER SINK s", "1:7: a sink cannot be altered"),
+        ] {
+            assert_eq!(shown(text), fault, "{text}");
+        }
+    }
+}

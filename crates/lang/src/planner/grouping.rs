@@ -1,0 +1,60 @@
+//! Grouping sets over the keys that were planned, and GROUPING, which tells of them.
+
+use swiftwater_event::Type;
+
+use super::{Planner, Typed, check::Ty, group::BEHIND_AGGREGATES, lower::Scope};
+use crate::{ast::Node, plan::Expr, source::Fault};
+
+/// A LONG has room for so many, and its sign.
+const GROUPING_KEYS_MAX: usize = 63;
+
+/// Sets of places of keys as they are written, as sets of keys: each once, in that order.
+pub(super) fn sets_of(sets: &[Vec<usize>], places: &[Option<usize>]) -> Vec<Box<[usize]>> {
+    let of = |set: &Vec<usize>| {
+        let mut keys: Vec<usize> = Vec::new();
+        for key in set.iter().filter_map(|&written| places[written]) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.into()
+    };
+    sets.iter().map(of).collect()
+}
+
+impl Planner<'_> {
+    /// `GROUPING(key, …)`.
+    pub(super) fn grouping(&mut self, node: &Node, asked: &[Node], scope: Scope) -> Option<Typed> {
+        if !scope.is_group() {
+            let fault = Fault::at(node.span, "GROUPING cannot stand here");
+            return self.fault(fault.hint(
+                "It tells which keys a row of GROUP BY has: select it, or use it in HAVING or ORDER BY.",
+            ));
+        }
+        let mut keys = Vec::new();
+        for key in asked {
+            match self.resolved(key.bare(), scope).flatten() {
+                Some(Typed { expr: Expr::Slot(slot), .. }) if slot < self.keys.len() => keys.push(slot),
+                _ if self.keys_are_faulty => return None,
+                _ => {
+                    let fault = Fault::at(key.span, "this is no key of GROUP BY");
+                    return self.fault(fault.hint("GROUPING asks of what stands in GROUP BY."));
+                }
+            }
+        }
+        if asked.is_empty() {
+            keys = (0..self.keys.len()).collect();
+        }
+        if keys.len() > GROUPING_KEYS_MAX {
+            let message = format!("GROUPING has a bit for each key, and room for {GROUPING_KEYS_MAX}");
+            return self.fault(Fault::at(node.span, message).hint("Ask of fewer keys at once."));
+        }
+        let keys: Box<[usize]> = keys.into();
+        let place = self.groupings.iter().position(|other| *other == keys).unwrap_or_else(|| {
+            self.groupings.push(keys);
+            self.groupings.len() - 1
+        });
+        let slot = BEHIND_AGGREGATES + self.table_slots() + place;
+        Some(Typed { expr: Expr::Slot(slot), ty: Ty::Known(Type::LONG) })
+    }
+}

@@ -1,0 +1,68 @@
+//! GROUPING SETS, ROLLUP, CUBE and GROUPING: the sets that they give, or what is wrong with them.
+
+mod common;
+
+use common::{bullet, native};
+
+#[test]
+fn sets_of_keys() {
+    let sets = |by: &str, expected: &str| {
+        let text = format!("SELECT COUNT(*) AS n FROM STREAM() GROUP BY {by}");
+        native(
+            &text,
+            &format!(
+                "{expected} | aggregates {} = COUNT(*) | columns n = {}",
+                slot(expected),
+                slot(expected)
+            ),
+        );
+    };
+    sets("GROUPING SETS (a, b)", "keys #0 = a, #1 = b | grouping sets (#0), (#1)");
+    sets("GROUPING SETS ((a), (b, c), ())", "keys #0 = a, #1 = b, #2 = c | grouping sets (#0), (#1, #2), ()");
+    sets("ROLLUP (a, b)", "keys #0 = a, #1 = b | grouping sets (#0, #1), (#0), ()");
+    sets("rollup ((a, b), c.d)", "keys #0 = a, #1 = b, #2 = c.d | grouping sets (#0, #1, #2), (#0, #1), ()");
+    sets("CUBE (a, b)", "keys #0 = a, #1 = b | grouping sets (#0, #1), (#0), (#1), ()");
+    sets("a, GROUPING SETS (b, c)", "keys #0 = a, #1 = b, #2 = c | grouping sets (#0, #1), (#0, #2)");
+    sets("GROUPING SETS (CUBE (a), (a, a))", "keys #0 = a | grouping sets (#0), (), (#0)");
+    // Not sets: an expression in parentheses, and fields that have the names.
+    sets("(a)", "keys #0 = a");
+    sets("(a + b) * c", "keys #0 = (a + b) * c");
+    sets("rollup, \"cube\"", "keys #0 = rollup, #1 = cube");
+    sets("grouping", "keys #0 = grouping");
+    sets("(a, b), c", "keys #0 = a, #1 = b, #2 = c | grouping sets (#0, #1, #2)");
+}
+
+fn slot(keys: &str) -> String {
+    format!("#{}", keys.matches(" = ").count())
+}
+
+#[test]
+fn what_a_row_is_of() {
+    native(
+        "SELECT a, GROUPING(a) AS g, GROUPING(b, a) AS h, window_start FROM STREAM() GROUP BY ROLLUP (a, b) \
+         HAVING GROUPING_ID() < 3 ORDER BY g WINDOWING TUMBLING(5, TIME)",
+        "keys #0 = a, #1 = b | grouping sets (#0, #1), (#0), () | bits #2 = GROUPING(#0), #3 = GROUPING(#1, #0), \
+         #4 = GROUPING(#0, #1) | having #4 < 3 | columns a = #0, g = #2, h = #3, window_start = #5 | order by #2 | \
+         window every 5 ms of arrival",
+    );
+}
+
+#[test]
+fn faults() {
+    native("SELECT GROUPING(c) AS g FROM STREAM() GROUP BY ROLLUP (a)", "1:17: this is no key of GROUP BY");
+    native("SELECT a FROM STREAM() WHERE GROUPING(a) = 1 GROUP BY a", "1:30: GROUPING cannot stand here");
+    native("SELECT GROUPING(a) AS g FROM STREAM()", "1:8: GROUPING cannot stand here");
+    native(
+        "SELECT a FROM STREAM() GROUP BY CUBE (a, b, c, d, e, f, g, h, i, j, k)",
+        "1:33: a query has at most 1024 grouping sets",
+    );
+    native(
+        "SELECT a FROM STREAM() GROUP BY CUBE (a, b, c, d, e, f), CUBE (g, h, i, j, k)",
+        "1:58: a query has at most 1024 grouping sets",
+    );
+    native(
+        "SELECT a, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (a) WINDOWING SESSION(5, TIME)",
+        "1:59: a session is of one group, and grouping sets give an event several",
+    );
+    bullet("SELECT COUNT(*) FROM STREAM() GROUP BY ROLLUP (a)", "1:47: no function `ROLLUP`");
+}
