@@ -18,9 +18,14 @@ fn example(name: &str) -> PathBuf {
 
 /// What an example prints, with so many events.
 fn output(name: &str, events: u64) -> String {
+    script(name, "run.sh", events)
+}
+
+/// What a script of an example prints.
+fn script(name: &str, script: &str, events: u64) -> String {
     let binary = std::env::var_os("SWIFTWATER_BIN");
     let mut command = Command::new("sh");
-    command.arg(example(name).join("run.sh")).arg(events.to_string());
+    command.arg(example(name).join(script)).arg(events.to_string());
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("SWIFTWATER") {
             command.env_remove(variable);
@@ -29,7 +34,7 @@ fn output(name: &str, events: u64) -> String {
     command.env("SWIFTWATER_BIN", binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_swiftwater").into()));
     let ran = command.output().unwrap();
     let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
-    assert!(ran.status.success(), "{name}: {out}\n{err}");
+    assert!(ran.status.success(), "{name}/{script}: {out}\n{err}");
     out
 }
 
@@ -96,4 +101,29 @@ fn swipes_are_answered_as_published_and_none_is_lost() {
         swipes[0] == swipes[1] && (sent - 1..=sent).contains(&swipes[0].parse().unwrap()),
         "{swipes:?}, {sent}"
     );
+}
+
+#[test]
+fn telecom_rollups_add_up_to_what_the_records_give() {
+    let out = output("telecom", 2500);
+    let words = |row: &&str| row.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let rollups = answer(&out, "SELECT count(DISTINCT records) AS totals");
+    // In each window, rollups over each of the 62 dimensions come to one total, which is that of the records.
+    assert!(rollups.len() == 3 && rollups.iter().all(|row| row.starts_with("1 ")), "{rollups:?}");
+    let records = answer(&out, "SELECT date_bin");
+    assert_eq!(rollups.iter().map(words).collect::<Vec<_>>(), records.iter().map(words).collect::<Vec<_>>());
+    assert!(!answer(&out, "SELECT window_start, radio_region, svc_cat").is_empty(), "{out}");
+}
+
+#[test]
+fn telecom_curves_are_drawn() {
+    let out = script("telecom", "curves.sh", 50);
+    for curve in ["L1", "L2", "L3", "L4", "L5", "L6"] {
+        let points = out.lines().skip_while(|line| !line.starts_with(curve)).skip(1);
+        let points: Vec<_> = points.take_while(|line| line.starts_with("  ")).collect();
+        assert!(
+            points.len() >= 4 && points.iter().all(|point| point.contains(" records/s ")),
+            "{curve}: {out}"
+        );
+    }
 }
