@@ -16,7 +16,7 @@ use swiftwater_event::Clock;
 use crate::{
     histogram::Histogram,
     plan::Plan,
-    report::{Counts, Interval, Report, Sample},
+    report::{Counts, Interval, Report},
     worker::{Run, TakeSamples, Tally, Worker},
 };
 

@@ -75,6 +75,9 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
         && fed.batch.meta().arrival == next.batch.meta().arrival
 }
 
+/// Where a view is kept, and what was kept last: the position, and the latest of its events' own times.
+type Kept = (Arc<ViewStore>, Option<(u64, Millis)>);
+
 /// A commit that is being written.
 type Keeping = JoinHandle<(Result<(), ViewStoreError>, At)>;
 
@@ -202,10 +205,7 @@ impl History {
     }
 
     /// The store of the views, and the position of one and its latest time; an error where they cannot be read.
-    pub(in crate::history) fn view_position(
-        &self,
-        entry: &ViewEntry,
-    ) -> Result<(Arc<ViewStore>, Option<(u64, Millis)>), EngineError> {
+    pub(in crate::history) fn view_position(&self, entry: &ViewEntry) -> Result<Kept, EngineError> {
         let store = self.view_store(&entry.create.name)?;
         let noted = store.noted(entry.id).map_err(|error| EngineError::ViewUnavailable {
             view: entry.create.name.to_string(),
