@@ -30,7 +30,7 @@ pub fn run(
     plan: &Plan,
     clock: &dyn Clock,
     stop: &AtomicBool,
-    samples: Option<&TakeSamples>,
+    samples: Option<&TakeSamples<'_>>,
     every: Option<Duration>,
     mut interval: impl FnMut(&Interval),
 ) -> io::Result<Report> {

@@ -47,7 +47,7 @@ pub(crate) struct Tally {
 }
 
 /// Takes some samples, on the thread that has them.
-pub type TakeSamples = dyn Fn(&[Sample]) + Sync;
+pub type TakeSamples<'s> = dyn Fn(&[Sample]) + Sync + 's;
 
 /// What all threads of a run share.
 pub(crate) struct Run<'a> {
@@ -55,7 +55,7 @@ pub(crate) struct Run<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) began: u64,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) samples: Option<&'a TakeSamples>,
+    pub(crate) samples: Option<&'a TakeSamples<'a>>,
 }
 
 pub(crate) struct Worker<'a> {
