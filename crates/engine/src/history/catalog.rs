@@ -19,7 +19,7 @@ use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{AlterStream, CreateJob, CreateStream, CreateView, Ddl},
-    parse_ddl, stream_of,
+    parse, parse_ddl, stream_of,
 };
 
 use swiftwater_live::columns::InferredColumn;
@@ -271,8 +271,15 @@ impl Catalog {
 
     /// The stream that a view would be of; an error where there is none, or its events are not kept.
     pub(crate) fn stream_of_view(&self, create: &CreateView) -> Result<&StreamEntry, EngineError> {
-        let named = stream_of(&create.query, &ParseOptions::new(Dialect::Native, 0)).flatten();
-        let name = named.ok_or(EngineError::ViewOfNoStream)?;
+        let options = ParseOptions::new(Dialect::Native, 0);
+        let name = match stream_of(&create.query, &options) {
+            Some(named) => named.ok_or(EngineError::ViewOfNoStream)?,
+            // What is wrong with the query says more than that it names no stream.
+            None => {
+                parse(&create.query, &options).map_err(EngineError::Query)?;
+                return Err(EngineError::ViewOfNoStream);
+            }
+        };
         let entry = self.streams.get(&name).ok_or_else(|| EngineError::NoStream(name.to_string()))?;
         if entry.create.is_stored() { Ok(entry) } else { Err(EngineError::ViewOfUnstored(name.to_string())) }
     }
