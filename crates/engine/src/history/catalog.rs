@@ -742,7 +742,7 @@ mod tests {
             "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2",
             "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW w",
-            "CREATE ENDPOINT POST '/v/{any}' (any LONG) INTO a",
+            "CREATE ENDPOINT POST '/v/{id}' (id LONG) INTO a",
             "DROP ENDPOINT POST '/v/{other}'",
             "DROP ENDPOINT POST '/a'",
             "DROP ENDPOINT GET '/v/{x}'",
