@@ -59,26 +59,13 @@ impl Parser<'_> {
         self.advance();
         let parenthesis = self.span();
         self.advance();
+        // What each kind of call needs is in functions of their own: calls lie within calls, and those that are not taken
+        // would have their room on the stack all the same.
         if keyword == Some(Keyword::Cast) {
-            let operand = self.expression()?;
-            self.expect_keyword(Keyword::As)?;
-            let type_start = self.span();
-            let ty = match self.dialect {
-                Dialect::Native => self.type_name()?,
-                Dialect::Bullet => self.primitive("a type without parts")?,
-            };
-            if ty.depth() > 0 || ty == Type::Any {
-                let span = type_start.to(self.last_span());
-                return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))
-                    .hint("CAST is to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
-            }
-            self.expect_symbol(Symbol::RightParen)?;
-            return self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()));
+            return self.cast(start);
         }
         if let Some(builtin) = self.of_pattern(keyword) {
-            let argument = self.expression()?;
-            self.expect_symbol(Symbol::RightParen)?;
-            return self.node(NodeKind::Call(builtin, vec![argument]), start.to(self.last_span()));
+            return self.call_of_pattern(builtin, start);
         }
         if keyword == Some(Keyword::Now) {
             self.expect_symbol(Symbol::RightParen)?;
@@ -99,14 +86,49 @@ impl Parser<'_> {
         if let Some(node) = self.grouping(&word, start)? {
             return Ok(node);
         }
+        self.builtin(keyword, &word, (start, parenthesis))
+    }
+
+    /// Behind `CAST(`.
+    fn cast(&mut self, start: Span) -> Parsed<Node> {
+        let operand = self.expression()?;
+        self.expect_keyword(Keyword::As)?;
+        let type_start = self.span();
+        let ty = match self.dialect {
+            Dialect::Native => self.type_name()?,
+            Dialect::Bullet => self.primitive("a type without parts")?,
+        };
+        if ty.depth() > 0 || ty == Type::Any {
+            let span = type_start.to(self.last_span());
+            return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))
+                .hint("CAST is to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
+        }
+        self.expect_symbol(Symbol::RightParen)?;
+        self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()))
+    }
+
+    /// Behind `FIRST(` and `LAST(` of a pattern.
+    fn call_of_pattern(&mut self, builtin: Builtin, start: Span) -> Parsed<Node> {
+        let argument = self.expression()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        self.node(NodeKind::Call(builtin, vec![argument]), start.to(self.last_span()))
+    }
+
+    /// Behind the name of a function and its parenthesis.
+    fn builtin(
+        &mut self,
+        keyword: Option<Keyword>,
+        word: &str,
+        (start, parenthesis): (Span, Span),
+    ) -> Parsed<Node> {
         let native = self.dialect == Dialect::Native;
         let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
         let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
             let all = BUILTINS.iter().map(|(name, _)| name).chain(AGGREGATES.iter().map(|(name, _)| name));
-            let near = did_you_mean(&word, all.map(|name| name.text()));
+            let near = did_you_mean(word, all.map(|name| name.text()));
             // Bullet takes the name for a field, and is surprised by the parenthesis.
             let at = if native { start } else { parenthesis };
-            let fault = Fault::at(at, format!("no function `{}`", short(&word)));
+            let fault = Fault::at(at, format!("no function `{}`", short(word)));
             return Err(match near {
                 Some(near) => fault.hint(format!("Did you mean {near}?")),
                 None => fault,
