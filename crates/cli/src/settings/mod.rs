@@ -51,7 +51,7 @@ impl Default for Settings {
             server: ServerConfig::default(),
             bullet_schema: String::new(),
             otlp: OtlpConfig::new(""),
-            log_filter: "info,buoyant_kernel=warn".to_owned(),
+            log_filter: "info,buoyant_kernel=warn,fjall=warn,lsm_tree=warn".to_owned(),
             log_format: "text".to_owned(),
             engine: EngineConfig::default(),
             data_dir: String::new(),
