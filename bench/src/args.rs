@@ -10,7 +10,7 @@ Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
   --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves,
-                      rollups, history
+                      rollups, views, history
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
@@ -38,11 +38,12 @@ pub(crate) enum Part {
     Changes,
     Curves,
     Rollups,
+    Views,
     History,
 }
 
 /// All parts, by their names, in the order in which they run.
-pub(crate) const PARTS: [(&str, Part); 12] = [
+pub(crate) const PARTS: [(&str, Part); 13] = [
     ("decode", Part::Decode),
     ("equality", Part::Equality),
     ("mixed", Part::Mixed),
@@ -54,6 +55,7 @@ pub(crate) const PARTS: [(&str, Part); 12] = [
     ("shared", Part::Shared),
     ("curves", Part::Curves),
     ("rollups", Part::Rollups),
+    ("views", Part::Views),
     ("history", Part::History),
 ];
 

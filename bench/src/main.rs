@@ -4,8 +4,8 @@
 //! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
 //! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
 //! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); curves of cost
-//! ([`curves`]); rollups ([`rollups`]); and what is stored and asked again ([`history`]). Every answer is held against what the generator of the
-//! events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
+//! ([`curves`]); rollups ([`rollups`]); answers by key ([`views`]); and what is stored and asked again ([`history`]). Every answer
+//! is held against what the generator of the events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
 //! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
 #![allow(
     clippy::disallowed_methods,
@@ -41,9 +41,13 @@ mod run_matching;
 mod run_paced;
 mod run_shared;
 
+mod bodies;
 mod history;
 mod latency;
 mod memory;
+mod sending;
+mod stored;
+mod views;
 
 mod http;
 mod http_load;
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Some(server::WORD) => server::run().map(|()| true),
         Some(delivery::WORD) => delivery::run_writer().map(|()| true),
         Some(decode::WORD) => decode::run_for_another(&words.collect::<Vec<_>>()).map(|()| true),
+        Some(views::WORD) => views::run_bare().map(|()| true),
         Some(counted::WORD) => counted::run(&words.collect::<Vec<_>>()).map(|()| true),
         _ => bench(),
     };
@@ -103,6 +108,7 @@ fn bench() -> anyhow::Result<bool> {
                 Part::Curves => curves::run(&args, &mut table),
                 Part::Shared => shared::run(&args, &mut table),
                 Part::Rollups => rollups::run(&args, &mut table),
+                Part::Views => views::run(&args, &mut table),
                 Part::History => history::run(&args, &mut table),
             }?;
         }

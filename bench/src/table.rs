@@ -32,6 +32,19 @@ pub(crate) struct Row {
     pub(crate) verdict: Verdict,
 }
 
+impl Row {
+    /// Of what could not be measured.
+    pub(crate) fn not_measured(what: &str, why: &anyhow::Error) -> Row {
+        Row {
+            what: what.to_owned(),
+            figure: "not measured".to_owned(),
+            conditions: format!("{why:#}"),
+            needed: String::new(),
+            verdict: Verdict::Missed,
+        }
+    }
+}
+
 /// All lines so far.
 #[derive(Debug, Default)]
 pub(crate) struct Table {

@@ -14,11 +14,12 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use super::{bare, stored::Stored};
+use super::bare;
 use crate::{
     args::Args,
     http::Client,
     samples::Samples,
+    stored::Stored,
     table::{Row, Table, Verdict, grouped},
     workload::published,
 };

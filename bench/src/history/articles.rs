@@ -13,13 +13,10 @@ use swiftwater_generate::Workload;
 
 use super::{
     asked::{self, Fault, Question, is_close},
-    bodies::Bodies,
     duckdb::DuckDb,
-    sending::Plan,
-    stored::Stored,
     sustained::{self, Needed},
 };
-use crate::{args::Args, table::Table};
+use crate::{args::Args, bodies::Bodies, sending::Plan, stored::Stored, table::Table};
 
 pub(super) const STREAM: &str = "wiki";
 pub(super) const DECLARED: &str = "CREATE STREAM wiki (sha1 STRING, title STRING, revision_ts LONG, contributor_username STRING, \

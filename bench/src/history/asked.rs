@@ -4,10 +4,11 @@ use std::{path::PathBuf, time::Instant};
 
 use serde_json::Value;
 
-use super::{duckdb::DuckDb, stored::Stored};
+use super::duckdb::DuckDb;
 use crate::{
     args::Args,
     samples::Samples,
+    stored::Stored,
     table::{Row, Table, Verdict, grouped},
 };
 

@@ -18,7 +18,7 @@ use anyhow::Context;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use rustix::fs::FallocateFlags;
 
-use super::bodies::Bodies;
+use crate::bodies::Bodies;
 use crate::machine;
 
 /// As the log's own files.

@@ -7,13 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    delta::Delta,
-    sending::{Plan, Sending},
-    stored::Stored,
-};
+use super::delta::Delta;
 use crate::{
     args::Args,
+    sending::{Plan, Sending},
+    stored::Stored,
     table::{Row, Table, Verdict, grouped},
 };
 

@@ -7,13 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    sending::{Plan, Sending, Sent},
-    stored::Stored,
-};
 use crate::{
     args::Args,
     samples::Samples,
+    sending::{Plan, Sending, Sent},
+    stored::Stored,
     table::{Row, Table, Verdict, grouped},
 };
 

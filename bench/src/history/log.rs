@@ -8,16 +8,14 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{
-    bare,
-    bodies::Bodies,
-    sending::{Plan, Sending},
-    stored::{Away, Stored},
-};
+use super::bare;
 use crate::{
     args::Args,
+    bodies::Bodies,
     machine,
     samples::Samples,
+    sending::{Plan, Sending},
+    stored::{Away, Stored},
     table::{Row, Table, Verdict, grouped, mib},
     workload::published,
 };

@@ -12,10 +12,7 @@
 //! before anything is measured and sent over and over; what they come to is counted here, by other code than the server's.
 //! What has become of them is read in the tables' own Delta logs ([`delta`]), which the server does not know of.
 
-mod bodies;
 mod delta;
-mod sending;
-mod stored;
 
 mod articles;
 mod smart_home;
@@ -33,15 +30,10 @@ mod fresh;
 mod catching_up;
 mod recovery;
 
-use std::path::PathBuf;
-
-use anyhow::Context;
-
 use crate::{
     args::Args,
-    data::check_space,
-    server::binary,
-    table::{Row, Table, Verdict},
+    stored::directory,
+    table::{Row, Table},
 };
 use duckdb::DuckDb;
 
@@ -52,17 +44,12 @@ const OTHER_BYTES: u64 = 10 << 30;
 
 /// Measures all of it and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    let directory = match directory(args) {
+    let other = if args.quick { OTHER_BYTES / 8 } else { OTHER_BYTES };
+    let directory = match directory(args, args.history_events() * SMART_HOME_BYTES + other) {
         Ok(directory) => directory,
         // What other parts have found is not lost for it.
         Err(why) => {
-            table.push(Row {
-                what: "what is stored".to_owned(),
-                figure: "not measured".to_owned(),
-                conditions: format!("{why:#}"),
-                needed: String::new(),
-                verdict: Verdict::Missed,
-            });
+            table.push(Row::not_measured("what is stored", &why));
             return Ok(());
         }
     };
@@ -75,14 +62,4 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     smart_home::run(args, &directory, duckdb.as_mut().ok(), table)?;
     articles::run(args, &directory, duckdb.as_mut().ok(), table)?;
     recovery::run(args, &directory, table)
-}
-
-/// Where servers store, with room enough, if there is a server.
-fn directory(args: &Args) -> anyhow::Result<PathBuf> {
-    binary()?;
-    let directory = args.data();
-    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    let other = if args.quick { OTHER_BYTES / 8 } else { OTHER_BYTES };
-    check_space(&directory, args.history_events() * SMART_HOME_BYTES + other)?;
-    Ok(directory)
 }

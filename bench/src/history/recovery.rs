@@ -4,14 +4,12 @@ use std::{path::Path, sync::Arc, thread, time::Duration};
 
 use swiftwater_generate::Workload;
 
-use super::{
-    articles::{DECLARED, MADE, STREAM},
+use super::articles::{DECLARED, MADE, STREAM};
+use crate::{
+    args::Args,
     bodies::Bodies,
     sending::{Plan, Sending},
     stored::Stored,
-};
-use crate::{
-    args::Args,
     table::{Row, Table, Verdict, grouped, mib},
 };
 

@@ -13,16 +13,16 @@ use swiftwater_generate::Workload;
 
 use super::{
     asked::{self, Question, is_close},
-    bodies::Bodies,
     catching_up,
     duckdb::DuckDb,
     fresh,
-    sending::Plan,
-    stored::Stored,
     sustained::{self, Needed},
 };
 use crate::{
     args::Args,
+    bodies::Bodies,
+    sending::Plan,
+    stored::Stored,
     table::{Row, Table, Verdict, grouped, mib},
 };
 

@@ -6,13 +6,11 @@
 
 use anyhow::ensure;
 
-use super::{
-    delta::Delta,
-    sending::{Plan, Sending, Sent},
-    stored::Stored,
-};
+use super::delta::Delta;
 use crate::{
     machine,
+    sending::{Plan, Sending, Sent},
+    stored::Stored,
     table::{Row, Table, Verdict, grouped, mib},
 };
 

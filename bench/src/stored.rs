@@ -10,10 +10,24 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{http::Client, server::Running};
+use crate::{
+    args::Args,
+    data::check_space,
+    http::Client,
+    server::{Running, binary},
+};
+
+/// Where servers store, with room for so many bytes, if there is a server.
+pub(crate) fn directory(args: &Args, bytes: u64) -> anyhow::Result<PathBuf> {
+    binary()?;
+    let directory = args.data();
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    check_space(&directory, bytes)?;
+    Ok(directory)
+}
 
 /// The release binary over a data directory.
-pub(super) struct Stored {
+pub(crate) struct Stored {
     server: Option<Running>,
     settings: Vec<&'static str>,
     /// Goes last: nobody writes there then.
@@ -22,9 +36,9 @@ pub(super) struct Stored {
 
 impl Stored {
     /// Starts it over a new directory below this one.
-    pub(super) fn start(below: &Path, settings: &[&'static str]) -> anyhow::Result<Stored> {
+    pub(crate) fn start(below: &Path, settings: &[&'static str]) -> anyhow::Result<Stored> {
         let directory = tempfile::Builder::new()
-            .prefix("history-")
+            .prefix("stored-")
             .tempdir_in(below)
             .with_context(|| format!("cannot make a directory in {}", below.display()))?;
         let mut stored = Stored { server: None, settings: settings.to_vec(), directory };
@@ -33,7 +47,7 @@ impl Stored {
     }
 
     /// Starts it again over what there is; how long it took until it served.
-    pub(super) fn start_again(&mut self) -> anyhow::Result<Duration> {
+    pub(crate) fn start_again(&mut self) -> anyhow::Result<Duration> {
         let told = self.directory.path().join("server.log");
         let said = File::options().create(true).append(true).open(&told)?;
         let start = Instant::now();
@@ -44,36 +58,43 @@ impl Stored {
     }
 
     /// Ends it by SIGKILL, at once.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.server = None;
     }
 
-    pub(super) fn server(&self) -> anyhow::Result<&Running> {
+    pub(crate) fn server(&self) -> anyhow::Result<&Running> {
         self.server.as_ref().context("the server was killed")
     }
 
     /// A connection to it.
-    pub(super) fn client(&self) -> anyhow::Result<Client> {
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
         Client::connect(self.server()?.address)
     }
 
     /// A connection for statements.
-    pub(super) fn asker(&self) -> anyhow::Result<Asker> {
+    pub(crate) fn asker(&self) -> anyhow::Result<Asker> {
         Ok(Asker { client: self.client()? })
     }
 
+    /// Runs statements that declare what there is to be.
+    pub(crate) fn declare(&self, text: &str) -> anyhow::Result<()> {
+        let mut client = self.client()?;
+        client.send(&client.post_text("/v1/sql", "application/json", text.as_bytes()))?;
+        client.answer().map(|_| ()).with_context(|| format!("`{text}` was refused"))
+    }
+
     /// Runs statements and takes the last one's rows.
-    pub(super) fn sql(&self, text: &str) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn sql(&self, text: &str) -> anyhow::Result<Vec<Value>> {
         self.asker()?.ask(text)
     }
 
     /// The directory of a stream's Delta table.
-    pub(super) fn table(&self, stream: &str) -> PathBuf {
+    pub(crate) fn table(&self, stream: &str) -> PathBuf {
         self.directory.path().join("data/tables").join(stream)
     }
 
     /// Takes the directory of a stream's table away, with a file in its place: from here on nothing can be written to it.
-    pub(super) fn take_away(&self, stream: &str) -> anyhow::Result<Away> {
+    pub(crate) fn take_away(&self, stream: &str) -> anyhow::Result<Away> {
         let (place, kept) = (self.table(stream), self.directory.path().join("taken-away"));
         fs::rename(&place, &kept).context("cannot take a table away")?;
         File::create_new(&place).context("cannot put a file where a table was")?;
@@ -81,7 +102,7 @@ impl Stored {
     }
 
     /// One of the numbers of `/metrics`, without labels.
-    pub(super) fn metric(&self, name: &str) -> anyhow::Result<f64> {
+    pub(crate) fn metric(&self, name: &str) -> anyhow::Result<f64> {
         let page = String::from_utf8(self.client()?.get("/metrics")?)?;
         let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|number| number.parse().ok()).with_context(|| format!("no {name} is told"))
@@ -89,27 +110,27 @@ impl Stored {
 }
 
 /// A table that the server cannot write to.
-pub(super) struct Away {
+pub(crate) struct Away {
     place: PathBuf,
     kept: PathBuf,
 }
 
 impl Away {
     /// Puts it back as it was.
-    pub(super) fn put_back(self) -> anyhow::Result<()> {
+    pub(crate) fn put_back(self) -> anyhow::Result<()> {
         fs::remove_file(&self.place)?;
         fs::rename(&self.kept, &self.place).context("cannot put a table back")
     }
 }
 
 /// Asks statements over one connection.
-pub(super) struct Asker {
+pub(crate) struct Asker {
     client: Client,
 }
 
 impl Asker {
     /// Runs statements, in the dialect that published scripts are written in; the rows of the last one.
-    pub(super) fn ask(&mut self, text: &str) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn ask(&mut self, text: &str) -> anyhow::Result<Vec<Value>> {
         let request = self.client.post_text("/v1/sql?dialect=spark", "application/json", text.as_bytes());
         self.client.send(&request)?;
         let answer = self.client.answer().with_context(|| format!("`{text}` has no answer"))?;
@@ -117,7 +138,7 @@ impl Asker {
     }
 
     /// `SELECT COUNT(*)` of a stream.
-    pub(super) fn count(&mut self, stream: &str) -> anyhow::Result<u64> {
+    pub(crate) fn count(&mut self, stream: &str) -> anyhow::Result<u64> {
         let rows = self.ask(&format!("SELECT count(*) AS n FROM {stream}"))?;
         ensure!(rows.len() == 1, "a COUNT has {} rows", rows.len());
         rows[0]["n"].as_u64().context("a COUNT is no number")

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use super::bodies::Bodies;
+use crate::bodies::Bodies;
 use crate::http::Client;
 
 /// Connections over which bodies are sent: while one waits for its acknowledgement, others send.
@@ -21,46 +21,46 @@ const CONNECTIONS: usize = 6;
 
 /// What is to be sent.
 #[derive(Clone)]
-pub(super) struct Plan {
-    pub(super) address: SocketAddr,
-    pub(super) stream: &'static str,
-    pub(super) bodies: Arc<Bodies>,
+pub(crate) struct Plan {
+    pub(crate) address: SocketAddr,
+    pub(crate) stream: &'static str,
+    pub(crate) bodies: Arc<Bodies>,
     /// The number of the first body.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// So many bodies; none: until it is stopped.
-    pub(super) count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// At so many events a second; none: as fast as they are taken.
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
 }
 
 impl Plan {
     /// So many bodies from the first on, as fast as they are taken.
-    pub(super) fn all(address: SocketAddr, stream: &'static str, bodies: &Arc<Bodies>, count: u64) -> Plan {
+    pub(crate) fn all(address: SocketAddr, stream: &'static str, bodies: &Arc<Bodies>, count: u64) -> Plan {
         Plan { address, stream, bodies: Arc::clone(bodies), first: 0, count: Some(count), rate: None }
     }
 }
 
 /// A body that was acknowledged, on disk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Acked {
+pub(crate) struct Acked {
     /// Seconds from the beginning.
-    pub(super) at: f64,
-    pub(super) events: u64,
-    pub(super) bytes: u64,
+    pub(crate) at: f64,
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What became of it.
 #[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) began: SystemTime,
+pub(crate) struct Sent {
+    pub(crate) began: SystemTime,
     /// In the order of their times.
-    pub(super) acked: Vec<Acked>,
+    pub(crate) acked: Vec<Acked>,
     /// Bodies.
-    pub(super) count: u64,
-    pub(super) events: u64,
-    pub(super) bytes: u64,
+    pub(crate) count: u64,
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
     /// Until the last acknowledgement.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ struct Shared {
 }
 
 /// Sending that goes on.
-pub(super) struct Sending {
+pub(crate) struct Sending {
     shared: Arc<Shared>,
     began: SystemTime,
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
@@ -86,7 +86,7 @@ struct Taken {
 }
 
 impl Sending {
-    pub(super) fn start(plan: &Plan) -> anyhow::Result<Sending> {
+    pub(crate) fn start(plan: &Plan) -> anyhow::Result<Sending> {
         let shared = Arc::new(Shared::default());
         let (began, start) = (SystemTime::now(), Instant::now());
         let threads = (0..CONNECTIONS).map(|_| {
@@ -104,23 +104,23 @@ impl Sending {
     }
 
     /// Events that were acknowledged so far.
-    pub(super) fn acked(&self) -> u64 {
+    pub(crate) fn acked(&self) -> u64 {
         self.shared.acked.load(Ordering::Acquire)
     }
 
     /// Events that were begun to be sent so far.
-    pub(super) fn begun(&self) -> u64 {
+    pub(crate) fn begun(&self) -> u64 {
         self.shared.begun.load(Ordering::Acquire)
     }
 
     /// Ends it after the bodies that are on their way.
-    pub(super) fn stop(self) -> anyhow::Result<Sent> {
+    pub(crate) fn stop(self) -> anyhow::Result<Sent> {
         self.shared.is_over.store(true, Ordering::Release);
         self.finish()
     }
 
     /// Waits until all is acknowledged.
-    pub(super) fn finish(self) -> anyhow::Result<Sent> {
+    pub(crate) fn finish(self) -> anyhow::Result<Sent> {
         for thread in self.threads {
             thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
         }
@@ -176,7 +176,7 @@ fn send(plan: &Plan, shared: &Shared, start: Instant) -> anyhow::Result<()> {
 
 impl Sent {
     /// Bytes that were acknowledged in each whole second.
-    pub(super) fn by_second(&self) -> Vec<u64> {
+    pub(crate) fn by_second(&self) -> Vec<u64> {
         let mut seconds = vec![0; self.seconds as usize];
         for acked in &self.acked {
             if let Some(second) = seconds.get_mut(acked.at as usize) {
@@ -187,7 +187,7 @@ impl Sent {
     }
 
     /// The longest time without an acknowledgement, in seconds, from a time on.
-    pub(super) fn longest_pause(&self, from: f64) -> f64 {
+    pub(crate) fn longest_pause(&self, from: f64) -> f64 {
         let times = self.acked.iter().map(|acked| acked.at).filter(|at| *at >= from);
         let mut last = from;
         let mut longest: f64 = 0.0;

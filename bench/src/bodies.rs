@@ -10,18 +10,18 @@ const SEED: u64 = 20_260_101;
 
 /// One body of NDJSON.
 #[derive(Debug, Clone)]
-pub(super) struct Body {
-    pub(super) bytes: Bytes,
-    pub(super) events: u64,
+pub(crate) struct Body {
+    pub(crate) bytes: Bytes,
+    pub(crate) events: u64,
 }
 
 /// Bodies of about one size, by turns.
 #[derive(Debug)]
-pub(super) struct Bodies(Vec<Body>);
+pub(crate) struct Bodies(Vec<Body>);
 
 impl Bodies {
     /// Events of `swiftwater generate`.
-    pub(super) fn generate(workload: Workload, events: u64) -> anyhow::Result<Bodies> {
+    pub(crate) fn generate(workload: Workload, events: u64) -> anyhow::Result<Bodies> {
         eprintln!("making {events} events: {workload:?}");
         let mut made = workload.begin(SEED)?;
         let mut lines = Vec::new();
@@ -30,7 +30,7 @@ impl Bodies {
     }
 
     /// Cuts lines into bodies.
-    pub(super) fn of(lines: Bytes) -> anyhow::Result<Bodies> {
+    pub(crate) fn of(lines: Bytes) -> anyhow::Result<Bodies> {
         let mut bodies = Vec::new();
         let mut start = 0;
         while start < lines.len() {
@@ -46,28 +46,28 @@ impl Bodies {
     }
 
     /// The body that is sent as this one, counted from 0.
-    pub(super) fn body(&self, number: u64) -> &Body {
+    pub(crate) fn body(&self, number: u64) -> &Body {
         &self.0[(number % self.0.len() as u64) as usize]
     }
 
     /// How often the body at each place is sent when so many are.
-    pub(super) fn times(&self, count: u64) -> impl Iterator<Item = (&Body, u64)> {
+    pub(crate) fn times(&self, count: u64) -> impl Iterator<Item = (&Body, u64)> {
         let (whole, rest) = (count / self.0.len() as u64, count % self.0.len() as u64);
         self.0.iter().zip(0..).map(move |(body, place)| (body, whole + u64::from(place < rest)))
     }
 
     /// Events of so many bodies.
-    pub(super) fn events(&self, count: u64) -> u64 {
+    pub(crate) fn events(&self, count: u64) -> u64 {
         self.times(count).map(|(body, times)| body.events * times).sum()
     }
 
     /// Bytes of so many bodies.
-    pub(super) fn bytes(&self, count: u64) -> u64 {
+    pub(crate) fn bytes(&self, count: u64) -> u64 {
         self.times(count).map(|(body, times)| body.bytes.len() as u64 * times).sum()
     }
 
     /// The fewest bodies that hold so many events.
-    pub(super) fn holding(&self, events: u64) -> u64 {
+    pub(crate) fn holding(&self, events: u64) -> u64 {
         let each = self.events(self.0.len() as u64);
         let mut count = events / each * self.0.len() as u64;
         let mut held = self.events(count);

@@ -1,0 +1,47 @@
+//! Answers by key: the release binary over a data directory, from outside, and the groups of views in memory.
+//!
+//! | measured | by |
+//! | --- | --- |
+//! | the matching app's routes by `wrk`, beside a bare HTTP server and Redis in the same run | [`app`], [`wrk`], [`bare`], [`redis`] |
+//! | how long a swipe takes to be seen | [`visible`] |
+//! | updates by a million keys, from NDJSON and from columns in memory | [`updates`], [`folding`] |
+//! | ten million keys: memory, a restart | [`many_keys`] |
+//!
+//! Load and server share the machine. What views say in the end is held against what was sent.
+
+mod app;
+mod bare;
+mod folding;
+mod many_keys;
+mod pairs;
+mod redis;
+mod updates;
+mod visible;
+mod wrk;
+
+pub(crate) use bare::{WORD, run as run_bare};
+
+use crate::{
+    args::Args,
+    stored::directory,
+    table::{Row, Table},
+};
+
+/// What all of it takes on disk at most.
+const BYTES: u64 = 12 << 30;
+
+/// Measures all of it and adds the rows.
+pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
+    folding::run(args, table)?;
+    match directory(args, if args.quick { BYTES / 8 } else { BYTES }) {
+        Ok(directory) => {
+            app::run(args, &directory, table)?;
+            updates::run(args, &directory, table)?;
+            many_keys::run(args, &directory, table)
+        }
+        Err(why) => {
+            table.push(Row::not_measured("answers by key, from outside", &why));
+            Ok(())
+        }
+    }
+}
