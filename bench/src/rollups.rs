@@ -9,9 +9,10 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use swiftwater_engine::{EndReason, Engine, EngineConfig, Principal, SubmitOptions};
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, SystemClock, check_block};
+use swiftwater_generate::{DIMENSIONS, MEASURES, TelecomSettings, Workload};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{Index, Place, Shard, StandingQuery, StepInput};
-use swiftwater_testkit::{ProbeRecords, Rng, dimension_paths, rollup_query};
+use swiftwater_testkit::Rng;
 
 use crate::{
     args::Args,
@@ -31,9 +32,9 @@ const ALONE_WANTED: f64 = 5_000_000.0;
 
 /// Measures and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    let mut records = ProbeRecords::new(7);
-    let mut text = String::new();
-    (0..RECORDS).for_each(|_| records.write(&mut text));
+    let mut records = Workload::Telecom(TelecomSettings::default()).begin(7)?;
+    let mut text = Vec::new();
+    (0..RECORDS).for_each(|_| records.push(&mut text));
     let times = if args.quick { 1 } else { 25 };
     let bytes = Bytes::from(text.repeat(times));
     let (mut speeds, mut cpu) = (Vec::new(), Vec::new());
@@ -74,14 +75,20 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Sums all measures by each dimension alone.
+fn query() -> String {
+    let sums: Vec<String> = MEASURES.iter().map(|name| format!("SUM(meas.{name}) AS {name}")).collect();
+    let (sums, sets) = (sums.join(", "), DIMENSIONS.join(", "));
+    format!("SELECT COUNT(*) AS n, {sums} FROM STREAM(MAX, TIME) GROUP BY GROUPING SETS ({sets})")
+}
+
 /// Appends all records to an engine on which the query stands, and holds its answer against how many there were.
 fn flow(args: &Args, bytes: &Bytes) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let config = EngineConfig { state_bytes_max: 16 << 30, ..config(args.tuning)? };
     let engine = Engine::start(config, Arc::new(SystemClock::new()));
     let options = SubmitOptions { one_answer: true, ..SubmitOptions::default() };
-    let mut query =
-        engine.submit(&Principal::local(), &rollup_query(""), options).context("the query is refused")?;
+    let mut query = engine.submit(&Principal::local(), &query(), options).context("the query is refused")?;
     let blocks = Blocks::new(bytes.clone(), args.tuning);
     let mut outcome = Outcome::default();
     let since = Since::now();
@@ -105,7 +112,7 @@ fn flow(args: &Args, bytes: &Bytes) -> anyhow::Result<Outcome> {
             counted += record["n"].as_u64().unwrap_or(0);
         }
     }
-    let wanted = outcome.events * dimension_paths().len() as u64;
+    let wanted = outcome.events * DIMENSIONS.len() as u64;
     ensure!(counted == wanted, "the dimensions count {counted} events, not {wanted}");
     drop(query);
     runtime.block_on(engine.shutdown(Duration::from_secs(10)));

@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use crate::{Events, chance::Chance, exact};
+use crate::{Events, exact, rng::Rng};
 
 const PROSE: &str = include_str!("prose.txt");
 const CONSONANTS: &[u8; 16] = b"bcdfghklmnprstvw";
@@ -25,7 +25,7 @@ const TIMES: (i64, i64) = (979_516_800, 1_419_984_000);
 /// See the head of this module.
 #[derive(Debug)]
 pub(crate) struct Articles {
-    chance: Chance,
+    rng: Rng,
     prose: Vec<u8>,
     /// Where each word begins, and behind all of them the end.
     words: Vec<u32>,
@@ -38,13 +38,13 @@ impl Articles {
         debug_assert!(prose.iter().all(|byte| (0x20..0x7f).contains(byte) && !b"\"\\".contains(byte)));
         let mut words = vec![0];
         words.extend((1..=prose.len()).filter(|&at| prose[at - 1] == b' ').map(|at| at as u32));
-        Articles { chance: Chance::new(seed), prose, words }
+        Articles { rng: Rng::new(seed), prose, words }
     }
 
     /// Adds a run of one to three words, with the space behind it.
     #[inline]
     fn run(&mut self, out: &mut Vec<u8>) {
-        let bits = self.chance.bits();
+        let bits = self.rng.bits();
         let most = self.words.len() - 4;
         let first = (((bits >> 32) * most as u64) >> 32) as usize;
         let count = 1 + [0, 0, 1, 2][(bits & 3) as usize];
@@ -54,7 +54,7 @@ impl Articles {
 
     /// Adds a name that nobody has.
     fn name(&mut self, out: &mut Vec<u8>) {
-        let mut bits = self.chance.bits();
+        let mut bits = self.rng.bits();
         let letters = 4 + (bits >> 61) as usize;
         for place in 0..letters {
             let letter = match place % 2 {
@@ -68,19 +68,19 @@ impl Articles {
 
     /// Adds what prose has little of.
     fn rare(&mut self, out: &mut Vec<u8>) {
-        match self.chance.below(4) {
+        match self.rng.below(4) {
             0 => {
                 out.extend_from_slice(b"[[");
                 self.name(out);
                 out.extend_from_slice(b"]] ");
             }
             1 => {
-                let year = 1000 + self.chance.below(1020);
+                let year = 1000 + self.rng.below(1020);
                 // Writing to memory does not fail.
                 let _ = write!(out, "{year} ");
             }
             2 => {
-                let page = self.chance.below(100_000);
+                let page = self.rng.below(100_000);
                 let _ = write!(out, "<ref>{page}</ref> ");
             }
             _ => {
@@ -99,11 +99,11 @@ fn fourth(share: f64) -> f64 {
 
 impl Events for Articles {
     fn push(&mut self, out: &mut Vec<u8>) {
-        let chance = &mut self.chance;
-        let (one, two, three) = (chance.bits(), chance.bits(), chance.bits() as u32);
-        let contributor = (CONTRIBUTORS * fourth(chance.share())) as u64 + 1;
-        let at = TIMES.0 + chance.below((TIMES.1 - TIMES.0) as usize) as i64;
-        let more = -exact::ln(1.0 - chance.share()) * TEXT_CHARS_MORE;
+        let rng = &mut self.rng;
+        let (one, two, three) = (rng.bits(), rng.bits(), rng.bits() as u32);
+        let contributor = (CONTRIBUTORS * fourth(rng.share())) as u64 + 1;
+        let at = TIMES.0 + rng.below((TIMES.1 - TIMES.0) as usize) as i64;
+        let more = -exact::ln(1.0 - rng.share()) * TEXT_CHARS_MORE;
         let wanted = TEXT_CHARS_MIN + more as usize;
         // Writing to memory does not fail.
         let _ = write!(out, "{{\"sha1\":\"{one:016x}{two:016x}{three:08x}\",\"title\":\"");
@@ -112,7 +112,7 @@ impl Events for Articles {
         self.name(out);
         let _ = write!(out, "\",\"revision_ts\":{},\"contributor_username\":\"", at * 1000);
         // A contributor has one name, whatever comes before.
-        let mut namer = Articles { chance: Chance::new(contributor), prose: Vec::new(), words: Vec::new() };
+        let mut namer = Articles { rng: Rng::new(contributor), prose: Vec::new(), words: Vec::new() };
         namer.name(out);
         let _ = write!(out, "{contributor}\",\"contributor_id\":{contributor},\"comment\":\"");
         for _ in 0..3 {
@@ -121,7 +121,7 @@ impl Events for Articles {
         out.extend_from_slice(b"\",\"model\":\"wikitext\",\"format\":\"text/x-wiki\",\"text\":\"");
         let start = out.len();
         while out.len() - start < wanted {
-            match self.chance.below(RARE) {
+            match self.rng.below(RARE) {
                 0 => self.rare(out),
                 _ => (0..3).for_each(|_| self.run(out)),
             }

@@ -3,7 +3,7 @@
 //!
 //! Works on the text of an event that was just made, which has no white space between its parts.
 
-use crate::{Events, chance::Chance};
+use crate::{Events, rng::Rng};
 
 /// What is done to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Fault {
 /// Events of which some are faulty.
 pub struct Faulty {
     events: Box<dyn Events>,
-    chance: Chance,
+    rng: Rng,
     /// In the order of [`Fault::ALL`]: the share, and how many have it so far.
     faults: [(f64, u64); Fault::ALL.len()],
     /// Of the event at hand.
@@ -85,7 +85,7 @@ impl Faulty {
         let share = |fault| faults.iter().find(|(of, _)| *of == fault).map_or(0.0, |(_, share)| *share);
         Faulty {
             events,
-            chance: Chance::new(seed ^ 0x5eed_f4a1),
+            rng: Rng::new(seed ^ 0x5eed_f4a1),
             faults: Fault::ALL.map(|fault| (share(fault), 0)),
             members: Vec::new(),
             open: Vec::new(),
@@ -111,7 +111,7 @@ impl Faulty {
     /// A field of which something holds, if there is one.
     fn choose(&mut self, holds: impl Fn(&Member) -> bool) -> Option<Member> {
         let count = self.members.iter().filter(|member| holds(member)).count();
-        let chosen = self.chance.below(count);
+        let chosen = self.rng.below(count);
         self.members.iter().filter(|member| holds(member)).nth(chosen).copied()
     }
 
@@ -146,7 +146,7 @@ impl Faulty {
                 self.replace(out, name, name, br#""x-new":{"of":["a",1,null,{"b":"]}"}],"is":true},"#);
             }
             Fault::UnicodeEscape => {
-                let at = if self.chance.below(2) == 0 { name + 1 } else { value + 1 };
+                let at = if self.rng.below(2) == 0 { name + 1 } else { value + 1 };
                 let digit = |nibble: u8| b"0123456789abcdef"[nibble as usize];
                 let escaped = [b'\\', b'u', b'0', b'0', digit(out[at] >> 4), digit(out[at] & 15)];
                 self.replace(out, at, at + 1, &escaped);
@@ -169,10 +169,10 @@ impl Faulty {
     }
 
     fn corrupt(&mut self, out: &mut Vec<u8>, start: usize, name: usize, value: usize) {
-        match self.chance.below(4) {
+        match self.rng.below(4) {
             0 => {
                 // At least the last brace goes, and at least the first stays.
-                let left = 1 + self.chance.below(out.len() - start - 3);
+                let left = 1 + self.rng.below(out.len() - start - 3);
                 out.truncate(start + left);
                 out.push(b'\n');
             }
@@ -189,7 +189,7 @@ impl Events for Faulty {
         self.events.push(out);
         for (place, fault) in Fault::ALL.into_iter().enumerate() {
             let (share, _) = self.faults[place];
-            if share > 0.0 && self.chance.share() < share && self.apply(fault, out, start) {
+            if share > 0.0 && self.rng.share() < share && self.apply(fault, out, start) {
                 self.faults[place].1 += 1;
             }
         }

@@ -5,18 +5,18 @@
 //! made here.
 
 mod articles;
-mod chance;
 mod exact;
 mod faults;
+mod rng;
 mod smart_home;
 mod swipes;
 mod telecom;
 mod zipf;
 
-pub use chance::Chance;
 pub use faults::{Fault, Faulty};
+pub use rng::Rng;
 pub use swipes::SwipesSettings;
-pub use telecom::{NOISE_MAX, TelecomSettings};
+pub use telecom::{DIMENSIONS, MEASURES, NOISE_MAX, TelecomSettings};
 
 use std::fmt;
 

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::{Events, chance::Chance};
+use crate::{Events, rng::Rng};
 
 const METROS: [(&str, &str); 10] = [
     ("New York", "New York"),
@@ -22,7 +22,7 @@ const METROS: [(&str, &str); 10] = [
 /// See the head of this module.
 #[derive(Debug)]
 pub(crate) struct SmartHome {
-    chance: Chance,
+    rng: Rng,
     /// By house and metro: the event up to the device's number.
     beginnings: Vec<Vec<u8>>,
 }
@@ -39,23 +39,23 @@ impl SmartHome {
         };
         let places = 0..HOUSES * METROS.len();
         let beginnings = places.map(|place| beginning(place).into_bytes()).collect();
-        SmartHome { chance: Chance::new(seed), beginnings }
+        SmartHome { rng: Rng::new(seed), beginnings }
     }
 }
 
 impl Events for SmartHome {
     fn push(&mut self, out: &mut Vec<u8>) {
-        let beginning = self.chance.below(self.beginnings.len());
+        let beginning = self.rng.below(self.beginnings.len());
         out.extend_from_slice(&self.beginnings[beginning]);
-        out.push(b'1' + self.chance.below(DEVICES) as u8);
+        out.push(b'1' + self.rng.below(DEVICES) as u8);
         out.extend_from_slice(b",\"power_reading\":");
-        let bits = self.chance.bits();
+        let bits = self.rng.bits();
         // 24 bits are what a FLOAT of this kind holds; others of the same number decide the rest.
         let share = (bits >> 40) as f32 / (1 << 24) as f32;
         let factor = (((bits & 0xffff_ffff) * 10) >> 32) + 1;
         // Writing to memory does not fail.
         let _ = write!(out, "{:?}", share * factor as f32 * 100.0);
-        let ending: &[u8] = match self.chance.bits() >> 63 {
+        let ending: &[u8] = match self.rng.bits() >> 63 {
             0 => b",\"is_peak\":false}\n",
             _ => b",\"is_peak\":true}\n",
         };

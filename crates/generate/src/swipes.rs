@@ -1,6 +1,6 @@
 //! Swipes of a matching app: who swiped, whom, in which direction, and a comment of 256 letters. About 330 bytes each.
 
-use crate::{Events, chance::Chance, zipf::Zipf};
+use crate::{Events, rng::Rng, zipf::Zipf};
 
 const COMMENT_LETTERS: usize = 256;
 /// A letter by five bits.
@@ -28,7 +28,7 @@ impl Default for SwipesSettings {
 /// See the head of this module.
 #[derive(Debug)]
 pub(crate) struct Swipes {
-    chance: Chance,
+    rng: Rng,
     swipers: Zipf,
     swipees: Zipf,
     posted: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Swipes {
 impl Swipes {
     pub(crate) fn new(seed: u64, settings: &SwipesSettings) -> Swipes {
         Swipes {
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             swipers: Zipf::new(settings.swipers as usize, settings.skew),
             swipees: Zipf::new(settings.swipees as usize, settings.skew),
             posted: settings.posted,
@@ -51,14 +51,14 @@ impl Events for Swipes {
         let mut digits = itoa::Buffer::new();
         out.extend_from_slice(b"{\"swiper\":");
         out.extend_from_slice(quote);
-        out.extend_from_slice(digits.format(self.swipers.draw(&mut self.chance) + 1).as_bytes());
+        out.extend_from_slice(digits.format(self.swipers.draw(&mut self.rng) + 1).as_bytes());
         out.extend_from_slice(quote);
         out.extend_from_slice(b",\"swipee\":");
         out.extend_from_slice(quote);
-        out.extend_from_slice(digits.format(self.swipees.draw(&mut self.chance) + 1).as_bytes());
+        out.extend_from_slice(digits.format(self.swipees.draw(&mut self.rng) + 1).as_bytes());
         out.extend_from_slice(quote);
         if !self.posted {
-            let direction: &[u8] = match self.chance.bits() >> 63 {
+            let direction: &[u8] = match self.rng.bits() >> 63 {
                 0 => b",\"direction\":\"left\"",
                 _ => b",\"direction\":\"right\"",
             };
@@ -68,7 +68,7 @@ impl Events for Swipes {
         let start = out.len();
         out.resize(start + COMMENT_LETTERS, 0);
         for letters in out[start..].chunks_mut(8) {
-            let mut bits = self.chance.bits();
+            let mut bits = self.rng.bits();
             for letter in letters {
                 *letter = LETTERS[(bits & 31) as usize];
                 bits >>= 5;

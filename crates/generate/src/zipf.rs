@@ -2,7 +2,7 @@
 //! weight of n to the power of minus the skew. By Walker's alias tables (Vose, IEEE TSE 1991): one random number and one
 //! place in memory a draw, however many values there are.
 
-use crate::{chance::Chance, exact};
+use crate::{exact, rng::Rng};
 
 /// See the head of this module.
 #[derive(Debug, Clone)]
@@ -51,8 +51,8 @@ impl Zipf {
 
     /// A value in `[0, count)`.
     #[inline]
-    pub(crate) fn draw(&self, chance: &mut Chance) -> usize {
-        let bits = chance.bits();
+    pub(crate) fn draw(&self, rng: &mut Rng) -> usize {
+        let bits = rng.bits();
         let value = (((bits >> 32) * self.count as u64) >> 32) as usize;
         match self.places.get(value) {
             Some(&(own, other)) if bits as u32 >= own => other as usize,
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     fn drawn(count: usize, skew: f64, draws: usize) -> Vec<usize> {
-        let (zipf, mut chance) = (Zipf::new(count, skew), Chance::new(5));
+        let (zipf, mut rng) = (Zipf::new(count, skew), Rng::new(5));
         let mut counts = vec![0; count];
-        (0..draws).for_each(|_| counts[zipf.draw(&mut chance)] += 1);
+        (0..draws).for_each(|_| counts[zipf.draw(&mut rng)] += 1);
         counts.sort_unstable_by(|a, b| b.cmp(a));
         counts
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use swiftwater_generate::{SwipesSettings, TelecomSettings, Unmakeable, Workload};
+use swiftwater_generate::{DIMENSIONS, MEASURES, SwipesSettings, TelecomSettings, Unmakeable, Workload};
 
 fn text(workload: Workload, seed: u64, count: usize) -> String {
     let mut events = workload.begin(seed).unwrap();
@@ -147,7 +147,7 @@ fn swipes_are_as_published() {
 }
 
 /// What probes' records are made of, with how many values there are at most.
-const DIMENSIONS: [(&str, usize); 62] = [
+const VALUES_MAX: [(&str, usize); 62] = [
     ("probe.id", 64),
     ("probe.vendor", 49),
     ("probe.sw", 49),
@@ -212,29 +212,6 @@ const DIMENSIONS: [(&str, usize); 62] = [
     ("out.retry", 2),
 ];
 
-const MEASURES: [&str; 20] = [
-    "bytesUl",
-    "bytesDl",
-    "pktsUl",
-    "pktsDl",
-    "durMs",
-    "setupMs",
-    "ttfbMs",
-    "dnsMs",
-    "rttCliMs",
-    "rttSrvMs",
-    "retxUl",
-    "retxDl",
-    "ooo",
-    "zeroWin",
-    "attempts",
-    "successes",
-    "drops",
-    "handovers",
-    "hoFails",
-    "radioActiveMs",
-];
-
 /// What follows from what.
 const FOLLOWS: [(&str, &[&str]); 10] = [
     ("probe.link", &["probe.id", "probe.iface"]),
@@ -252,6 +229,11 @@ const FOLLOWS: [(&str, &[&str]); 10] = [
     ("out.cause", &["out.status", "out.layer"]),
 ];
 
+#[test]
+fn dimensions_are_those_of_the_workload() {
+    assert_eq!(DIMENSIONS, VALUES_MAX.map(|(path, _)| path));
+}
+
 fn at<'a>(event: &'a Value, path: &str) -> &'a Value {
     let (object, field) = path.split_once('.').unwrap();
     &event[object][field]
@@ -266,7 +248,7 @@ fn telecom_records_have_their_fields_and_follow_their_dependencies() {
         assert_eq!(event["seq"], seq);
         let duration = event["tsEnd"].as_i64().unwrap() - event["tsStart"].as_i64().unwrap();
         assert_eq!(event["meas"]["durMs"].as_i64(), Some(duration));
-        for (path, _) in DIMENSIONS {
+        for (path, _) in VALUES_MAX {
             let value = at(event, path);
             assert!(value.is_string() || value.is_number() || value.is_boolean(), "{path}: {value}");
             values.entry(path).or_default().insert(value.to_string());
@@ -285,7 +267,7 @@ fn telecom_records_have_their_fields_and_follow_their_dependencies() {
             }
         }
     }
-    for (path, most) in DIMENSIONS {
+    for (path, most) in VALUES_MAX {
         let found = values[path].len();
         assert!(found <= most && found > 1 || path == "radio.mcc", "{path}: {found} values");
         // Where there are few, all of them come.
@@ -303,7 +285,7 @@ fn telecom_records_have_their_fields_and_follow_their_dependencies() {
 fn telecom_rollups_add_up_to_the_grand_total() {
     let (_, events) = made(telecom(1.0), 3, 5000);
     let grand: i64 = events.iter().map(|event| event["meas"]["bytesDl"].as_i64().unwrap()).sum();
-    for (path, _) in DIMENSIONS {
+    for (path, _) in VALUES_MAX {
         let mut rollup: HashMap<String, i64> = HashMap::new();
         for event in &events {
             *rollup.entry(at(event, path).to_string()).or_default() +=

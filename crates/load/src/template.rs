@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use swiftwater_generate::Chance;
+use swiftwater_generate::Rng;
 
 /// See the head of this module.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,18 +64,17 @@ impl Template {
 
     /// Adds the text with its places filled.
     #[inline]
-    pub fn push(&self, number: u64, chance: &mut Chance, out: &mut Vec<u8>) {
+    pub fn push(&self, number: u64, rng: &mut Rng, out: &mut Vec<u8>) {
         let mut digits = itoa::Buffer::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
                 Piece::Number(first, count) => {
-                    let drawn = first.wrapping_add_unsigned(
-                        ((u128::from(chance.bits()) * u128::from(*count)) >> 64) as u64,
-                    );
+                    let drawn = first
+                        .wrapping_add_unsigned(((u128::from(rng.bits()) * u128::from(*count)) >> 64) as u64);
                     out.extend_from_slice(digits.format(drawn).as_bytes());
                 }
-                Piece::Word(words) => out.extend_from_slice(&words[chance.below(words.len())]),
+                Piece::Word(words) => out.extend_from_slice(&words[rng.below(words.len())]),
                 Piece::Sequence => out.extend_from_slice(digits.format(number).as_bytes()),
             }
         }
@@ -130,10 +129,10 @@ mod tests {
     use super::*;
 
     fn filled(text: &str, count: u64) -> Vec<String> {
-        let (template, mut chance) = (Template::new(text).unwrap(), Chance::new(1));
+        let (template, mut rng) = (Template::new(text).unwrap(), Rng::new(1));
         let one = |number| {
             let mut out = Vec::new();
-            template.push(number, &mut chance, &mut out);
+            template.push(number, &mut rng, &mut out);
             String::from_utf8(out).unwrap()
         };
         (0..count).map(one).collect()

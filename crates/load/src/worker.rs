@@ -16,7 +16,7 @@ use std::{
 use mio::{Events as Ready, Poll, Token};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use swiftwater_event::Clock;
-use swiftwater_generate::{Chance, Events};
+use swiftwater_generate::{Events, Rng};
 
 use crate::{
     connection::{Connection, Job, Looked},
@@ -279,11 +279,11 @@ impl<'a> Worker<'a> {
     fn write_request(&mut self, place: usize, request: usize, number: u64) {
         let plan = self.run.plan;
         let Connection { out, sequence, .. } = &mut self.connections[place];
-        let mut chance = Chance::new(plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rng = Rng::new(plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (start, rest) = &self.heads[request];
         out.clear();
         out.extend_from_slice(start);
-        plan.requests[request].path.push(number, &mut chance, out);
+        plan.requests[request].path.push(number, &mut rng, out);
         out.extend_from_slice(rest);
         let mut digits = itoa::Buffer::new();
         if let Some(producer) = &plan.producer {
@@ -306,7 +306,7 @@ impl<'a> Worker<'a> {
             Body::Lines(lines) => lines.get(number),
             Body::Text(template) => {
                 self.body.clear();
-                template.push(number, &mut chance, &mut self.body);
+                template.push(number, &mut rng, &mut self.body);
                 &self.body
             }
             Body::Made(_) => {

@@ -11,7 +11,6 @@ mod disk;
 mod failing_store;
 mod mount;
 mod power;
-mod rng;
 
 pub mod oracle;
 pub mod published;
@@ -19,7 +18,6 @@ pub mod recorded;
 
 mod mixed;
 mod moto;
-mod probes;
 mod queries;
 
 mod shrink;
@@ -32,7 +30,6 @@ pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;
 pub use power::Power;
-pub use probes::{DIMENSIONS, MEASURES, ProbeRecords, dimension_paths, rollup_query};
 pub use queries::{QueryTexts, Shape, Wide};
-pub use rng::Rng;
 pub use shrink::fewest;
+pub use swiftwater_generate::Rng;

@@ -18,12 +18,12 @@ const FLOORS: [&[&str]; 8] = [
 ];
 
 /// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
-const TESTKIT_KNOWS: [&str; 5] = ["event", "lang", "live", "log", "store"];
+const TESTKIT_KNOWS: [&str; 6] = ["event", "generate", "lang", "live", "log", "store"];
 
 /// What makes events and sends requests stands beside the rooms: what each may know. Only [`TOOLS_KNOWN_BY`] know them.
 const TOOLS: [(&str, &[&str]); 2] = [("generate", &[]), ("load", &["event", "generate"])];
 
-const TOOLS_KNOWN_BY: [&str; 3] = ["cli", "bench", "load"];
+const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
 const OWNERS: [(&str, &[&str]); 30] = [
@@ -31,7 +31,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
     ("arrow-*", &["event", "sketch", "live", "store", "views", "sql", "engine", "bench"]),
-    ("axum*", &["server"]),
+    ("axum*", &["server", "bench"]),
     ("chrono*", &["engine"]),
     ("clap*", &["cli", "bench"]),
     ("croner", &["engine"]),

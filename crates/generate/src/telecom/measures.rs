@@ -1,8 +1,9 @@
 //! The twenty measures of a record or a flow: whole numbers, most of them small and some large, so that sums are exact.
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 
-const NAMES: [&str; 20] = [
+/// The names of the twenty measures, which lie in `meas`.
+pub const MEASURES: [&str; 20] = [
     "bytesUl",
     "bytesDl",
     "pktsUl",
@@ -25,7 +26,7 @@ const NAMES: [&str; 20] = [
     "radioActiveMs",
 ];
 
-/// In the order of [`NAMES`].
+/// In the order of [`MEASURES`].
 #[derive(Debug)]
 pub(super) struct Measures([u32; 20]);
 
@@ -39,14 +40,14 @@ fn sized(bits: u64, width: u32, halvings: u64) -> u32 {
 
 impl Measures {
     #[inline]
-    pub(super) fn draw(chance: &mut Chance) -> Measures {
-        let mut sized = |width, halvings| sized(chance.bits(), width, halvings);
+    pub(super) fn draw(rng: &mut Rng) -> Measures {
+        let mut sized = |width, halvings| sized(rng.bits(), width, halvings);
         let (up, down) = (sized(20, 14), sized(24, 16));
         let duration = 1 + sized(17, 12);
         let (setup, first_byte, name) = (sized(9, 5), sized(11, 6), sized(8, 6));
         let (client, server) = (sized(8, 4), sized(9, 4));
         let active = sized(17, 12).min(duration);
-        let rare = chance.bits();
+        let rare = rng.bits();
         // Two of these in three are 0.
         let few = |shift: u32| ((rare >> shift & 15) as u32).saturating_sub(10);
         let attempts = 1 + (rare >> 32 & 3) as u32;
@@ -84,7 +85,7 @@ impl Measures {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut digits = itoa::Buffer::new();
         let mut before: &[u8] = b"\"";
-        for (name, number) in NAMES.iter().zip(self.0) {
+        for (name, number) in MEASURES.iter().zip(self.0) {
             out.extend_from_slice(before);
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");

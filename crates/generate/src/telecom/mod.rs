@@ -8,11 +8,12 @@ mod fragments;
 mod measures;
 mod network;
 
+pub use self::measures::MEASURES;
 use self::{
     measures::Measures,
     network::{CELLS, Network},
 };
-use crate::{Events, chance::Chance, zipf::Zipf};
+use crate::{Events, rng::Rng, zipf::Zipf};
 
 /// What records are about.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +47,72 @@ impl Default for TelecomSettings {
     }
 }
 
+/// Where the 62 dimensions lie in a record; with flows, those of `svc` in each of them.
+pub const DIMENSIONS: [&str; 62] = [
+    "probe.id",
+    "probe.vendor",
+    "probe.sw",
+    "probe.site",
+    "probe.link",
+    "probe.iface",
+    "rec.type",
+    "rec.procedure",
+    "rec.close",
+    "sub.hash",
+    "sub.segment",
+    "sub.plan",
+    "sub.contract",
+    "sub.homeMcc",
+    "sub.homeMnc",
+    "sub.roaming",
+    "dev.tac",
+    "dev.vendor",
+    "dev.model",
+    "dev.os",
+    "dev.osVer",
+    "dev.type",
+    "dev.volte",
+    "dev.cat",
+    "radio.rat",
+    "radio.mcc",
+    "radio.mnc",
+    "radio.tac",
+    "radio.enb",
+    "radio.cell",
+    "radio.sector",
+    "radio.band",
+    "radio.earfcn",
+    "radio.cellType",
+    "radio.vendor",
+    "radio.region",
+    "core.mme",
+    "core.sgw",
+    "core.pgw",
+    "core.pcrf",
+    "core.apn",
+    "core.pdnType",
+    "core.qci",
+    "core.arp",
+    "core.bearer",
+    "svc.app",
+    "svc.cat",
+    "svc.proto",
+    "svc.l4",
+    "svc.host",
+    "svc.cdn",
+    "svc.tls",
+    "svc.httpClass",
+    "svc.video",
+    "svc.country",
+    "svc.asn",
+    "out.status",
+    "out.layer",
+    "out.cause",
+    "out.sub",
+    "out.stage",
+    "out.retry",
+];
+
 /// The most flows of a record.
 const FLOWS_MAX: usize = 8;
 /// Of a hundred records so many went well.
@@ -70,7 +137,7 @@ struct Draws {
 /// See the head of this module.
 #[derive(Debug)]
 pub(crate) struct Telecom {
-    chance: Chance,
+    rng: Rng,
     settings: TelecomSettings,
     network: Network,
     draws: Draws,
@@ -94,19 +161,19 @@ impl Telecom {
             session: zipf(network.sessions.count()),
             outcome: zipf(network.outcomes.count()),
         };
-        Telecom { chance: Chance::new(seed), settings: *settings, network, draws, seq: 0 }
+        Telecom { rng: Rng::new(seed), settings: *settings, network, draws, seq: 0 }
     }
 
     /// Adds `"svc":{…},"meas":{…}`.
     #[inline]
     fn flow(&mut self, measures: &Measures, out: &mut Vec<u8>) {
-        let Telecom { chance, network, draws, .. } = self;
-        let app = draws.app.draw(chance);
-        let host = app * network::HOSTS_OF_APP + draws.host_of_app.draw(chance);
+        let Telecom { rng, network, draws, .. } = self;
+        let app = draws.app.draw(rng);
+        let host = app * network::HOSTS_OF_APP + draws.host_of_app.draw(rng);
         out.extend_from_slice(b"\"svc\":{");
         out.extend_from_slice(network.apps.get(app));
         out.extend_from_slice(network.hosts.get(host));
-        out.extend_from_slice(network.sessions.get(draws.session.draw(chance)));
+        out.extend_from_slice(network.sessions.get(draws.session.draw(rng)));
         out.extend_from_slice(b"},\"meas\":{");
         measures.write(out);
         out.push(b'}');
@@ -118,7 +185,7 @@ impl Events for Telecom {
         let seq = self.seq;
         self.seq += 1;
         let end = self.settings.start_ms + (seq as f64 * 1000.0 / self.settings.events_per_second) as i64;
-        let measures = Measures::draw(&mut self.chance);
+        let measures = Measures::draw(&mut self.rng);
         let mut digits = itoa::Buffer::new();
         out.extend_from_slice(b"{\"seq\":");
         out.extend_from_slice(digits.format(seq).as_bytes());
@@ -127,46 +194,46 @@ impl Events for Telecom {
         out.extend_from_slice(b",\"tsEnd\":");
         out.extend_from_slice(digits.format(end).as_bytes());
 
-        let Telecom { chance, network, draws, .. } = self;
+        let Telecom { rng, network, draws, .. } = self;
         out.extend_from_slice(b",\"probe\":{");
-        out.extend_from_slice(network.links.get(draws.link.draw(chance)));
+        out.extend_from_slice(network.links.get(draws.link.draw(rng)));
         out.extend_from_slice(b"},\"rec\":{");
-        out.extend_from_slice(network.procedures.get(draws.procedure.draw(chance)));
-        let subscriber = draws.subscriber.draw(chance);
+        out.extend_from_slice(network.procedures.get(draws.procedure.draw(rng)));
+        let subscriber = draws.subscriber.draw(rng);
         out.extend_from_slice(b"},\"sub\":{\"hash\":\"");
         network::push_hash(subscriber, out);
         out.extend_from_slice(network.subscriptions.get(network::subscription_of(subscriber)));
         out.extend_from_slice(b"},\"dev\":{");
-        out.extend_from_slice(network.devices.get(draws.device.draw(chance)));
+        out.extend_from_slice(network.devices.get(draws.device.draw(rng)));
         out.extend_from_slice(b"},\"radio\":{");
-        out.extend_from_slice(network.cells.get(draws.cell.draw(chance)));
+        out.extend_from_slice(network.cells.get(draws.cell.draw(rng)));
         out.extend_from_slice(b"},\"raw\":{\"msgs\":");
-        out.extend_from_slice(network.messages.get(chance.below(network.messages.count())));
+        out.extend_from_slice(network.messages.get(rng.below(network.messages.count())));
         out.extend_from_slice(b",\"ies\":[");
         for place in 0..self.settings.noise {
             if place > 0 {
                 out.push(b',');
             }
-            out.extend_from_slice(network.elements.get(chance.below(network.elements.count())));
+            out.extend_from_slice(network.elements.get(rng.below(network.elements.count())));
         }
         out.extend_from_slice(b"]},\"core\":{");
-        let nodes = chance.bits();
+        let nodes = rng.bits();
         out.extend_from_slice(network.mobility.get((nodes & 255) as usize));
         out.extend_from_slice(network.gateways.get((nodes >> 8 & 127) as usize));
-        out.extend_from_slice(network.apns.get(draws.apn.draw(chance)));
-        out.extend_from_slice(network.bearers.get(draws.bearer.draw(chance)));
-        let outcome = match chance.below(100) {
+        out.extend_from_slice(network.apns.get(draws.apn.draw(rng)));
+        out.extend_from_slice(network.bearers.get(draws.bearer.draw(rng)));
+        let outcome = match rng.below(100) {
             ..WELL => 0,
-            _ => draws.outcome.draw(chance),
+            _ => draws.outcome.draw(rng),
         };
         out.extend_from_slice(b"},\"out\":{");
         out.extend_from_slice(network.outcomes.get(outcome));
         out.extend_from_slice(b"},");
         if self.settings.flows {
             out.extend_from_slice(b"\"flows\":[");
-            for place in 0..=self.chance.below(FLOWS_MAX) {
+            for place in 0..=self.rng.below(FLOWS_MAX) {
                 out.extend_from_slice(if place > 0 { b",{" } else { b"{" });
-                let measures = Measures::draw(&mut self.chance);
+                let measures = Measures::draw(&mut self.rng);
                 self.flow(&measures, out);
                 out.push(b'}');
             }

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use super::fragments::Fragments;
-use crate::chance::Chance;
+use crate::rng::Rng;
 
 pub(super) const SUBSCRIBERS: usize = 1_000_000;
 pub(super) const CELLS: usize = 50_000;
@@ -109,7 +109,7 @@ pub(super) struct Network {
 
 /// Some number that belongs to a value of a kind, always the same.
 fn mix(kind: u64, value: usize) -> u64 {
-    Chance::new(kind << 40 ^ value as u64).bits()
+    Rng::new(kind << 40 ^ value as u64).bits()
 }
 
 /// One of these that belongs to a value of a kind.
@@ -265,12 +265,12 @@ fn country(number: usize) -> String {
 }
 
 fn message_names(number: usize, out: &mut Vec<u8>) {
-    let mut chance = Chance::new(number as u64 ^ 29 << 40);
+    let mut rng = Rng::new(number as u64 ^ 29 << 40);
     out.push(b'[');
     for place in 0..3 + number % 3 {
-        let name = MESSAGES[chance.below(MESSAGES.len())];
+        let name = MESSAGES[rng.below(MESSAGES.len())];
         // Some have what a reader must not take for the end of a text.
-        let quoted = if chance.below(8) == 0 { r#" \"ext\""# } else { "" };
+        let quoted = if rng.below(8) == 0 { r#" \"ext\""# } else { "" };
         let comma = if place > 0 { "," } else { "" };
         add!(out, r#"{comma}"{name}{quoted}""#);
     }
@@ -278,11 +278,11 @@ fn message_names(number: usize, out: &mut Vec<u8>) {
 }
 
 fn element(number: usize, out: &mut Vec<u8>) {
-    let mut chance = Chance::new(number as u64 ^ 30 << 40);
-    let (id, criticality) = (chance.below(320), ["reject", "ignore", "notify"][number % 3]);
+    let mut rng = Rng::new(number as u64 ^ 30 << 40);
+    let (id, criticality) = (rng.below(320), ["reject", "ignore", "notify"][number % 3]);
     add!(out, r#"{{"id":{id},"crit":"{criticality}","path":[{},{{"n":{}}}],"val":""#, number % 7, number % 5);
-    for _ in 0..10 + chance.below(9) {
-        add!(out, "{:016x}", chance.bits());
+    for _ in 0..10 + rng.below(9) {
+        add!(out, "{:016x}", rng.bits());
     }
     out.extend_from_slice(b"\"}");
 }
