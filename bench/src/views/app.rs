@@ -40,6 +40,8 @@ const COMMENT_LETTERS: usize = 256;
 const REQUESTS: usize = 20_000;
 /// Swipes that are there before anybody reads: 40 of each user.
 const SWIPES_BEFORE: u64 = 2_000_000;
+/// Of them so many are different: each user has some.
+const SWIPES_MADE: u64 = 600_000;
 /// What comes in while others read.
 const SWIPES_PER_SECOND: usize = 5000;
 const SWIPES_OF_A_BODY: u64 = 50;
@@ -60,7 +62,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         Run { seconds: if args.quick { 2 } else { 10 }, rounds: args.rounds(), scripts: scripts.path() };
     let half = posts(&run, directory, table)?;
     let stored = begun(directory)?;
-    let before = if args.quick { SWIPES_BEFORE / 10 } else { SWIPES_BEFORE };
+    let before = if args.quick { SWIPES_MADE } else { SWIPES_BEFORE };
     fill(&stored, before)?;
     gets(&run, &stored, table)?;
     visible::run(args, &stored, half, table)
@@ -174,7 +176,7 @@ fn counted(stored: &Stored) -> anyhow::Result<u64> {
 
 /// Sends swipes of all users, and waits until views have them.
 fn fill(stored: &Stored, swipes: u64) -> anyhow::Result<()> {
-    let bodies = Arc::new(Bodies::generate(Workload::Swipes(SwipesSettings::default()), swipes / 4)?);
+    let bodies = Arc::new(Bodies::generate(Workload::Swipes(SwipesSettings::default()), SWIPES_MADE)?);
     let count = bodies.holding(swipes);
     Sending::start(&Plan::all(stored.server()?.address, "swipes", &bodies, count))?.finish()?;
     let (sent, counted) = (bodies.events(count), counted(stored)?);

@@ -8,11 +8,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     body::Body,
-    extract::Request,
-    http::{HeaderName, HeaderValue, StatusCode, Uri, header, request::Parts},
+    http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 use swiftwater_engine::{
@@ -34,11 +34,11 @@ use crate::{
 const REPEATED: HeaderName = HeaderName::from_static("swiftwater-repeated");
 
 /// Answers a request of an endpoint.
-pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request) -> Response {
+pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
     let answered = match endpoint.create.name.method {
         EndpointMethod::Get => get(shared, endpoint, &parts).await,
-        EndpointMethod::Post => post(shared, endpoint, &parts, body).await,
+        EndpointMethod::Post => post(shared, endpoint, &parts, Body::new(body)).await,
     };
     answered.unwrap_or_else(|fault| fault.into_response(endpoint.errors()))
 }

@@ -5,18 +5,24 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    body::Body,
     extract::{MatchedPath, Path, Request, State, rejection::PathRejection},
     http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-
+use hyper::body::Incoming;
 use swiftwater_engine::EndpointRoute;
+use tower_service::Service as _;
+use tracing::Level;
 
 use crate::{
-    backups, bullet, changes, endpoints, ingest, inputs, openapi, prepared, problem::Problem, queries,
-    server::Shared, sql, status, views,
+    backups, bullet, changes, endpoints, ingest, inputs, openapi, prepared,
+    problem::Problem,
+    queries,
+    server::{Connection, Shared},
+    sql, status, views,
 };
 
 /// The routes, as they are named in metrics.
@@ -97,28 +103,60 @@ pub(crate) fn name(path: Name) -> Result<String, Problem> {
         .map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))
 }
 
+/// Answers a request: of an endpoint at once, of all else by the router.
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    router: &Router,
+    connection: &Arc<Connection>,
+    request: hyper::Request<Incoming>,
+) -> Response {
+    match shared.engine.route(request.method().as_str(), request.uri().path()) {
+        EndpointRoute::None => {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Arc::clone(connection));
+            // A router is always ready, and never fails.
+            router.clone().call(request).await.unwrap_or_else(|never| match never {})
+        }
+        EndpointRoute::Methods(allow) => {
+            let method = request.method().clone();
+            let refused = async |_| endpoints::wrong_method(allow, method.as_str());
+            let (response, micros) = guarded(shared, request, refused).await;
+            shared.stats.count(NO_ROUTE, &method, response.status(), micros);
+            response
+        }
+        EndpointRoute::Endpoint(endpoint) => {
+            let answered = async |request| endpoints::answer(shared, &endpoint, request).await;
+            let (response, micros) = guarded(shared, request, answered).await;
+            endpoint.counts.count(response.status().as_u16(), micros);
+            response
+        }
+    }
+}
+
 async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let clock = shared.engine.clock();
-    let start = clock.monotonic_nanos();
     let method = request.method().clone();
-    let uri = request.uri().clone();
-    let mut endpoint = None;
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
+    let (response, micros) = guarded(&shared, request, async |request| next.run(request).await).await;
+    shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros);
+    response
+}
+
+/// Answers a request that may pass, and marks what becomes of any; also how long that took, in microseconds.
+async fn guarded<B>(
+    shared: &Shared,
+    request: hyper::Request<B>,
+    work: impl AsyncFnOnce(hyper::Request<B>) -> Response,
+) -> (Response, u64) {
+    let clock = shared.engine.clock();
+    let start = clock.monotonic_nanos();
+    let told = tracing::enabled!(Level::DEBUG).then(|| (request.method().clone(), request.uri().clone()));
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
         Err(problem) => problem.closing().into_response(),
         Ok(pass) => {
-            let mut response = match pass.preflight(&method, request.headers()) {
+            let mut response = match pass.preflight(request.method(), request.headers()) {
                 Some(response) => response,
-                None => match shared.engine.route(method.as_str(), uri.path()) {
-                    EndpointRoute::None => next.run(request).await,
-                    EndpointRoute::Methods(allow) => endpoints::wrong_method(allow, method.as_str()),
-                    EndpointRoute::Endpoint(found) => {
-                        let response = endpoints::answer(&shared, &found, request).await;
-                        endpoint = Some(found);
-                        response
-                    }
-                },
+                None => work(request).await,
             };
             pass.mark(&mut response);
             response
@@ -127,12 +165,10 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let micros = clock.monotonic_nanos().saturating_sub(start) / 1000;
-    match &endpoint {
-        Some(endpoint) => endpoint.counts.count(response.status().as_u16(), micros),
-        None => shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros),
+    if let Some((method, uri)) = told {
+        tracing::debug!(%method, path = uri.path(), status = response.status().as_u16(), micros, "request");
     }
-    tracing::debug!(%method, path = uri.path(), status = response.status().as_u16(), micros, "request");
-    response
+    (response, micros)
 }
 
 async fn no_route(request: Request) -> Problem {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body, http::StatusCode, response::IntoResponse};
+use axum::{Router, http::StatusCode, response::IntoResponse};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
@@ -25,7 +25,6 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{Semaphore, mpsc, watch},
 };
-use tower_service::Service;
 
 use crate::{
     bullet,
@@ -359,14 +358,11 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
     let config = &shared.config;
     let connection = Arc::new(connection);
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Arc::clone(&connection));
-        // A router is always ready.
-        let answer = (!connection.refused).then(|| router.clone().call(request));
+        let (shared, router, connection) = (&shared, &router, &connection);
         async move {
-            Ok::<_, Infallible>(match answer {
-                Some(answer) => answer.await.unwrap_or_else(|never| match never {}),
-                None => too_many_connections().into_response(),
+            Ok::<_, Infallible>(match connection.refused {
+                false => routes::answer(shared, router, connection, request).await,
+                true => too_many_connections().into_response(),
             })
         }
     });
