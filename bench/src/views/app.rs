@@ -41,7 +41,7 @@ const REQUESTS: usize = 20_000;
 /// Swipes that are there before anybody reads: 40 of each user.
 const SWIPES_BEFORE: u64 = 2_000_000;
 /// Of them so many are different: each user has some.
-const SWIPES_MADE: u64 = 600_000;
+const SWIPES_MADE: u64 = 1_200_000;
 /// What comes in while others read.
 const SWIPES_PER_SECOND: usize = 5000;
 const SWIPES_OF_A_BODY: u64 = 50;

@@ -100,6 +100,19 @@ impl Shared {
         delivered
     }
 
+    /// Lets events that nobody asks for go by, in the order of the stream.
+    pub(crate) fn pass_over(&self, stream: &Stream, work: &Work) {
+        let output = Output {
+            steps: Vec::new(),
+            first: work.batch.meta().first.0,
+            position: work.position(),
+            bytes: work.bytes,
+            fault: None,
+        };
+        let delivered = self.deliver(stream, work.sequence, output);
+        self.pending.leave(delivered);
+    }
+
     /// Hands a shard's output on, in the order of the stream. Answers the pending bytes of all that were handed on.
     fn deliver(&self, stream: &Stream, sequence: u64, output: Output) -> usize {
         let mut merge = lock(&stream.merge);

@@ -143,8 +143,12 @@ impl Shared {
         Ok(Arc::clone(streams.entry(name.clone()).or_insert_with(new)))
     }
 
+    /// Has shards look at what waits in a stream, if anybody asks for it.
     pub(crate) fn put_in_line(&self, stream: Arc<Stream>) {
-        self.line.push(stream);
+        match stream.take_unasked() {
+            Some(work) => self.pass_over(&stream, &work),
+            None => self.line.push(stream),
+        }
     }
 
     pub(crate) fn context<'e>(&'e self, stream: &'e Stream, position: u64) -> EmitContext<'e> {

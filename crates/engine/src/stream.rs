@@ -357,6 +357,25 @@ impl Stream {
         Take::Work(Box::new(Work { batch, arrivals, sequence, index, events, bytes, more, closes }))
     }
 
+    /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
+    /// shard wakes up for it.
+    pub(crate) fn take_unasked(&self) -> Option<Work> {
+        let mut intake = lock(&self.intake);
+        let latest = intake.waiting.back()?.meta().arrival;
+        let is_asked = !intake.index.is_empty() || !intake.begins.is_empty() || intake.pace != Pace::Batches;
+        if is_asked || latest >= self.next_due.load(Ordering::Acquire) {
+            return None;
+        }
+        let batches: Vec<EventBatch> = intake.waiting.drain(..).collect();
+        let bytes = std::mem::take(&mut intake.waiting_bytes);
+        let sequence = intake.next_sequence;
+        intake.next_sequence += 1;
+        let events = batches.iter().map(|batch| batch.len() as u64).sum();
+        intake.next_taken += events;
+        intake.is_queued = false;
+        Some(Work::unread(&batches, events, sequence, Arc::clone(&intake.index), bytes, false))
+    }
+
     /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
     /// the offset after it. For whoever holds `tick`.
     pub(crate) fn closed_by_event(&self) -> Option<(Millis, u64)> {
