@@ -203,3 +203,49 @@ fn full_disk_of_the_tables_keeps_nobody_from_sending_and_loses_nothing() {
 fn full_disk_of_everything_loses_nothing() {
     full(Small::Both);
 }
+
+/// What cannot be kept of a view, nor of the view over it, is kept when there is room, and nothing is counted twice.
+#[test]
+fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
+    let (roomy, mounted) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = match Mount::new(mounted.path(), "160m") {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
+    };
+    let disks = Disks { data: mount.path().join("data"), tables: roomy.path().join("tables") };
+    let mut server = disks.start();
+    sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
+    sql(
+        &server,
+        "CREATE MATERIALIZED VIEW v AS SELECT n % 1500 AS k, COUNT(*) AS c, SUM(n) AS s, LAST(pad) AS pad FROM STREAM(t) \
+         GROUP BY n % 1500 HAVING COUNT(*) != 2; \
+         CREATE MATERIALIZED VIEW w AS SELECT c, COUNT(*) AS keys, SUM(s) AS s, SUM(s / 7.0) AS d FROM STREAM(v) GROUP BY c",
+    );
+    let mut client = Client::default();
+    (0..2).for_each(|_| client.send(&server).unwrap());
+    let check = |server: &TestServer, client: &Client, what: &str| {
+        let expected = "SELECT c, count(*) AS keys, sum(s) AS s FROM \
+             (SELECT count(*) AS c, sum(n) AS s FROM t GROUP BY n % 1500) WHERE c != 2 GROUP BY c ORDER BY c";
+        assert_eq!(sql(server, "SELECT c, keys, s FROM w ORDER BY c"), sql(server, expected), "{what}");
+        let near = "SELECT count(*) AS n FROM w WHERE abs(d - s / 7.0) > 0.001";
+        assert_eq!(sql(server, near), serde_json::json!([{"n": 0}]), "{what}");
+        client.check(server, what);
+    };
+    check(&server, &client, "while there is room");
+    let hog = fill(mount.path());
+    let sent = (0..4).filter(|_| client.send(&server).is_ok()).count();
+    assert!(sent > 0, "the log has room up to the end of its segment");
+    let failing = |server: &TestServer| {
+        let views = sql(server, "SHOW VIEWS");
+        views.as_array().unwrap().iter().filter(|view| !view["failing"].is_null()).count()
+    };
+    until("views to fail", || failing(&server) == 2);
+    std::fs::remove_file(hog).unwrap();
+    until("events to be taken again", || client.send(&server).is_ok());
+    until("views to be kept", || failing(&server) == 0);
+    check(&server, &client, "when there is room again");
+    server.running.signal("KILL");
+    drop(server);
+    server = disks.start();
+    check(&server, &client, "after a kill");
+}

@@ -103,6 +103,11 @@ const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
     SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) GROUP BY client; \
     CREATE MATERIALIZED VIEW arrived AS SELECT window_start AS w, client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t) \
     GROUP BY ROLLUP (client) WINDOWING TUMBLING(50, TIME); \
+    CREATE MATERIALIZED VIEW by_digit AS SELECT n % 10 AS digit, COUNT(*) AS clients, SUM(s) AS s, AVG(most) AS most \
+    FROM STREAM(by_client) GROUP BY n % 10; \
+    CREATE MATERIALIZED VIEW by_times AS SELECT n, COUNT(*) AS events, SUM(number) AS s FROM STREAM(by_event) GROUP BY n; \
+    CREATE MATERIALIZED VIEW digits AS SELECT COUNT(*) AS digits, SUM(clients) AS clients, SUM(s) AS s FROM STREAM(by_digit); \
+    CREATE MATERIALIZED VIEW since AS SELECT n, COUNT(*) AS clients, SUM(s) AS s FROM STREAM(since_tenth) GROUP BY n; \
     CREATE STREAM delivered (w LONG, client LONG, n LONG, s LONG); \
     CREATE SINK closed FROM arrived INTO STREAM delivered WITH (batch_rows = 3); \
     CREATE SINK written FROM arrived INTO FILE 'windows.ndjson'";
@@ -151,6 +156,25 @@ fn check_views(server: &TestServer, seed: u64) {
             "SELECT client, count(*) AS n, sum(number) AS s FROM t LEFT JOIN \
              (SELECT client AS c, max(_offset) AS tenth FROM t WHERE number % 10 = 0 GROUP BY client) ON c = client \
              WHERE _offset > coalesce(tenth, -1) GROUP BY client ORDER BY client",
+        ),
+    ] {
+        assert_eq!(sql(server, view), sql(server, query), "{view}, KILLS_SEED={seed}");
+    }
+    // Views of views are their queries over the rows below.
+    for (view, query) in [
+        (
+            "SELECT digit, clients, s, most FROM by_digit ORDER BY digit",
+            "SELECT n % 10 AS digit, count(*) AS clients, sum(s) AS s, avg(most) AS most FROM by_client \
+             GROUP BY n % 10 ORDER BY digit",
+        ),
+        ("SELECT n, events, s FROM by_times", "SELECT 1 AS n, count(*) AS events, sum(number) AS s FROM t"),
+        (
+            "SELECT digits, clients, s FROM digits",
+            "SELECT count(DISTINCT n % 10) AS digits, count(*) AS clients, sum(s) AS s FROM by_client",
+        ),
+        (
+            "SELECT n, clients, s FROM since ORDER BY n",
+            "SELECT n, count(*) AS clients, sum(s) AS s FROM since_tenth GROUP BY n ORDER BY n",
         ),
     ] {
         assert_eq!(sql(server, view), sql(server, query), "{view}, KILLS_SEED={seed}");

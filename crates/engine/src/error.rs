@@ -88,6 +88,14 @@ pub enum EngineError {
     /// No such sink.
     #[error("no sink `{0}`")]
     NoSink(String),
+    /// A view that another is of.
+    #[error("view `{upper}` is of view `{view}`")]
+    ViewHasView {
+        /// The view.
+        view: String,
+        /// One of those over it.
+        upper: String,
+    },
     /// A view that a sink is of.
     #[error("sink `{sink}` is of view `{view}`")]
     ViewHasSink {
@@ -312,6 +320,7 @@ impl EngineError {
             | EngineError::StaysStored(_)
             | EngineError::ViewOfUnstored(_)
             | EngineError::StreamHasView { .. }
+            | EngineError::ViewHasView { .. }
             | EngineError::AlertIntoUnstored(_)
             | EngineError::ViewHasAlert { .. }
             | EngineError::StreamHasAlert { .. }
@@ -361,7 +370,15 @@ impl EngineError {
             EngineError::ViewHasAlert { alert, .. } | EngineError::StreamHasAlert { alert, .. } => {
                 Some(format!("DROP ALERT {alert} first."))
             }
-            EngineError::StreamHasView { view, .. } => Some(format!("DROP VIEW {view} first.")),
+            EngineError::StreamHasView { view, .. } | EngineError::ViewHasView { upper: view, .. } => {
+                Some(format!("DROP VIEW {view} first."))
+            }
+            EngineError::Unfit(Unfit::NotTakenOut(_)) => {
+                Some("Ask for it in SQL over the view, or make a view of the stream.".to_owned())
+            }
+            EngineError::Unfit(Unfit::WindowsOfRows) => {
+                Some("GROUP BY a column, as the start of a window in the view below.".to_owned())
+            }
             EngineError::NoEndpoint(_) => Some("SHOW ENDPOINTS tells which there are.".to_owned()),
             EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use swiftwater_event::{Path, StreamName, Type};
 
-use crate::Dialect;
+use crate::{Dialect, names::aggregate_text};
 pub use pattern::{Element, Measure, MeasureFunction, Pattern, Skip, Variable};
 
 /// What one text asks for.
@@ -193,6 +193,14 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
+    /// Its name, as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            AggregateFunction::CountDistinct => "COUNT(DISTINCT …)",
+            other => aggregate_text(other),
+        }
+    }
+
     /// Whether its value is an event.
     pub fn is_event(self) -> bool {
         matches!(self, AggregateFunction::FirstEvent | AggregateFunction::LastEvent)

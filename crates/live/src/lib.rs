@@ -21,7 +21,10 @@ pub use commons::Commons;
 pub use condition::RowCondition;
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
-pub use keyed::{Changes, Fold, Key, KeyedPart, KeyedQuery, Row, Unfit, ViewWindows, by_part};
+pub use keyed::{
+    Changes, Fold, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Unfit, ViewWindows,
+    by_part, count_rows,
+};
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{

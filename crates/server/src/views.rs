@@ -56,6 +56,7 @@ fn view_json(view: &ViewStatus) -> Value {
     json!({
         "name": view.name,
         "stream": view.stream.as_str(),
+        "of_view": view.of_view,
         "query": view.query,
         "created": time_text(view.created),
         "columns": columns,

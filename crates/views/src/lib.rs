@@ -77,8 +77,26 @@ struct Opened {
 /// A view's keys as they were at one commit.
 pub struct ViewSnapshot {
     snapshot: Snapshot,
+    view: u32,
+    positions: Keyspace,
     rows: Option<Keyspace>,
     path: PathBuf,
+}
+
+/// What is to be made durable of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit<'c, C> {
+    /// Which.
+    pub view: u32,
+    /// Changed keys, those without a state deleted.
+    pub changes: C,
+    /// Where the view then stands.
+    pub position: u64,
+    /// Some bytes beside the position.
+    pub note: &'c [u8],
+    /// No keys below this one are left: those that are there go, up to [`CLEARED_AT_ONCE`] of them, and changed ones are
+    /// passed over.
+    pub below: Option<&'c [u8]>,
 }
 
 impl std::fmt::Debug for ViewStore {
@@ -157,10 +175,7 @@ impl ViewStore {
     /// And what was noted beside it.
     pub fn noted(&self, view: u32) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.with(|opened| opened.positions.get(view.to_be_bytes()))?;
-        Ok(bytes.and_then(|bytes| {
-            let (position, note) = bytes.split_first_chunk()?;
-            Some((u64::from_be_bytes(*position), note.to_vec()))
-        }))
+        Ok(bytes.and_then(|bytes| noted_in(&bytes)))
     }
 
     /// Makes changed keys, those without a state deleted, and the position that a view then stands at durable, together. A
@@ -171,43 +186,48 @@ impl ViewStore {
         changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
         position: u64,
     ) -> Result<(), ViewStoreError> {
-        self.commit_noting(view, changes, (position, &[]), None)
+        self.commit_all(&[Commit { view, changes, position, note: &[], below: None }])
     }
 
-    /// As [`ViewStore::commit`], with some bytes beside the position, and without keys below one: those that are there go,
-    /// up to [`CLEARED_AT_ONCE`] of them, and changed ones are passed over.
-    pub fn commit_noting<'c>(
-        &self,
-        view: u32,
-        changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
-        (position, note): (u64, &[u8]),
-        below: Option<&[u8]>,
-    ) -> Result<(), ViewStoreError> {
-        let changes = changes.filter(|(key, _)| below.is_none_or(|below| *key >= below));
-        if let Some((key, _)) = changes.clone().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
-            return Err(ViewStoreError::KeyTooLong(key.len()));
+    /// As [`ViewStore::commit`], of several views: all of it is durable, or none.
+    pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<(), ViewStoreError>
+    where
+        C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
+    {
+        let changes_of = |commit: &Commit<'c, C>| {
+            let below = commit.below;
+            commit.changes.clone().filter(move |(key, _)| below.is_none_or(|below| *key >= below))
+        };
+        for commit in commits {
+            if let Some((key, _)) = changes_of(commit).find(|(key, _)| key.len() > KEY_BYTES_MAX) {
+                return Err(ViewStoreError::KeyTooLong(key.len()));
+            }
+            self.begin(commit.view)?;
         }
-        self.begin(view)?;
         let committed = self.with(|opened| {
             let mut batch = opened.db.batch().durability(Some(PersistMode::SyncData));
-            let rows = opened.views.get(&view).ok_or(fjall::Error::KeyspaceDeleted)?;
-            for (key, state) in changes.clone() {
-                match state {
-                    Some(state) => batch.insert(rows, stored_key(key), state),
-                    None => batch.remove(rows, stored_key(key)),
+            for commit in commits {
+                let rows = opened.views.get(&commit.view).ok_or(fjall::Error::KeyspaceDeleted)?;
+                for (key, state) in changes_of(commit) {
+                    match state {
+                        Some(state) => batch.insert(rows, stored_key(key), state),
+                        None => batch.remove(rows, stored_key(key)),
+                    }
                 }
-            }
-            if let Some(below) = below {
-                let cleared = rows.range(stored_key(&[])..stored_key(below)).take(CLEARED_AT_ONCE);
-                for pair in cleared {
-                    batch.remove(rows, pair.key()?);
+                if let Some(below) = commit.below {
+                    let cleared = rows.range(stored_key(&[])..stored_key(below)).take(CLEARED_AT_ONCE);
+                    for pair in cleared {
+                        batch.remove(rows, pair.key()?);
+                    }
                 }
+                let noted = [&commit.position.to_be_bytes(), commit.note].concat();
+                batch.insert(&opened.positions, commit.view.to_be_bytes(), noted);
             }
-            batch.insert(&opened.positions, view.to_be_bytes(), [&position.to_be_bytes(), note].concat());
             batch.commit()
         });
         if committed.is_err() {
-            tracing::warn!(view, "views could not be written; their files are opened anew");
+            let views: Vec<u32> = commits.iter().map(|commit| commit.view).collect();
+            tracing::warn!(?views, "views could not be written; their files are opened anew");
             *self.opened.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
         committed
@@ -236,7 +256,8 @@ impl ViewStore {
     pub fn snapshot(&self, view: u32) -> Result<ViewSnapshot, ViewStoreError> {
         self.with(|opened| {
             let (snapshot, rows) = (opened.db.snapshot(), opened.views.get(&view).cloned());
-            Ok(ViewSnapshot { snapshot, rows, path: self.path.clone() })
+            let positions = opened.positions.clone();
+            Ok(ViewSnapshot { snapshot, view, positions, rows, path: self.path.clone() })
         })
     }
 
@@ -272,7 +293,30 @@ fn stored_key(key: &[u8]) -> Vec<u8> {
     stored
 }
 
+/// A position, and what was noted beside it.
+fn noted_in(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let (position, note) = bytes.split_first_chunk()?;
+    Some((u64::from_be_bytes(*position), note.to_vec()))
+}
+
 impl ViewSnapshot {
+    /// As [`ViewStore::noted`], as it was then.
+    pub fn noted(&self) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
+        let bytes = self.snapshot.get(&self.positions, self.view.to_be_bytes());
+        Ok(bytes.map_err(|error| self.error(&error))?.and_then(|bytes| noted_in(&bytes)))
+    }
+
+    /// The state of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ViewStoreError> {
+        let Some(rows) = &self.rows else { return Ok(None) };
+        let state = self.snapshot.get(rows, stored_key(key)).map_err(|error| self.error(&error))?;
+        Ok(state.map(|state| state.to_vec()))
+    }
+
+    fn error(&self, error: &fjall::Error) -> ViewStoreError {
+        ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }
+    }
+
     /// Keys from one bound to another with their states, in order.
     pub fn range<'s>(
         &'s self,
@@ -286,7 +330,7 @@ impl ViewSnapshot {
         let rows = self.rows.as_ref().map(|rows| self.snapshot.range(rows, bounds));
         rows.into_iter().flatten().map(|pair| match pair.into_inner() {
             Ok((key, state)) => Ok((key[1..].to_vec(), state.to_vec())),
-            Err(error) => Err(ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }),
+            Err(error) => Err(self.error(&error)),
         })
     }
 }

@@ -54,6 +54,9 @@ pub(crate) struct Catalog {
     pub(super) store: Option<Box<str>>,
 }
 
+/// The stream, and the view if it is one, that a view is of.
+pub(crate) type SourceNames = (StreamName, Option<Box<str>>);
+
 /// A view that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ViewEntry {
@@ -63,8 +66,10 @@ pub(crate) struct ViewEntry {
     pub(crate) created: Millis,
     /// Its declaration.
     pub(crate) create: CreateView,
-    /// The stream that it is of, by number.
+    /// The stream that it is of, by number; of a view of a view, the stream that the lowest one is of.
     pub(crate) stream: u32,
+    /// The view that it is of, by number, if it is of one.
+    pub(crate) of: Option<u32>,
     /// It is of the stream's events from this offset on.
     pub(crate) from: u64,
 }
@@ -147,6 +152,8 @@ struct ViewSnapshot {
     created: Millis,
     text: String,
     stream: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<u32>,
     from: u64,
 }
 
@@ -269,8 +276,17 @@ impl Catalog {
         self.views.get(name).ok_or_else(|| EngineError::NoView(name.to_owned()))
     }
 
-    /// The stream that a view would be of; an error where there is none, or its events are not kept.
-    pub(crate) fn stream_of_view(&self, create: &CreateView) -> Result<&StreamEntry, EngineError> {
+    /// The view that another is of, if it is of one.
+    pub(crate) fn below(&self, view: &ViewEntry) -> Option<&ViewEntry> {
+        view.of.and_then(|of| self.views.values().find(|below| below.id == of))
+    }
+
+    /// The stream that a view would be of, and the view below it where it would be of one; an error where there is none, or
+    /// its events are not kept.
+    pub(crate) fn source_of_view(
+        &self,
+        create: &CreateView,
+    ) -> Result<(&StreamEntry, Option<&ViewEntry>), EngineError> {
         let options = ParseOptions::new(Dialect::Native, 0);
         let name = match stream_of(&create.query, &options) {
             Some(named) => named.ok_or(EngineError::ViewOfNoStream)?,
@@ -280,8 +296,16 @@ impl Catalog {
                 return Err(EngineError::ViewOfNoStream);
             }
         };
-        let entry = self.streams.get(&name).ok_or_else(|| EngineError::NoStream(name.to_string()))?;
-        if entry.create.is_stored() { Ok(entry) } else { Err(EngineError::ViewOfUnstored(name.to_string())) }
+        let no_stream = || EngineError::NoStream(name.to_string());
+        if let Some(below) = self.views.get(name.as_str()) {
+            let stream = self.streams.values().find(|stream| stream.id == below.stream);
+            return Ok((stream.ok_or_else(no_stream)?, Some(below)));
+        }
+        let entry = self.streams.get(&name).ok_or_else(no_stream)?;
+        match entry.create.is_stored() {
+            true => Ok((entry, None)),
+            false => Err(EngineError::ViewOfUnstored(name.to_string())),
+        }
     }
 
     /// All endpoints.
@@ -311,11 +335,12 @@ impl Catalog {
         Ok(changed.apply_ddl(ddl, 0)?.then(|| Change::Ddl(ddl.to_string())))
     }
 
-    /// As [`Catalog::check`], of a view, and which stream it is of.
-    pub(crate) fn check_view(&self, create: &CreateView) -> Result<Option<StreamName>, EngineError> {
-        let stream = self.stream_of_view(create)?.create.name.clone();
+    /// As [`Catalog::check`], of a view, and which stream and which view it is of.
+    pub(crate) fn check_view(&self, create: &CreateView) -> Result<Option<SourceNames>, EngineError> {
+        let (stream, below) = self.source_of_view(create)?;
+        let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
         let mut changed = self.clone();
-        Ok(changed.create_view(create, 0, 0)?.then_some(stream))
+        Ok(changed.create_view(create, 0, 0)?.then_some(source))
     }
 
     /// Applies a change that was logged.
@@ -377,6 +402,14 @@ impl Catalog {
                 }
                 if let Some(sink) = self.sink_of(name) {
                     return Err(EngineError::ViewHasSink { view: name.to_string(), sink: sink.to_owned() });
+                }
+                if let Some(entry) = self.views.get(name)
+                    && let Some(upper) = self.views.values().find(|upper| upper.of == Some(entry.id))
+                {
+                    return Err(EngineError::ViewHasView {
+                        view: name.to_string(),
+                        upper: upper.create.name.to_string(),
+                    });
                 }
                 match self.views.remove(name) {
                     None if !if_exists => Err(EngineError::NoView(name.to_string())),
@@ -455,9 +488,10 @@ impl Catalog {
         if self.streams.keys().any(|stream| stream.as_str() == &*create.name) {
             return exists("stream", &create.name, false);
         }
-        let stream = self.stream_of_view(create)?.id;
+        let (stream, below) = self.source_of_view(create)?;
+        let (stream, of) = (stream.id, below.map(|below| below.id));
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, from };
+        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, of, from };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -554,9 +588,10 @@ impl Catalog {
         for name in &snapshot.dropped {
             catalog.dropped.extend(StreamName::new(name).ok());
         }
-        for ViewSnapshot { id, created, text, stream, from } in &snapshot.views {
+        for ViewSnapshot { id, created, text, stream, of, from } in &snapshot.views {
             let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-            let entry = ViewEntry { id: *id, created: *created, create, stream: *stream, from: *from };
+            let entry =
+                ViewEntry { id: *id, created: *created, create, stream: *stream, of: *of, from: *from };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.alerts {
@@ -585,7 +620,8 @@ impl Catalog {
 impl ViewEntry {
     fn snapshot(&self) -> ViewSnapshot {
         let text = Ddl::CreateView(self.create.clone()).to_string();
-        ViewSnapshot { id: self.id, created: self.created, text, stream: self.stream, from: self.from }
+        let (id, created, stream, of, from) = (self.id, self.created, self.stream, self.of, self.from);
+        ViewSnapshot { id, created, text, stream, of, from }
     }
 }
 
@@ -700,6 +736,7 @@ mod tests {
             "CREATE MATERIALIZED VIEW gone AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW gone",
             "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+            "CREATE MATERIALIZED VIEW above AS SELECT n, COUNT(*) AS xs FROM STREAM(v) GROUP BY n",
             "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
             "DROP ENDPOINT GET '/gone'",
             "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
@@ -746,6 +783,7 @@ mod tests {
             "DROP ENDPOINT POST '/v/{other}'",
             "DROP ENDPOINT POST '/a'",
             "DROP ENDPOINT GET '/v/{x}'",
+            "DROP VIEW above",
             "DROP VIEW v",
             "DROP STREAM a",
         ] {
@@ -857,13 +895,21 @@ mod tests {
         assert_eq!(told(&view.replace("VIEW v", "VIEW IF NOT EXISTS v")), "false");
         assert_eq!(told("CREATE STREAM v"), "there is a view `v` already");
         assert_eq!(told("DROP STREAM a"), "view `v` is of stream `a`");
+        let upper = "CREATE MATERIALIZED VIEW u AS SELECT COUNT(*) FROM STREAM(v)";
+        assert_eq!(told(upper), "true");
+        assert_eq!(told("DROP VIEW v"), "view `u` is of view `v`");
+        assert_eq!(told("DROP STREAM a"), "view `u` is of stream `a`");
+        assert_eq!(told(&upper.replace("VIEW u", "VIEW w").replace("(v)", "(u)")), "true");
+        assert_eq!(told("DROP VIEW u"), "view `w` is of view `u`");
+        assert_eq!(told("DROP VIEW w"), "true");
+        assert_eq!(told("DROP VIEW u"), "true");
         assert_eq!(told("DROP VIEW v"), "true");
         assert_eq!(told("DROP VIEW v"), "no view `v`");
         assert_eq!(told("DROP VIEW IF EXISTS v"), "false");
         assert_eq!(told(view), "true");
         assert_eq!(
             catalog.view("v").map(|view| (view.id, view.from)),
-            Ok((1, 3)),
+            Ok((3, 3)),
             "a number is not given again"
         );
     }

@@ -173,6 +173,7 @@ impl History {
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
             let views: Vec<ViewEntry> =
                 self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
+            let (views, mut over): (Vec<_>, Vec<_>) = views.into_iter().partition(|view| view.of.is_none());
             let mut kept = Vec::new();
             for view in views {
                 let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
@@ -189,6 +190,16 @@ impl History {
                 if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
                     tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
                     stored.remove_view(view.id);
+                }
+            }
+            // A view below another is older.
+            over.sort_unstable_by_key(|view| view.id);
+            for view in over {
+                let below =
+                    self.with_catalog(|catalog| catalog.below(&view).map(|below| below.create.name.clone()));
+                let Some(below) = below else { continue };
+                if let Err(error) = self.open_over(shared, &view, &below) {
+                    tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
                 }
             }
         }

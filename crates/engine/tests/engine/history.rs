@@ -41,7 +41,8 @@ pub(crate) async fn open_when_free(
     loop {
         match Engine::open(config.clone(), history.clone(), Arc::clone(&clock)).await {
             Ok(engine) => return engine,
-            Err(HistoryError::Locked(_)) if patience.monotonic_nanos() < deadline => {
+            // The files of views are let go of when their last commit is written.
+            Err(HistoryError::Locked(_) | HistoryError::View(_)) if patience.monotonic_nanos() < deadline => {
                 tokio::task::yield_now().await
             }
             Err(error) => panic!("the directory opens: {error}"),

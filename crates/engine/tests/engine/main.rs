@@ -17,6 +17,7 @@ mod jobs;
 mod jobs_crashes;
 mod json_form;
 mod live;
+mod over;
 mod patterns;
 mod rollups;
 mod shared;

@@ -6,6 +6,7 @@
 //! ([`Changes`]) and come back as such. Does no I/O: who keeps them fetches what a part says that it lacks.
 
 mod part;
+mod rows;
 mod windows;
 
 use std::sync::Arc;
@@ -14,12 +15,13 @@ use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, Value, write_json};
 use swiftwater_lang::{
     Dialect,
-    plan::{Body, Window},
+    plan::{AggregateFunction, Body, Window},
 };
 use swiftwater_sketch::hash_of_bytes;
 
 pub use self::{
     part::{Changes, KeyedPart},
+    rows::{RowsChanges, RowsError, RowsFold, count_rows},
     windows::ViewWindows,
 };
 use crate::{
@@ -44,6 +46,8 @@ pub struct KeyedQuery {
     index: Index,
     ttl_ms: Option<u64>,
     windows: Option<ViewWindows>,
+    /// Of a view of another view's rows, the aggregate that counts the rows of a group.
+    counting: Option<usize>,
 }
 
 /// What keeps a query from being a view.
@@ -91,6 +95,15 @@ pub enum Unfit {
     /// Groups of windows are to be deleted, or have a time to live.
     #[error("windows are kept for `retention`: neither DELETE WHEN nor `ttl` goes together with WINDOWING")]
     DeletedWindows,
+    /// Of a view's rows, an aggregate that cannot take one out again.
+    #[error(
+        "the rows of a view change, and {} cannot take out again what it took in: a view of a view has COUNT, SUM and AVG",
+        .0.name()
+    )]
+    NotTakenOut(AggregateFunction),
+    /// Of a view's rows, windows.
+    #[error("the rows of a view have no time: a view of a view has no WINDOWING")]
+    WindowsOfRows,
 }
 
 /// What a batch brings to a view.
@@ -159,6 +172,7 @@ impl KeyedQuery {
                     query,
                     windows,
                     ttl_ms,
+                    counting: None,
                 })
             }
         }

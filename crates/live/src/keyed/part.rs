@@ -52,6 +52,14 @@ impl Changes {
         })
     }
 
+    /// Appends a key; without a state it is deleted.
+    pub(super) fn push(&mut self, key: &[u8], state: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let end = self.bytes.len();
+        self.bytes.extend_from_slice(state);
+        self.ends.push((end, self.bytes.len()));
+    }
+
     /// Keys.
     pub fn len(&self) -> usize {
         self.ends.len()

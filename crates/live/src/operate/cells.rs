@@ -46,8 +46,8 @@ pub(crate) enum Cells {
 pub(crate) struct SumCell {
     count: u64,
     integers: i128,
-    /// Whether any value was a FLOAT or DOUBLE: the sum then is one too.
-    fractional: bool,
+    /// How many values were a FLOAT or DOUBLE: where there are any, the sum is one too.
+    fractions: u64,
     doubles: ExactSum,
 }
 
@@ -228,6 +228,16 @@ impl Cells {
         heap
     }
 
+    /// Takes out of sums what those of another partial have, as [`Cells::merge`] would take it in.
+    pub(crate) fn take_out(&mut self, other: &Cells, group_of: &[u32]) {
+        if let (Cells::Sum(ours), Cells::Sum(theirs)) | (Cells::Average(ours), Cells::Average(theirs)) =
+            (self, other)
+        {
+            let pairs = group_of.iter().zip(theirs).filter(|(group, _)| **group != PASSED_OVER);
+            pairs.for_each(|(group, sum)| ours[*group as usize].take_out(sum));
+        }
+    }
+
     /// The value of every group, in order; the state stays. A LONG sum that fits no LONG is an error.
     pub(crate) fn evaluate<'a>(&'a self, dialect: Dialect, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
         match self {
@@ -282,35 +292,50 @@ impl SumCell {
         self.integers += sum;
     }
 
-    /// Adds so many whole numbers, which come to this.
+    /// Adds so many whole numbers, which come to this. Of what was taken out elsewhere, the count is below 0.
     pub(crate) fn add_wholes(&mut self, sum: i64, count: u64) {
         self.integers += i128::from(sum);
-        self.count += count;
+        self.count = self.count.wrapping_add(count);
     }
 
     /// How many were added up to what, where all are whole and it fits.
     pub(crate) fn as_whole(&self) -> Option<(u64, i64)> {
         let is_small = |sum: &i64| sum.unsigned_abs() <= i64::MAX as u64 / 2;
         let sum = i64::try_from(self.integers).ok().filter(is_small)?;
-        (!self.fractional).then_some((self.count, sum))
+        (self.fractions == 0).then_some((self.count, sum))
     }
 
     fn add_double(&mut self, x: f64) {
-        self.fractional = true;
+        self.fractions += 1;
         self.doubles.add(x);
     }
 
     fn merge(&mut self, other: &SumCell) {
-        self.count += other.count;
+        self.count = self.count.wrapping_add(other.count);
         self.integers += other.integers;
-        self.fractional |= other.fractional;
+        self.fractions = self.fractions.wrapping_add(other.fractions);
         self.doubles.merge(&other.doubles);
+    }
+
+    /// Takes values out that another has added up.
+    fn take_out(&mut self, other: &SumCell) {
+        self.count = self.count.wrapping_sub(other.count);
+        self.integers -= other.integers;
+        self.fractions = self.fractions.wrapping_sub(other.fractions);
+        self.doubles.take_out(&other.doubles);
+    }
+
+    /// Whether no more of so many rows was taken out than there was.
+    pub(crate) fn is_sound(&self, rows: u64) -> bool {
+        let (_, _, specials) = self.doubles.parts();
+        let is_empty = self.count > 0 || self.integers == 0 && self.doubles.is_empty();
+        self.count <= rows && self.fractions <= self.count && specials.count() <= self.fractions && is_empty
     }
 
     pub(crate) fn sum(&self, dialect: Dialect) -> Value<'static> {
         if self.count == 0 {
             Value::Null
-        } else if self.fractional || dialect.aggregates_are_double() {
+        } else if self.fractions > 0 || dialect.aggregates_are_double() {
             Value::Double(self.as_double())
         } else {
             i64::try_from(self.integers).map_or(Value::Error, Value::Long)

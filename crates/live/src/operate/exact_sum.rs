@@ -16,8 +16,43 @@ pub(crate) struct ExactSum {
     parts: Expansion,
     /// Addends of 2^960 and more, divided by 2^128.
     huge: Option<Box<Expansion>>,
-    /// The sum of the infinities and NaNs among the addends, where there are any.
-    special: Option<f64>,
+    /// The infinities and NaNs among the addends, where there are any.
+    special: Option<Box<Specials>>,
+}
+
+/// How many addends were no finite numbers. Counted, so that they can be taken out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Specials {
+    pub(crate) infinite: u64,
+    pub(crate) negative: u64,
+    pub(crate) nan: u64,
+}
+
+impl Specials {
+    /// Of one addend.
+    fn of(x: f64) -> Specials {
+        let is = |is: bool| u64::from(is);
+        Specials {
+            infinite: is(x == f64::INFINITY),
+            negative: is(x == f64::NEG_INFINITY),
+            nan: is(x.is_nan()),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(self) -> u64 {
+        self.infinite.saturating_add(self.negative).saturating_add(self.nan)
+    }
+
+    /// What they come to; none where there are none.
+    fn sum(self) -> Option<f64> {
+        match self {
+            Specials { infinite: 0, negative: 0, nan: 0 } => None,
+            Specials { negative: 0, nan: 0, .. } => Some(f64::INFINITY),
+            Specials { infinite: 0, nan: 0, .. } => Some(f64::NEG_INFINITY),
+            _ => Some(f64::NAN),
+        }
+    }
 }
 
 type Expansion = SmallVec<[f64; 2]>;
@@ -25,7 +60,7 @@ type Expansion = SmallVec<[f64; 2]>;
 impl ExactSum {
     pub(crate) fn add(&mut self, x: f64) {
         if !x.is_finite() {
-            self.special = Some(self.special.map_or(x, |sum| sum + x));
+            self.add_specials(Specials::of(x));
         } else if x.abs() >= HUGE {
             grow(self.huge.get_or_insert_default(), x / HUGE_SCALE);
         } else {
@@ -50,25 +85,63 @@ impl ExactSum {
         for &part in other.huge.iter().flat_map(|huge| huge.iter()) {
             grow(self.huge.get_or_insert_default(), part);
         }
-        if let Some(special) = other.special {
-            self.add(special);
+        if let Some(specials) = &other.special {
+            self.add_specials(**specials);
         }
     }
 
-    /// What it is made of: parts, those of the huge addends, the sum of the special ones.
-    pub(crate) fn parts(&self) -> (&[f64], &[f64], Option<f64>) {
-        (&self.parts, self.huge.as_ref().map_or(&[], |huge| huge), self.special)
+    fn add_specials(&mut self, more: Specials) {
+        let ours = self.special.get_or_insert_default();
+        ours.infinite = ours.infinite.wrapping_add(more.infinite);
+        ours.negative = ours.negative.wrapping_add(more.negative);
+        ours.nan = ours.nan.wrapping_add(more.nan);
+    }
+
+    /// Takes addends out that another has: what is left is the sum of the others, exactly. It may take more out than it has,
+    /// as long as that comes.
+    pub(crate) fn take_out(&mut self, other: &ExactSum) {
+        for &part in &other.parts {
+            grow(&mut self.parts, -part);
+        }
+        for &part in other.huge.iter().flat_map(|huge| huge.iter()) {
+            grow(self.huge.get_or_insert_default(), -part);
+        }
+        if let Some(specials) = &other.special {
+            self.add_specials(Specials {
+                infinite: specials.infinite.wrapping_neg(),
+                negative: specials.negative.wrapping_neg(),
+                nan: specials.nan.wrapping_neg(),
+            });
+        }
+    }
+
+    /// What it is made of: parts, those of the huge addends, and how many special ones.
+    pub(crate) fn parts(&self) -> (&[f64], &[f64], Specials) {
+        let specials = self.special.as_deref().copied().unwrap_or_default();
+        (&self.parts, self.huge.as_ref().map_or(&[], |huge| huge), specials)
     }
 
     /// A sum of what [`ExactSum::parts`] told.
-    pub(crate) fn of_parts(parts: &[f64], huge: &[f64], special: Option<f64>) -> ExactSum {
+    pub(crate) fn of_parts(parts: &[f64], huge: &[f64], specials: Specials) -> ExactSum {
         let huge = (!huge.is_empty()).then(|| Box::new(Expansion::from_slice(huge)));
+        let special = (specials != Specials::default()).then(|| Box::new(specials));
         ExactSum { parts: Expansion::from_slice(parts), huge, special }
+    }
+
+    /// Of the sum of a special addend as older states have it.
+    pub(crate) fn specials_of(special: Option<f64>) -> Specials {
+        special.map(Specials::of).unwrap_or_default()
+    }
+
+    /// Whether there is nothing that it is the sum of; what came to 0 is nothing, too.
+    pub(crate) fn is_empty(&self) -> bool {
+        let (parts, huge, specials) = self.parts();
+        parts.is_empty() && huge.is_empty() && specials == Specials::default()
     }
 
     /// The sum, rounded to nearest; infinite where it overflows.
     pub(crate) fn round(&self) -> f64 {
-        if let Some(special) = self.special {
+        if let Some(special) = self.special.as_deref().and_then(|specials| specials.sum()) {
             return special;
         }
         let Some(huge) = self.huge.as_ref().filter(|huge| round(huge) != 0.0) else {
@@ -172,6 +245,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_taken_out_was_never_there(
+            left in prop::collection::vec(any::<f64>(), 0..20),
+            gone in prop::collection::vec(any::<f64>(), 0..20),
+        ) {
+            let mut both = ExactSum::default();
+            left.iter().chain(&gone).for_each(|&value| both.add(value));
+            let mut out = ExactSum::default();
+            gone.iter().for_each(|&value| out.add(value));
+            both.take_out(&out);
+            let (expected, found) = (sum(&left), both.round());
+            prop_assert!(expected == found || expected.is_nan() && found.is_nan(), "{expected} {found}");
+        }
+
         #[test]
         fn order_and_split_do_not_matter(mut values in prop::collection::vec(any::<f64>(), 0..40), cut in 0usize..40) {
             let whole = sum(&values);

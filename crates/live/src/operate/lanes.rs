@@ -179,6 +179,26 @@ impl Lanes {
         }
     }
 
+    /// Takes the words of another partial out, as [`Lanes::merge`] would take them in. What of it is in wide cells here leaves
+    /// words that are less than 0, which the cells make up for.
+    pub(crate) fn take_out(&mut self, other: &Lanes, group_of: &[u32], cells: &mut [Cells]) {
+        if self.width == 0 {
+            return;
+        }
+        self.make_room(&other.bounds, 1, cells);
+        let width = self.width;
+        if !other.misses.is_empty() && self.misses.is_empty() {
+            self.misses = vec![0; self.words.len()];
+        }
+        for (ours, theirs) in [(&mut self.words, &other.words), (&mut self.misses, &other.misses)] {
+            let pairs = group_of.iter().zip(theirs.chunks_exact(width));
+            for (&group, theirs) in pairs.filter(|(group, _)| **group != PASSED_OVER) {
+                let ours = &mut ours[group as usize * width..][..width];
+                ours.iter_mut().zip(theirs).for_each(|(word, less)| *word = word.wrapping_sub(*less));
+            }
+        }
+    }
+
     /// Sees to it that values up to these can be added so often.
     fn make_room(&mut self, greatest: &[u64], times: u64, cells: &mut [Cells]) {
         for (word, greatest) in greatest.iter().enumerate().skip(1) {

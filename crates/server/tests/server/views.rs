@@ -166,3 +166,51 @@ async fn changes_come_as_they_are_made_and_go_on_where_a_feed_broke() {
     odd.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
     server.get("/v1/views/none/changes").await.problem(StatusCode::NOT_FOUND, "not-found").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_of_a_view_is_read_as_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    for text in [
+        "CREATE MATERIALIZED VIEW busy AS SELECT n, COUNT(*) AS routes, SUM(delay) AS delay FROM STREAM(routes) GROUP BY n",
+        "CREATE MATERIALIZED VIEW all_of_them AS SELECT SUM(routes) AS routes FROM STREAM(busy)",
+        "CREATE ENDPOINT GET '/busy/{n}' (n LONG) AS SELECT routes FROM busy WHERE n = $n",
+    ] {
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200, "{text}");
+    }
+    assert_eq!(server.ingest("flights", EVENTS).await.status, 200);
+    let reply = server.get("/v1/views/busy/keys/1?consistent=true").await;
+    assert_eq!((reply.status, reply.field("swiftwater-position")), (200, "4"));
+    let tag = reply.field("etag").to_owned();
+    assert_eq!(reply.text().await, "{\"n\":1,\"routes\":2,\"delay\":1}\n");
+    let fields = [("if-none-match", &*tag)];
+    assert_eq!(server.send("GET", "/v1/views/busy/keys/1", &fields, "").await.status, 304);
+    // A row goes from one group to another.
+    assert_eq!(server.ingest("flights", r#"{"origin":"EWR","dest":"LAX","delay":4}"#).await.status, 200);
+    let reply = server.send("GET", "/v1/views/busy/keys/1?consistent=5", &fields, "").await;
+    assert_eq!((reply.status, reply.text().await), (200, "{\"n\":1,\"routes\":1,\"delay\":1}\n".to_owned()));
+    let page = server.get("/v1/views/busy?from=%5B2%5D&consistent=true").await.json().await;
+    assert_eq!((&page["rows"], &page["position"]), (&json!([{"n": 2, "routes": 2, "delay": 7}]), &json!(5)));
+    let all = server.get("/v1/views/all_of_them?consistent=true").await.json().await;
+    assert_eq!(all["rows"], json!([{"routes": 3}]));
+    assert_eq!(server.get("/busy/2?consistent=true").await.json().await, json!({"routes": 2}));
+    assert_eq!(server.get("/v1/views/busy/keys/7").await.status, 404);
+    let views = server.get("/v1/views").await.json().await;
+    let told: Vec<(&Value, &Value, &Value)> = views["views"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|view| view["of_view"] != Value::Null)
+        .map(|view| (&view["name"], &view["of_view"], &view["position"]))
+        .collect();
+    let five = json!(5);
+    let (all_of_them, busy, routes) = (json!("all_of_them"), json!("busy"), json!("routes"));
+    assert_eq!(told, [(&all_of_them, &busy, &five), (&busy, &routes, &five)]);
+    let drop = server.send("POST", "/v1/sql", &[], "DROP VIEW routes").await;
+    assert_eq!(drop.status, 409);
+    let refused = "CREATE MATERIALIZED VIEW most AS SELECT MAX(n) AS n FROM STREAM(routes)";
+    let reply = server.send("POST", "/v1/sql", &[], refused).await;
+    assert_eq!(reply.status, 400);
+    let why = reply.text().await;
+    assert!(why.contains("MAX cannot take out again what it took in"), "{why}");
+}

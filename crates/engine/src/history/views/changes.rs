@@ -103,6 +103,11 @@ impl Told {
         Told { position, keys: (count <= TOLD_KEYS_MAX).then(keys), are_past: false }
     }
 
+    /// Of these keys; none: too many to tell, or all.
+    pub(super) fn of_keys(keys: Option<Vec<Key>>, position: u64) -> Told {
+        Told { position, keys: keys.filter(|keys| keys.len() <= TOLD_KEYS_MAX), are_past: false }
+    }
+
     /// Of keys whose time is over; the view stands where it stood.
     pub(super) fn of_past(mut keys: Vec<Key>, position: u64) -> impl Iterator<Item = Told> {
         std::iter::from_fn(move || {
@@ -177,6 +182,14 @@ impl ViewChanges {
             }
             if let Some(why) = self.view.broken() {
                 return Err(self.view.unavailable(why));
+            }
+            if !self.view.is_whole() {
+                tokio::select! {
+                    () = self.view.filled() => {}
+                    _ = dropped.wait_for(|dropped| *dropped) => {}
+                    _ = self.closing.wait_for(|closing| *closing) => {}
+                }
+                continue;
             }
             if self.walk.is_some() {
                 let some = heavy(usize::MAX, || self.walk_on())?;

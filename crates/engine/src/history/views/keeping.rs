@@ -1,13 +1,14 @@
 //! Views at work: a task for each takes its stream's synced events in and commits what they changed.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-use swiftwater_event::Millis;
-use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
-use swiftwater_live::{Key, NO_TIME, Shard};
+use swiftwater_event::{Millis, Type};
+use swiftwater_lang::ddl::{AlterStream, CreateStream, CreateView, StreamChange};
+use swiftwater_live::{Changes, NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
@@ -15,7 +16,9 @@ use tokio::task::JoinHandle;
 use super::{
     behind::{PastError, check_past},
     compile_view,
-    view::{At, TakeError, View},
+    over::{check_timeless, rows_as_stream},
+    raising::{Raised, kept_all},
+    view::{At, Source, TakeError, View},
 };
 use crate::{
     EngineError,
@@ -78,8 +81,11 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
 /// Where a view is kept, and what was kept last: the position, and the latest of its events' own times.
 type Kept = (Arc<ViewStore>, Option<(u64, Millis)>);
 
+/// What came of a commit: what was written of the views over it, and where it stands.
+type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), tokio::task::JoinError>;
+
 /// A commit that is being written.
-type Keeping = JoinHandle<(Result<(), ViewStoreError>, At)>;
+type Keeping = JoinHandle<(Result<Vec<Raised>, ViewStoreError>, At)>;
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -108,7 +114,7 @@ impl History {
         create: &CreateView,
     ) -> Result<bool, EngineError> {
         let checked = self.with_catalog(|catalog| catalog.check_view(create))?;
-        let Some(stream) = checked else { return Ok(false) };
+        let Some((stream, below)) = checked else { return Ok(false) };
         let views = self.with_catalog(|catalog| catalog.views().len());
         if views >= self.config.views_max {
             return Err(EngineError::Limit {
@@ -124,11 +130,15 @@ impl History {
             return Err(EngineError::Exists { kind: "table", name: create.name.to_string() });
         }
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
-        let compiled =
-            compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
+        if let Some(below) = below {
+            return self.create_over(shared, create, &below).await;
+        }
+        let declared = &stored.declared().create;
+        let (sizes, now) = (shared.config.sketch_sizes(), self.clock.now());
+        let compiled = compile_view(create, Source::Stream(declared), sizes, now)?;
         let has_past = create.options.backfill == Some(true);
         if has_past {
-            check_past(&stored.declared().create)?;
+            check_past(declared)?;
         }
         let store = self.view_store(&create.name)?;
         let id = self.with_catalog(|catalog| catalog.next_view());
@@ -146,6 +156,69 @@ impl History {
         Ok(true)
     }
 
+    /// As [`History::create_view`], of a view of another's rows.
+    async fn create_over(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateView,
+        below: &str,
+    ) -> Result<bool, EngineError> {
+        let lower = self.view(below)?;
+        if let Some(why) = lower.broken() {
+            return Err(lower.unavailable(why));
+        }
+        if lower.below().is_none() {
+            check_timeless(&lower.entry.create, &lower.stored.declared().create)?;
+        }
+        let rows = lower.declared();
+        let source = Source::View(below, &rows);
+        let compiled = compile_view(create, source, shared.config.sketch_sizes(), self.clock.now())?;
+        let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
+        self.record(Change::View { text, from: lower.entry.from }).await?;
+        let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
+        self.begin_over(&lower, View::over(entry, &lower, compiled, None, 0));
+        Ok(true)
+    }
+
+    /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
+    /// one any more, it is made anew.
+    pub(in crate::history) fn open_over(
+        self: &Arc<Self>,
+        shared: &Shared,
+        entry: &ViewEntry,
+        below: &str,
+    ) -> Result<(), EngineError> {
+        let lower = self.view(below)?;
+        let rows = lower.declared();
+        let source = Source::View(below, &rows);
+        let compiled = compile_view(&entry.create, source, shared.config.sketch_sizes(), self.clock.now())?;
+        let unavailable = |error: ViewStoreError| EngineError::ViewUnavailable {
+            view: entry.create.name.to_string(),
+            why: error.to_string(),
+        };
+        let noted = lower.store.noted(entry.id).map_err(unavailable)?;
+        let lower_at = lower.store.position(lower.id()).map_err(unavailable)?.unwrap_or(0);
+        let view = View::over(entry.clone(), &lower, compiled, noted.as_ref(), lower_at);
+        if matches!(view, Some((_, true))) {
+            tracing::info!(
+                view = &*entry.create.name,
+                below,
+                "a view is made anew of the view that it is of"
+            );
+            lower.store.delete(entry.id).map_err(unavailable)?;
+        }
+        self.begin_over(&lower, view);
+        Ok(())
+    }
+
+    fn begin_over(&self, lower: &View, view: Option<(View, bool)>) {
+        let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        views.insert(view.entry.create.name.clone(), Arc::clone(&view));
+        drop(views);
+        lower.add_upper(view);
+    }
+
     /// Lets a view that is in the catalog go on where it was.
     pub(in crate::history) fn open_view(
         self: &Arc<Self>,
@@ -155,8 +228,8 @@ impl History {
         (store, position): (Arc<ViewStore>, Option<(u64, Millis)>),
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
-        let compiled =
-            compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
+        let source = Source::Stream(&declared.create);
+        let compiled = compile_view(&entry.create, source, shared.config.sketch_sizes(), self.clock.now())?;
         let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
         let at = (from, latest);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
@@ -187,19 +260,31 @@ impl History {
         altered: &StreamEntry,
     ) -> Result<(), EngineError> {
         let of_stream = |view: &&ViewEntry| view.stream == altered.id;
-        let views: Vec<ViewEntry> =
+        let mut views: Vec<ViewEntry> =
             self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
+        // A view below another is older.
+        views.sort_unstable_by_key(|view| view.id);
+        let mut rows_of: HashMap<u32, (Box<str>, CreateStream)> = HashMap::new();
+        let (sizes, now) = (shared.config.sketch_sizes(), self.clock.now());
         for view in views {
             // What was counted so far was counted by the old types.
             let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
-            let compiled =
-                compile_view(&view.create, &altered.create, shared.config.sketch_sizes(), self.clock.now());
-            if alter.changes.iter().any(retypes) || compiled.is_err() {
-                return Err(EngineError::StreamHasView {
-                    stream: alter.name.to_string(),
-                    view: view.create.name.to_string(),
-                });
-            }
+            let source = match view.of.and_then(|of| rows_of.get(&of)) {
+                Some((lower, rows)) => Source::View(lower, rows),
+                None => Source::Stream(&altered.create),
+            };
+            let compiled = compile_view(&view.create, source, sizes, now);
+            let columns: Vec<(Box<str>, Type)> = match compiled {
+                Ok((_, columns)) if !alter.changes.iter().any(retypes) => columns,
+                _ => {
+                    return Err(EngineError::StreamHasView {
+                        stream: alter.name.to_string(),
+                        view: view.create.name.to_string(),
+                    });
+                }
+            };
+            let rows = rows_as_stream(&alter.name, &columns);
+            rows_of.insert(view.id, (view.create.name, rows));
         }
         Ok(())
     }
@@ -232,6 +317,10 @@ impl History {
             view.stored.remove_view(view.id());
             // Its task deletes what is kept of it, when that is no longer being written.
             view.is_dropped.send_replace(true);
+            if view.below().is_some() {
+                view.leave_lower();
+                self.spawn(async move { delete_kept(&view).await });
+            }
         }
     }
 
@@ -303,16 +392,18 @@ impl History {
             }
             pause = PAUSE_MIN;
             let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
-            if is_full || view.at().position >= view.committed() + KEPT_PAST_EVENTS {
+            let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
+            if is_full || is_due || view.has_unfilled() {
                 let kept = begin_keeping(view).await;
                 self.note_kept(view, kept);
             }
         }
         while view.broken().is_none() {
-            let is_changed = view.at().position > view.committed();
+            let (is_changed, has_unfilled) = (view.at().position > view.committed(), view.has_unfilled());
             // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
             let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
-            if is_full && keeping.is_none() && view.failing().is_none() {
+            let is_awaited = is_changed && view.is_awaited();
+            if (is_full || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
                 keeping = Some(begin_keeping(view));
             }
             let event = tokio::select! {
@@ -328,7 +419,8 @@ impl History {
                     };
                     None
                 }
-                () = &mut due, if keeping.is_none() && is_changed => {
+                () = view.commits.nudge.notified() => None,
+                () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
                     keeping = Some(begin_keeping(view));
                     None
                 }
@@ -350,7 +442,8 @@ impl History {
             let kept = keeping.await;
             self.note_kept(view, kept);
         }
-        if view.broken().is_some() {
+        if let Some(why) = view.broken() {
+            view.note_on_uppers(&why, true);
             // The log need not keep anything for it.
             view.stored.remove_view(view.id());
             tokio::select! {
@@ -359,11 +452,7 @@ impl History {
             }
         }
         if *dropped.borrow() {
-            let dropped = Arc::clone(view);
-            let deleted = tokio::task::spawn_blocking(move || dropped.store.delete(dropped.id())).await;
-            if let Ok(Err(error)) = deleted {
-                tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
-            }
+            delete_kept(view).await;
         } else if view.at().position > view.committed() {
             let kept = begin_keeping(view).await;
             self.note_kept(view, kept);
@@ -387,15 +476,12 @@ impl History {
     }
 
     /// Answers whether it is kept.
-    fn note_kept(
-        &self,
-        view: &View,
-        kept: Result<(Result<(), ViewStoreError>, At), tokio::task::JoinError>,
-    ) -> bool {
+    fn note_kept(&self, view: &View, kept: Written) -> bool {
         let why = match kept {
-            Ok((Ok(()), at)) => {
+            Ok((Ok(raised), at)) => {
                 view.kept(at);
                 view.note_success();
+                kept_all(raised, at);
                 heavy(usize::MAX, || view.evict(self.memory_of_view()));
                 return true;
             }
@@ -403,6 +489,7 @@ impl History {
             Err(error) => error.to_string(),
         };
         view.put_back();
+        view.note_on_uppers(&why, false);
         if view.note_failure(why.clone(), false) {
             tracing::error!(view = view.name(), why, "a view cannot be kept on disk; it is tried again");
         }
@@ -460,9 +547,14 @@ fn note_error(view: &View, error: &KeepError) {
 /// Keys on disk that are looked at for being past with each commit, at least: no fewer than twice those that changed.
 const PAST_KEYS_MIN: usize = 1 << 14;
 
-/// Begins to write what changed since the last commit.
+/// Begins to write what changed since the last commit, and what that changes in the views over this one.
 fn begin_keeping(view: &Arc<View>) -> Keeping {
+    // Where it only has others take in what it has, it stands where it stood.
+    let is_changed = view.at().position > view.committed();
     let (changes, at) = heavy(usize::MAX, || {
+        if !is_changed {
+            return (Changes::default(), view.at());
+        }
         let cut = view.cut();
         // What is deleted goes with the next commit. What cannot be read now is looked at again.
         if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
@@ -471,12 +563,13 @@ fn begin_keeping(view: &Arc<View>) -> Keeping {
         cut
     });
     let view = Arc::clone(view);
-    tokio::task::spawn_blocking(move || {
-        // What is noted beside the position is how far time is: of a replay it is the same.
-        let note = at.latest.to_be_bytes();
-        let note = if view.query.windows().is_some() { &note[..] } else { &[] };
-        let below = view.first_kept(at).map(|first| Key::of_window(first).ordered);
-        let kept = view.store.commit_noting(view.id(), changes.iter(), (at.position, note), below.as_deref());
-        (kept, at)
-    })
+    tokio::task::spawn_blocking(move || (view.write(&changes, at), at))
+}
+
+/// Deletes what is kept of a view that was dropped.
+async fn delete_kept(view: &Arc<View>) {
+    let dropped = Arc::clone(view);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || dropped.delete_kept()).await {
+        tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
+    }
 }

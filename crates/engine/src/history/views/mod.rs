@@ -5,13 +5,16 @@
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
 //! and from disk what it does not ([`reading`]). What changes is told to whoever listens
-//! ([`changes`]). Events that the log does not have any more come from the stream's table ([`behind`]).
+//! ([`changes`]). Events that the log does not have any more come from the stream's table ([`behind`]). Views of other views'
+//! rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
 mod changes;
 mod closed;
 mod defaults;
 mod keeping;
+mod over;
+mod raising;
 mod reading;
 mod show;
 mod view;

@@ -13,7 +13,6 @@ use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Millis, StreamName, Value, check_block};
-use swiftwater_lang::ddl::{ColumnDef, CreateStream, StreamOptions};
 use swiftwater_live::{
     GroupTable, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
@@ -196,8 +195,13 @@ impl View {
         // What is on disk, and what is not yet, at one position.
         let (snapshot, fresh, at) = {
             let parts = self.all_parts();
-            let at = self.at();
+            let mut at = self.at();
             let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
+            if self.below().is_some() && self.is_whole() {
+                // All is on disk, and may be further there already.
+                let noted = snapshot.noted().map_err(|error| self.unavailable(error))?;
+                at.position = noted.map_or(at.position, |(position, _)| position);
+            }
             let fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
                 parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
             (snapshot, fresh, at)
@@ -253,19 +257,6 @@ impl View {
     fn schema(&self) -> Arc<Schema> {
         let field = |(name, ty): &(Box<str>, _)| Field::new(&**name, arrow_type(ty), true);
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
-    }
-
-    /// Its rows as the events of a stream.
-    pub(crate) fn declared(&self) -> CreateStream {
-        let columns = self.columns.iter().map(|(name, ty)| ColumnDef::new(name.clone(), ty.clone()));
-        CreateStream {
-            name: self.stream.clone(),
-            if_not_exists: false,
-            columns: columns.collect(),
-            checks: Vec::new(),
-            watermark: None,
-            options: StreamOptions::default(),
-        }
     }
 
     /// All its rows at one position.
@@ -360,18 +351,24 @@ impl History {
     /// Waits until a view counts what it is asked to.
     async fn wait_for_view(&self, view: &View, wanted: Wanted) -> Result<(), EngineError> {
         let position = match wanted {
-            Wanted::AsItIs => return Ok(()),
+            Wanted::AsItIs if view.is_whole() => return Ok(()),
+            Wanted::AsItIs => 0,
             Wanted::Acknowledged => view.stored.next(),
             Wanted::Position(position) => position,
         };
+        view.hasten(position);
         let mut progress = view.progress();
-        let reached = progress.wait_for(|at| at.position >= position);
+        let is_there = |at: &At| view.is_whole() && at.position >= position || view.broken().is_some();
+        let reached = progress.wait_for(is_there);
         match tokio::time::timeout(CONSISTENT_TIME_MAX, reached).await {
             Ok(Ok(_)) => Ok(()),
             _ => {
-                let why = view
-                    .failing()
-                    .unwrap_or_else(|| format!("it is at {} and not yet at {position}", view.at().position));
+                let why = view.failing().unwrap_or_else(|| match view.below() {
+                    Some(below) if !view.is_whole() => {
+                        format!("it is still taking in the rows of view `{below}`")
+                    }
+                    _ => format!("it is at {} and not yet at {position}", view.at().position),
+                });
                 Err(view.unavailable(why))
             }
         }

@@ -24,6 +24,8 @@ pub struct ViewStatus {
     pub name: String,
     /// The stream that it is of.
     pub stream: StreamName,
+    /// The view that it is of, if it is of one; then the stream is what the lowest of them is of.
+    pub of_view: Option<String>,
     /// Its query.
     pub query: String,
     /// When it was created.
@@ -38,7 +40,8 @@ pub struct ViewStatus {
     pub lag_events: u64,
     /// Its columns, by name and type.
     pub columns: Vec<(String, String)>,
-    /// It still takes events from the stream's table, which the log does not have for it.
+    /// It still takes events from the stream's table, which the log does not have for it; of a view of a view, rows that
+    /// were there before it.
     pub from_table: bool,
     /// Keys that are in memory.
     pub keys_held: u64,
@@ -66,6 +69,7 @@ impl View {
         ViewStatus {
             name: self.name().to_owned(),
             stream: self.stream.clone(),
+            of_view: self.below().map(str::to_owned),
             query: self.entry.create.query.to_string(),
             created: self.entry.created,
             from: self.entry.from,
@@ -121,6 +125,7 @@ impl History {
         table([
             ("view", texts(views.iter().map(|view| view.name.as_str()))),
             ("stream", texts(views.iter().map(|view| view.stream.as_str()))),
+            ("of_view", Arc::new(views.iter().map(|view| view.of_view.clone()).collect::<StringArray>())),
             ("created", Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))),
             ("position", numbers(|view| view.position)),
             ("committed", numbers(|view| view.committed)),

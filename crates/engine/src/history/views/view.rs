@@ -15,13 +15,16 @@ use swiftwater_lang::{
     ddl::{CreateStream, CreateView},
     parse_expression, parse_typed,
 };
-use swiftwater_live::{Changes, Fold, Key, KeyedPart, KeyedQuery, SketchSizes, StandingQuery, by_part};
+use swiftwater_live::{
+    Changes, Fold, Key, KeyedPart, KeyedQuery, NO_TIME, SketchSizes, StandingQuery, by_part, count_rows,
+};
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::{
     changes::{TOLD_MAX, Told},
     defaults::Defaults,
+    over::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
 };
 use crate::{
     EngineError,
@@ -33,7 +36,7 @@ use crate::{
 const PARTS: usize = 32;
 
 /// The longest key, as groups have it; groups of longer ones are passed over and counted.
-const GROUP_KEY_BYTES_MAX: usize = KEY_BYTES_MAX / 3;
+pub(super) const GROUP_KEY_BYTES_MAX: usize = KEY_BYTES_MAX / 3;
 
 /// A view at work.
 pub(crate) struct View {
@@ -64,6 +67,25 @@ pub(crate) struct View {
     pub(super) told: broadcast::Sender<Arc<Told>>,
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
+    /// Of a view of another's rows, how it stands to that.
+    pub(super) over: Option<Over>,
+    /// The views over it.
+    pub(super) uppers: RwLock<Vec<Arc<View>>>,
+    /// What its rows depend on besides its events.
+    pub(super) meaning: u64,
+    /// Its commits, which are those of all views that are over one another.
+    pub(super) commits: Arc<Commits>,
+}
+
+/// The commits of a view of a stream and of all that are over it, which are written together.
+#[derive(Debug, Default)]
+pub(super) struct Commits {
+    /// Held while one is written.
+    pub(super) writing: Mutex<()>,
+    /// Wakes the task that makes them.
+    pub(super) nudge: Notify,
+    /// Somebody waits for the commit that has all before this position.
+    pub(super) awaited: AtomicU64,
 }
 
 /// How far a view is.
@@ -104,13 +126,30 @@ pub(super) enum TakeError {
 /// What a view is of, and its columns.
 pub(crate) type Compiled = (KeyedQuery, Vec<(Box<str>, Type)>);
 
+/// What a view is to be compiled over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'s> {
+    /// The events of a stream.
+    Stream(&'s CreateStream),
+    /// The rows of a view: its name, and its rows as if they were a stream's events.
+    View(&'s str, &'s CreateStream),
+}
+
 /// Compiles what a view is of; also answers its columns.
 pub(crate) fn compile_view(
     create: &CreateView,
-    stream: &CreateStream,
+    source: Source<'_>,
     sizes: SketchSizes,
     now: Millis,
 ) -> Result<Compiled, EngineError> {
+    let stream = match source {
+        Source::Stream(stream) => stream,
+        Source::View(lower, rows) => {
+            check_over(create, lower)?;
+            check_timeless(create, rows)?;
+            rows
+        }
+    };
     let schema = stream.is_declared().then(|| stream.schema());
     let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
     let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
@@ -129,9 +168,18 @@ pub(crate) fn compile_view(
     let mut deletes = deletes.transpose()?;
     let defaults = Defaults::of(stream).map_err(EngineError::Query)?;
     statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
+    let mut counting = None;
+    if let Source::View(lower, rows) = source {
+        check_columns(&statement.query, lower, rows)?;
+        counting = Some(count_rows(&mut statement.query).map_err(EngineError::Unfit)?);
+    }
     let query = StandingQuery::compile_view(statement.query, sizes, deletes.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
+    let query = match counting {
+        Some(counting) => query.of_rows(counting),
+        None => query,
+    };
     if create.options.retention_ms.is_some() && query.windows().is_none() {
         return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
     }
@@ -155,7 +203,12 @@ impl View {
     ) -> Option<View> {
         let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
         let parts = (0..PARTS).map(part).collect::<Option<_>>()?;
+        let declared = format!("{:?}", stored.declared().create.columns);
         Some(View {
+            meaning: meaning_of(declared, &columns, &entry.create),
+            over: None,
+            uppers: RwLock::default(),
+            commits: Arc::default(),
             stream: stored.name.clone(),
             entry,
             stored,
@@ -175,6 +228,43 @@ impl View {
             told: broadcast::Sender::new(TOLD_MAX),
             is_streamed: AtomicBool::new(false),
         })
+    }
+
+    /// A view of another's rows. `noted` is its position and what was noted beside it when it was kept last; `lower_at` is
+    /// where the other one was. Answers whether what is kept of it is of no use any more.
+    pub(crate) fn over(
+        entry: ViewEntry,
+        lower: &Arc<View>,
+        compiled: Compiled,
+        noted: Option<&(u64, Vec<u8>)>,
+        lower_at: u64,
+    ) -> Option<(View, bool)> {
+        let meaning = meaning_of(lower.meaning, &compiled.1, &entry.create);
+        let (over, goes_on) = Over::of(lower, noted, meaning, lower_at);
+        // Until it has all rows it is of none of the events.
+        let at = (if over.is_whole() { lower_at } else { entry.from }, NO_TIME);
+        let (stored, store) = (Arc::clone(&lower.stored), Arc::clone(&lower.store));
+        let mut view = View::new(entry, stored, compiled, store, at, false)?;
+        (view.over, view.meaning, view.commits) = (Some(over), meaning, Arc::clone(&lower.commits));
+        view.is_behind = AtomicBool::new(!view.is_whole());
+        Some((view, noted.is_some() && !goes_on))
+    }
+
+    /// Its rows as the events of a stream.
+    pub(crate) fn declared(&self) -> CreateStream {
+        rows_as_stream(&self.stream, &self.columns)
+    }
+
+    /// Stands there now, and so on disk.
+    pub(super) fn stands_at(&self, at: At) {
+        self.committed.store(at.position, Ordering::Relaxed);
+        self.kept.send_replace(at);
+        self.at.send_replace(at);
+    }
+
+    /// Lets those who wait for how far it is look again.
+    pub(super) fn wake_waiters(&self) {
+        self.at.send_modify(|_| {});
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! count    := varint
-//! sum      := varint count, i128, byte (1: some were not whole), varint n, varint 2 m + s, (n + m + s) f64
-//!             the parts of the exact sum, those of the huge addends, and (s = 1) the sum of the special ones
+//! sum      := varint count, i128, form, varint n, varint 2 m + s, (n + m + s) f64
+//!             the parts of the exact sum, those of the huge addends; s = 1, of older versions: the sum of the special ones
+//! form     := byte 0 all were whole | 1 none was | byte 2 or 3, varint how many were not,
+//!             varints how many were infinite, negatively so, and not numbers
 //! least    := value                       greatest := value
 //! chosen   := value, value, position      what was chosen, and by what (FIRST, LAST: null)
 //! collected := varint 2 n + c, n (position, text), (c = 1) position
@@ -22,7 +24,10 @@ use swiftwater_event::Value;
 use swiftwater_sketch::{Distinct, Quantiles};
 
 use super::{Cells, OwnedValue, SumCell};
-use crate::operate::exact_sum::ExactSum;
+use crate::operate::exact_sum::{ExactSum, Specials};
+
+/// In the form of a sum: it is followed by how many addends were of which kind.
+const COUNTED: u8 = 2;
 
 /// How deep a value may nest: beyond what an event can hold.
 const VALUE_DEPTH_MAX: usize = 600;
@@ -82,11 +87,17 @@ impl SumCell {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         push_varint(self.count, out);
         out.extend(self.integers.to_le_bytes());
-        out.push(u8::from(self.fractional));
-        let (parts, huge, special) = self.doubles.parts();
+        let (parts, huge, specials) = self.doubles.parts();
+        // What nearly all sums are needs no numbers.
+        let is_plain = (self.fractions == 0 || self.fractions == self.count) && specials.count() == 0;
+        out.push(u8::from(self.fractions > 0) | if is_plain { 0 } else { COUNTED });
+        if !is_plain {
+            let counts = [self.fractions, specials.infinite, specials.negative, specials.nan];
+            counts.into_iter().for_each(|count| push_varint(count, out));
+        }
         push_varint(parts.len() as u64, out);
-        push_varint(2 * huge.len() as u64 + u64::from(special.is_some()), out);
-        for double in parts.iter().chain(huge).chain(&special) {
+        push_varint(2 * huge.len() as u64, out);
+        for double in parts.iter().chain(huge) {
             out.extend(double.to_le_bytes());
         }
     }
@@ -94,15 +105,24 @@ impl SumCell {
     pub(crate) fn decode(bytes: &mut &[u8]) -> Result<SumCell, NoState> {
         let count = take_varint(bytes)?;
         let integers = i128::from_le_bytes(take(bytes)?);
-        let fractional = take::<1>(bytes)? == [1];
+        let [form] = take::<1>(bytes)?;
+        let mut fractions = if form & 1 == 1 { count } else { 0 };
+        let mut specials = Specials::default();
+        if form & COUNTED != 0 {
+            fractions = take_varint(bytes)?;
+            let mut next = || take_varint(bytes);
+            specials = Specials { infinite: next()?, negative: next()?, nan: next()? };
+        }
         let (parts, huge) = (take_varint(bytes)?, take_varint(bytes)?);
         let doubles = |count: u64, bytes: &mut &[u8]| -> Result<Vec<f64>, NoState> {
             (0..count).map(|_| take(bytes).map(f64::from_le_bytes)).collect()
         };
         let (parts, has_special) = (doubles(parts, bytes)?, huge % 2 == 1);
         let huge = doubles(huge / 2, bytes)?;
-        let special = if has_special { Some(f64::from_le_bytes(take(bytes)?)) } else { None };
-        Ok(SumCell { count, integers, fractional, doubles: ExactSum::of_parts(&parts, &huge, special) })
+        if has_special {
+            specials = ExactSum::specials_of(Some(f64::from_le_bytes(take(bytes)?)));
+        }
+        Ok(SumCell { count, integers, fractions, doubles: ExactSum::of_parts(&parts, &huge, specials) })
     }
 }
 
@@ -221,4 +241,31 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], NoState> {
     let (taken, rest) = bytes.split_first_chunk().ok_or(NoState)?;
     *bytes = rest;
     Ok(*taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_lang::Dialect;
+
+    use super::*;
+
+    /// They told only whether some were not whole, and what the special ones came to.
+    #[test]
+    fn sums_of_older_versions_are_read() {
+        for (special, expected) in [(None, 2.5), (Some(f64::INFINITY), f64::INFINITY)] {
+            let mut state = vec![2];
+            state.extend(2_i128.to_le_bytes());
+            state.extend([1, 1, u8::from(special.is_some())]);
+            state.extend(0.5_f64.to_le_bytes());
+            special.iter().for_each(|special: &f64| state.extend(special.to_le_bytes()));
+            let mut bytes = &state[..];
+            let cell = SumCell::decode(&mut bytes).expect("a state");
+            assert!(bytes.is_empty());
+            assert!(matches!(cell.sum(Dialect::Native), Value::Double(sum) if sum == expected));
+            let mut again = Vec::new();
+            cell.encode(&mut again);
+            let read = SumCell::decode(&mut &again[..]).expect("a state");
+            assert!(matches!(read.sum(Dialect::Native), Value::Double(sum) if sum == expected));
+        }
+    }
 }

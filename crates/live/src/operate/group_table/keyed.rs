@@ -31,6 +31,12 @@ impl GroupTable {
         );
     }
 
+    /// The same of all groups. Native only.
+    pub(crate) fn merge_all(&mut self, other: &GroupTable) {
+        let all: Vec<u32> = (0..other.len() as u32).collect();
+        self.merge_some(other, &all);
+    }
+
     /// Takes in the groups of a window that begins there; here a key begins with that.
     pub(crate) fn merge_window(&mut self, start: Millis, groups: &Groups) {
         let made;
@@ -60,6 +66,33 @@ impl GroupTable {
         let mut subset = self.emptied();
         subset.merge_some(self, chosen);
         subset
+    }
+
+    /// Takes some groups of another partial out of ours, which are all here, and whose aggregates are counts and sums.
+    pub(crate) fn take_out_chosen(&mut self, other: &GroupTable, chosen: &[u32]) {
+        let mut group_of = vec![PASSED_OVER; other.len()];
+        for &group in chosen {
+            group_of[group as usize] = self.group(other.key(group as usize), &[]);
+        }
+        self.resize_cells();
+        self.lanes.take_out(&other.lanes, &group_of, &mut self.cells);
+        for (place, (ours, theirs)) in self.cells.iter_mut().zip(&other.cells).enumerate() {
+            if self.lanes.has(place) && theirs.is_in_use() {
+                ours.resize(self.key_ends.len());
+            }
+            ours.take_out(theirs, &group_of);
+        }
+    }
+
+    /// How many rows a group has, by the aggregate that counts them; none where more was taken out of it than there was.
+    pub(crate) fn rows_left(&self, counting: usize, group: usize) -> Option<u64> {
+        let rows = self.lanes.count(counting, group);
+        let is_sound = |(place, cells): (usize, &Cells)| match cells {
+            Cells::Sum(wide) | Cells::Average(wide) => self.lanes.sum(place, group, wide).is_sound(rows),
+            _ => self.lanes.count(place, group) <= rows,
+        };
+        let is_right = i64::try_from(rows).is_ok() && self.cells.iter().enumerate().all(is_sound);
+        is_right.then_some(rows)
     }
 
     /// Appends a group's state, which [`GroupTable::insert_state`] reads.

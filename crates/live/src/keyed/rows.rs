@@ -1,0 +1,195 @@
+//! Views of another view's rows: rows come and go, and what a group took in is taken out of it again.
+//!
+//! What is told are rows that are there now and were not before, and rows that were there and are not now; a row that
+//! changed is one of each. Both are folded into groups of their own ([`RowsFold`]); what a group is then is its old state
+//! with the one merged in and the other taken out. So only counts and sums can be kept, which are exact both ways (a sum of
+//! doubles is an expansion that loses nothing). A group without rows is gone: an aggregate counts them ([`count_rows`]).
+
+use swiftwater_event::EventBatch;
+use swiftwater_lang::plan::{Aggregate, AggregateFunction, Body, Expr, Query, Window};
+
+use super::{Changes, Key, KeyedQuery, Stamp, Unfit, by_part};
+use crate::{
+    operate::{GroupTable, NoState},
+    step::{NO_TIME, Shard},
+};
+
+/// What changed rows bring to a view of them.
+#[derive(Debug, Default)]
+pub struct RowsFold {
+    /// The groups of rows that came.
+    came: Option<GroupTable>,
+    /// The groups of rows that went.
+    went: Option<GroupTable>,
+    /// Rows that came, and that it is of.
+    pub matched: u64,
+    /// Those of them with a value that does not fit its wanted type.
+    pub mistyped: u64,
+    /// Operations that could not be done.
+    pub expression_errors: u64,
+}
+
+/// What changed rows change in a view of them.
+#[derive(Debug, Default)]
+pub struct RowsChanges {
+    /// The states of its keys.
+    pub states: Changes,
+    /// The same keys.
+    pub keys: Vec<Key>,
+    /// Groups that were passed over for the length of their keys.
+    pub long_keys: u64,
+}
+
+/// Why rows cannot be taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum RowsError<E> {
+    /// What is kept of a key is no state.
+    #[error(transparent)]
+    State(#[from] NoState),
+    /// More rows went than came.
+    #[error("a row is to be taken out of a group that does not have it")]
+    NotThere,
+    /// What is kept cannot be read.
+    #[error("{0}")]
+    Kept(E),
+}
+
+/// Sees to it that a query can be a view of another view's rows: it then counts the rows of each group. Answers the number
+/// of the aggregate that does, for [`KeyedQuery::of_rows`].
+pub fn count_rows(query: &mut Query) -> Result<usize, Unfit> {
+    if query.window != Window::None {
+        return Err(Unfit::WindowsOfRows);
+    }
+    let Body::Group(group) = &mut query.body else { return Err(Unfit::NoGroups) };
+    let can_take_out = |function: AggregateFunction| {
+        matches!(function, AggregateFunction::Count | AggregateFunction::Sum | AggregateFunction::Avg)
+    };
+    if let Some(other) = group.aggregates.iter().find(|aggregate| !can_take_out(aggregate.function)) {
+        return Err(Unfit::NotTakenOut(other.function));
+    }
+    let counts = |aggregate: &Aggregate| {
+        let is_whole = aggregate.arguments.is_empty() && aggregate.filter.is_none();
+        aggregate.function == AggregateFunction::Count && is_whole
+    };
+    if let Some(place) = group.aggregates.iter().position(counts) {
+        return Ok(place);
+    }
+    let place = group.aggregates.len();
+    let first_moved = group.keys.len() + place;
+    let over_slots = group.having.iter_mut().chain(group.columns.iter_mut().map(|column| &mut column.expr));
+    let over_slots = over_slots.chain(query.order_by.iter_mut().map(|key| &mut key.expr));
+    over_slots.for_each(|expr| move_slots(expr, first_moved));
+    group.aggregates.push(Aggregate {
+        function: AggregateFunction::Count,
+        arguments: Vec::new(),
+        filter: None,
+    });
+    Ok(place)
+}
+
+/// Makes room for a slot before this one.
+fn move_slots(expr: &mut Expr, first: usize) {
+    match expr {
+        Expr::Slot(slot) if *slot >= first => *slot += 1,
+        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| move_slots(arg, first)),
+        Expr::Slot(_) | Expr::Literal(_) | Expr::Path { .. } => {}
+    }
+}
+
+impl RowsFold {
+    /// Groups that rows came to or went from, at most.
+    pub fn len(&self) -> usize {
+        [&self.came, &self.went].into_iter().flatten().map(GroupTable::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl KeyedQuery {
+    /// The same over the rows of another view; `counting` is what [`count_rows`] answered.
+    #[must_use]
+    pub fn of_rows(self, counting: usize) -> KeyedQuery {
+        KeyedQuery { counting: Some(counting), ..self }
+    }
+
+    /// Takes in rows, as events, that came (`are_there`), or went.
+    pub fn fold_rows(&self, shard: &mut Shard, rows: &EventBatch, are_there: bool, into: &mut RowsFold) {
+        let fold = self.fold(shard, rows, NO_TIME);
+        if are_there {
+            into.matched += fold.matched;
+            into.mistyped += fold.mistyped;
+            into.expression_errors += fold.expression_errors;
+        }
+        let Some(groups) = fold.groups else { return };
+        match if are_there { &mut into.came } else { &mut into.went } {
+            Some(whole) => whole.merge_all(&groups),
+            none => *none = Some(groups),
+        }
+    }
+
+    /// What changes by these rows, which the view counts at `position`. `state_of` tells the state of a key as it is kept.
+    /// Keys of more than so many bytes are passed over.
+    pub fn changes_by_rows<E>(
+        &self,
+        rows: &RowsFold,
+        position: u64,
+        key_bytes_max: usize,
+        mut state_of: impl FnMut(&Key) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<RowsChanges, RowsError<E>> {
+        let mut changes = RowsChanges::default();
+        let (Some(mut groups), Some(counting)) = (self.no_groups(), self.counting) else {
+            return Ok(changes);
+        };
+        let chosen = |table: &GroupTable| by_part(table, 1, key_bytes_max);
+        let came = rows.came.as_ref().map(|table| (table, chosen(table)));
+        let went = rows.went.as_ref().map(|table| (table, chosen(table)));
+        let mut kept = Vec::new();
+        for (table, (of_part, _)) in came.iter().chain(&went) {
+            for &group in of_part.iter().flatten() {
+                let grouped = table.key(group as usize);
+                if groups.find(grouped).is_some() {
+                    continue;
+                }
+                let key = Key::of_group(grouped);
+                let state = state_of(&key).map_err(RowsError::Kept)?;
+                match &state {
+                    Some(state) => groups.insert_state(grouped, self.split_state(state)?.1)?,
+                    None => groups.insert_empty(grouped),
+                };
+                kept.push((key, state));
+            }
+        }
+        if let Some((table, (of_part, long))) = &came {
+            groups.merge_chosen(table, &of_part.concat(), &mut Vec::new());
+            changes.long_keys += long;
+        }
+        if let Some((table, (of_part, _))) = &went {
+            groups.take_out_chosen(table, &of_part.concat());
+        }
+        let stamp = Stamp { changed: position, arrival: 0 };
+        let mut state = Vec::new();
+        for (group, (key, kept)) in kept.into_iter().enumerate() {
+            state.clear();
+            let rows = groups.rows_left(counting, group).ok_or(RowsError::NotThere)?;
+            if rows > 0 {
+                self.push_stamp(stamp, &mut state);
+                groups.encode_state(group, &mut state);
+            }
+            let is_same = match &kept {
+                None => rows == 0,
+                Some(kept) => rows > 0 && self.split_state(kept)?.1 == self.split_state(&state)?.1,
+            };
+            if !is_same {
+                changes.states.push(&key.ordered, &state);
+                changes.keys.push(key);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
