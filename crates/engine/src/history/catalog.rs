@@ -26,10 +26,10 @@ use swiftwater_live::columns::InferredColumn;
 
 use super::{
     HistoryError,
-    alerts::{AlertEntry, AlertSnapshot},
+    alerts::{AlertEntry, AlertSnapshot, AlertStart},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
-    sinks::{Delivered, Sinks, SinksSnapshot},
+    sinks::{Delivered, SinkStart, Sinks, SinksSnapshot},
 };
 use crate::EngineError;
 
@@ -44,7 +44,7 @@ pub(crate) struct Catalog {
     /// Stored streams that were dropped and whose tables may still be there, in whole or in part.
     dropped: BTreeSet<StreamName>,
     next_view: u32,
-    views: BTreeMap<Box<str>, ViewEntry>,
+    pub(super) views: BTreeMap<Box<str>, ViewEntry>,
     pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
@@ -67,6 +67,8 @@ pub(crate) struct ViewEntry {
     pub(crate) stream: u32,
     /// It is of the stream's events from this offset on.
     pub(crate) from: u64,
+    /// The alert that has it for itself. Such a view has a name that nobody can write.
+    pub(crate) owner: Option<Box<str>>,
 }
 
 /// A stream that was created.
@@ -96,12 +98,22 @@ pub(crate) struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an alert, DROP of a view.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of what is left.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View { text: String, from: u64 },
+    /// An alert was created.
+    Alert {
+        text: String,
+        #[serde(flatten)]
+        start: AlertStart,
+    },
     /// A sink was created, of a view's windows from one on.
-    Sink { text: String, view: u32, from: Option<Millis> },
+    Sink {
+        text: String,
+        #[serde(flatten)]
+        start: SinkStart,
+    },
     /// A sink has delivered.
     Delivered { sink: u32, delivered: Delivered },
     /// All columns that were found so far in a stream's events: names and types.
@@ -248,7 +260,7 @@ impl Catalog {
         self.dropped.remove(name);
     }
 
-    /// All views, by name.
+    /// All views, those of alerts, too.
     pub(crate) fn views(&self) -> impl ExactSizeIterator<Item = &ViewEntry> {
         self.views.values()
     }
@@ -266,7 +278,8 @@ impl Catalog {
 
     /// A view of a name; an error if there is none.
     pub(crate) fn view(&self, name: &str) -> Result<&ViewEntry, EngineError> {
-        self.views.get(name).ok_or_else(|| EngineError::NoView(name.to_owned()))
+        let named = self.views.get(name).filter(|view| view.owner.is_none());
+        named.ok_or_else(|| EngineError::NoView(name.to_owned()))
     }
 
     /// The stream that a view would be of; an error where there is none, or its events are not kept.
@@ -337,9 +350,17 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
-            Change::Sink { text, view, from } => {
+            Change::Alert { text, start } => {
+                let Ddl::CreateAlert(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.create_alert(&create, start, record.at);
+                created.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
+            Change::Sink { text, start } => {
                 let Ddl::CreateSink(create) = read(text)? else { return Err(unexpected(text)) };
-                let created = self.sinks.create(&create, (*view, *from), record.at);
+                let created = self.sinks.create(&create, start.clone(), record.at);
                 created.map_err(|error| HistoryError::Statement {
                     text: text.clone(),
                     why: error.to_string(),
@@ -367,8 +388,10 @@ impl Catalog {
             Ddl::CreateStream(create) => self.create_stream(create, at),
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
-            // It is of a stream from an offset on, which a statement does not say.
+            // They are of a stream from an offset on, or of windows from one on, which a statement does not say.
             Ddl::CreateView(_) | Ddl::CreateSink(_) => Ok(false),
+            // As older versions wrote it down.
+            Ddl::CreateAlert(create) => self.create_alert(create, &AlertStart::default(), at),
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
@@ -383,7 +406,6 @@ impl Catalog {
                     removed => Ok(removed.is_some()),
                 }
             }
-            Ddl::CreateAlert(create) => self.create_alert(create, at),
             Ddl::DropAlert { name, if_exists } => self.drop_alert(name, *if_exists),
             Ddl::CreateJob(create) => self.create_job(create, at),
             Ddl::AlterJob { name, change } => {
@@ -457,7 +479,8 @@ impl Catalog {
         }
         let stream = self.stream_of_view(create)?.id;
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, from };
+        let entry =
+            ViewEntry { id: self.take_view_number(), created: at, create, stream, from, owner: None };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -466,10 +489,7 @@ impl Catalog {
         if let Some(id) = self.streams.get(name).map(|entry| entry.id)
             && let Some(view) = self.views.values().find(|view| view.stream == id)
         {
-            return Err(EngineError::StreamHasView {
-                stream: name.to_string(),
-                view: view.create.name.to_string(),
-            });
+            return Err(view.keeps(name));
         }
         self.check_untold(name.as_str())?;
         if self.endpoints.of_stream(name.as_str()).is_some() {
@@ -532,8 +552,8 @@ impl Catalog {
             streams: streams.collect(),
             dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
             next_view: self.next_view,
-            views: self.views.values().map(ViewEntry::snapshot).collect(),
-            alerts: self.alerts.values().map(AlertEntry::snapshot).collect(),
+            views: self.views.values().filter(|view| view.owner.is_none()).map(ViewEntry::snapshot).collect(),
+            alerts: self.alerts.values().map(|alert| self.snapshot_of_alert(alert)).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
@@ -556,12 +576,12 @@ impl Catalog {
         }
         for ViewSnapshot { id, created, text, stream, from } in &snapshot.views {
             let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-            let entry = ViewEntry { id: *id, created: *created, create, stream: *stream, from: *from };
+            let (id, created, stream, from) = (*id, *created, *stream, *from);
+            let entry = ViewEntry { id, created, create, stream, from, owner: None };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.alerts {
-            let entry = AlertEntry::from_snapshot(snapshot)?;
-            catalog.alerts.insert(entry.create.name.clone(), entry);
+            catalog.add_alert(snapshot)?;
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -583,6 +603,15 @@ impl Catalog {
 }
 
 impl ViewEntry {
+    /// Why a stream cannot go, or not change so.
+    pub(crate) fn keeps(&self, stream: &StreamName) -> EngineError {
+        let stream = stream.to_string();
+        match &self.owner {
+            None => EngineError::StreamHasView { stream, view: self.create.name.to_string() },
+            Some(alert) => EngineError::StreamIsWatched { stream, alert: alert.to_string() },
+        }
+    }
+
     fn snapshot(&self) -> ViewSnapshot {
         let text = Ddl::CreateView(self.create.clone()).to_string();
         ViewSnapshot { id: self.id, created: self.created, text, stream: self.stream, from: self.from }
@@ -621,6 +650,15 @@ mod tests {
     }
 
     fn carry_out(catalog: &mut Catalog, text: &str) -> Result<bool, EngineError> {
+        if let Ddl::CreateAlert(create) = ddl(text) {
+            let start = AlertStart { events_from: create.query().map(|_| 5), from: Some(9) };
+            if !catalog.check_alert(&create)? {
+                return Ok(false);
+            }
+            let record = ChangeRecord::new(7, Change::Alert { text: text.to_owned(), start });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+            return Ok(true);
+        }
         if let Ddl::CreateView(create) = ddl(text) {
             if catalog.check_view(&create)?.is_none() {
                 return Ok(false);

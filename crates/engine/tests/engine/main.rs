@@ -18,6 +18,8 @@ mod jobs_crashes;
 mod json_form;
 mod live;
 mod patterns;
+mod receiver;
 mod rollups;
 mod shared;
+mod sinks_of_changes;
 mod views;

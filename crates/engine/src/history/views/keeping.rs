@@ -7,7 +7,7 @@ use std::{
 
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
-use swiftwater_live::{Key, NO_TIME, Shard};
+use swiftwater_live::{NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
@@ -83,7 +83,7 @@ type Keeping = JoinHandle<(Result<(), ViewStoreError>, At)>;
 
 impl History {
     /// The files of the views, opened when they are first needed.
-    fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
+    pub(in crate::history) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
         let unavailable = |why: String| EngineError::ViewUnavailable { view: name.to_owned(), why };
         let mut store = crate::stream::lock(&self.view_store);
         if let Some(store) = &*store {
@@ -109,15 +109,7 @@ impl History {
     ) -> Result<bool, EngineError> {
         let checked = self.with_catalog(|catalog| catalog.check_view(create))?;
         let Some(stream) = checked else { return Ok(false) };
-        let views = self.with_catalog(|catalog| catalog.views().len());
-        if views >= self.config.views_max {
-            return Err(EngineError::Limit {
-                what: "number of views",
-                setting: "views.views_max",
-                wanted: views as u64 + 1,
-                limit: self.config.views_max as u64,
-            });
-        }
+        self.has_room_for_view()?;
         if let Some(tables) = shared.tables.get()
             && tables.is_plain(&create.name).unwrap_or(false)
         {
@@ -144,6 +136,20 @@ impl History {
         view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
         self.begin_view(view);
         Ok(true)
+    }
+
+    /// An error where there are as many views as there can be.
+    pub(in crate::history) fn has_room_for_view(&self) -> Result<(), EngineError> {
+        let views = self.with_catalog(|catalog| catalog.views().len());
+        if views < self.config.views_max {
+            return Ok(());
+        }
+        Err(EngineError::Limit {
+            what: "number of views",
+            setting: "views.views_max",
+            wanted: views as u64 + 1,
+            limit: self.config.views_max as u64,
+        })
     }
 
     /// Lets a view that is in the catalog go on where it was.
@@ -195,10 +201,7 @@ impl History {
             let compiled =
                 compile_view(&view.create, &altered.create, shared.config.sketch_sizes(), self.clock.now());
             if alter.changes.iter().any(retypes) || compiled.is_err() {
-                return Err(EngineError::StreamHasView {
-                    stream: alter.name.to_string(),
-                    view: view.create.name.to_string(),
-                });
+                return Err(view.keeps(&alter.name));
             }
         }
         Ok(())
@@ -216,8 +219,10 @@ impl History {
         Ok((store, noted.map(|(position, note)| (position, latest(note)))))
     }
 
-    fn begin_view(self: &Arc<Self>, view: Option<View>) {
+    pub(in crate::history) fn begin_view(self: &Arc<Self>, view: Option<View>) {
         let Some(view) = view.map(Arc::new) else { return };
+        let changes_done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
+        heavy(usize::MAX, || view.go_on_keeping_changes(changes_done));
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
@@ -235,7 +240,7 @@ impl History {
         }
     }
 
-    /// Deletes what is kept of views that are not in the catalog.
+    /// Deletes what is kept of views that are not in the catalog, and changes that no sink wants.
     pub(in crate::history) fn delete_dropped_views(&self) {
         let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
         let known: Vec<u32> = self.with_catalog(|catalog| {
@@ -247,21 +252,38 @@ impl History {
                 tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");
             }
         }
+        let is_wanted = |view: &u32| self.with_catalog(|catalog| catalog.sinks.changes_done(*view).is_some());
+        for view in store.logs().unwrap_or_default().into_iter().filter(|view| !is_wanted(view)) {
+            if let Err(error) = store.delete_log(view) {
+                tracing::warn!(view, %error, "changes of a view that no sink wants cannot be deleted");
+            }
+        }
     }
 
-    /// A view at work.
+    /// A view at work; not one that an alert has for itself.
     pub(crate) fn view(&self, name: &str) -> Result<Arc<View>, EngineError> {
+        self.with_catalog(|catalog| catalog.view(name).map(|_| ()))?;
+        self.view_at_work(name)
+    }
+
+    /// A view at work that is in the catalog, whoever has it.
+    pub(in crate::history) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views.get(name) {
             return Ok(Arc::clone(view));
         }
-        drop(views);
-        self.with_catalog(|catalog| catalog.view(name).map(|_| ()))?;
         let why = "it could not be opened; the server's log says why".to_owned();
         Err(EngineError::ViewUnavailable { view: name.to_owned(), why })
     }
 
-    /// All views at work, by name.
+    /// All views at work that have a name of their own, by name.
+    pub(crate) fn named_views(&self) -> Vec<Arc<View>> {
+        let mut views = self.all_views();
+        views.retain(|view| view.entry.owner.is_none());
+        views
+    }
+
+    /// All views at work, those of alerts, too.
     pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
         self.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -304,7 +326,7 @@ impl History {
             pause = PAUSE_MIN;
             let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
             if is_full || view.at().position >= view.committed() + KEPT_PAST_EVENTS {
-                let kept = begin_keeping(view).await;
+                let kept = begin_keeping(view, self.config.sinks_changes_max).await;
                 self.note_kept(view, kept);
             }
         }
@@ -313,7 +335,7 @@ impl History {
             // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
             let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
             if is_full && keeping.is_none() && view.failing().is_none() {
-                keeping = Some(begin_keeping(view));
+                keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
             }
             let event = tokio::select! {
                 biased;
@@ -329,7 +351,7 @@ impl History {
                     None
                 }
                 () = &mut due, if keeping.is_none() && is_changed => {
-                    keeping = Some(begin_keeping(view));
+                    keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
                     None
                 }
                 events = self.next_events(view, &mut again), if !is_full => Some(events),
@@ -365,7 +387,7 @@ impl History {
                 tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
             }
         } else if view.at().position > view.committed() {
-            let kept = begin_keeping(view).await;
+            let kept = begin_keeping(view, self.config.sinks_changes_max).await;
             self.note_kept(view, kept);
         }
     }
@@ -461,7 +483,7 @@ fn note_error(view: &View, error: &KeepError) {
 const PAST_KEYS_MIN: usize = 1 << 14;
 
 /// Begins to write what changed since the last commit.
-fn begin_keeping(view: &Arc<View>) -> Keeping {
+fn begin_keeping(view: &Arc<View>, changes_max: u64) -> Keeping {
     let (changes, at) = heavy(usize::MAX, || {
         let cut = view.cut();
         // What is deleted goes with the next commit. What cannot be read now is looked at again.
@@ -472,11 +494,7 @@ fn begin_keeping(view: &Arc<View>) -> Keeping {
     });
     let view = Arc::clone(view);
     tokio::task::spawn_blocking(move || {
-        // What is noted beside the position is how far time is: of a replay it is the same.
-        let note = at.latest.to_be_bytes();
-        let note = if view.query.windows().is_some() { &note[..] } else { &[] };
-        let below = view.first_kept(at).map(|first| Key::of_window(first).ordered);
-        let kept = view.store.commit_noting(view.id(), changes.iter(), (at.position, note), below.as_deref());
+        let kept = view.commit(&changes, at, changes_max);
         (kept, at)
     })
 }
