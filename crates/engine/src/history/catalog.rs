@@ -738,6 +738,12 @@ mod tests {
             "CREATE MATERIALIZED VIEW gone AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW gone",
             "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+            "CREATE STREAM told WITH (store = true)",
+            "CREATE ALERT gone ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told",
+            "DROP ALERT gone",
+            "CREATE ALERT on_view ON v WHEN n > 1 INTO told",
+            "CREATE ALERT hot ON (SELECT x, MAX(\"größe\") AS m FROM STREAM(a) GROUP BY x) WHEN m > ')' INTO \
+             WEBHOOK 'http://x/' WITH (retries = 5, dead_letter = told)",
             "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
             "DROP ENDPOINT GET '/gone'",
             "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
@@ -784,7 +790,9 @@ mod tests {
             "DROP ENDPOINT POST '/v/{other}'",
             "DROP ENDPOINT POST '/a'",
             "DROP ENDPOINT GET '/v/{x}'",
+            "DROP ALERT on_view",
             "DROP VIEW v",
+            "DROP ALERT hot",
             "DROP STREAM a",
         ] {
             carry_out(&mut catalog, text).unwrap();
@@ -904,6 +912,38 @@ mod tests {
             Ok((1, 3)),
             "a number is not given again"
         );
+    }
+
+    #[test]
+    fn alerts_hold_what_they_are_of() {
+        let mut catalog = Catalog::default();
+        let mut told = |text: &str| match carry_out(&mut catalog, text) {
+            Ok(changed) => changed.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let alert = "CREATE ALERT hot ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told";
+        let hook = alert.replace("INTO told", "INTO WEBHOOK 'http://x/'").replace("hot", "hook");
+        assert_eq!(told(alert), "no stream `a`");
+        assert_eq!(told("CREATE STREAM a (x LONG)"), "true");
+        assert_eq!(told(alert), "no stream `told`");
+        assert_eq!(told("CREATE STREAM told"), "true");
+        assert_eq!(told(alert), "stream `told` is not stored, and an alert tells one that is");
+        assert_eq!(told("ALTER STREAM told SET (store = true)"), "true");
+        assert_eq!(
+            told(&alert.replace("INTO told", "INTO a")),
+            "the query is of stream `a`: its alert would tell of itself"
+        );
+        assert_eq!((told(alert), told(&hook)), ("true".to_owned(), "true".to_owned()));
+        assert_eq!(told(alert), "there is a alert `hot` already");
+        assert_eq!(told(&alert.replace("ALERT hot", "ALERT IF NOT EXISTS hot")), "false");
+        assert_eq!(told("DROP STREAM a"), "the query of alert `hook` is of stream `a`");
+        assert_eq!(told("DROP STREAM told"), "alert `hot` tells stream `told`");
+        assert_eq!(told("DROP VIEW \"alert.hot\""), "no view `alert.hot`");
+        assert_eq!((told("DROP ALERT hook"), told("DROP ALERT hot")), ("true".to_owned(), "true".to_owned()));
+        assert_eq!(told("DROP ALERT IF EXISTS hot"), "false");
+        assert_eq!((told("DROP STREAM a"), told("DROP STREAM told")), ("true".to_owned(), "true".to_owned()));
+        let (streams, views) = (catalog.streams().count(), catalog.views().len());
+        assert_eq!((streams, views, catalog.next_view()), (0, 0, 4), "each took two numbers");
     }
 
     #[test]

@@ -200,3 +200,36 @@ async fn of_more_changes_than_may_wait_the_oldest_go_and_are_counted() {
     assert_eq!(engine.sinks(&Principal::local())[0].changes, Some((10, 10)));
     stop(engine, Duration::from_secs(5)).await;
 }
+
+/// The blocks of SQL of a part of a document.
+fn blocks(document: &str, from: &str, to: &str) -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = std::fs::read_to_string(path).unwrap();
+    let part = &text[text.find(from).unwrap()..text.find(to).unwrap()];
+    part.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_and_sinks_of_the_documents_can_be_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    for text in [
+        "CREATE STREAM swipes (swiper LONG, direction STRING)",
+        "CREATE STREAM lost WITH (store = true)",
+        "CREATE STREAM rollup_events WITH (store = true)",
+        "CREATE TABLE rollups (probe VARCHAR, records BIGINT)",
+        "CREATE MATERIALIZED VIEW stats AS SELECT swiper, COUNT(*) FILTER (WHERE direction = 'right') AS likes, \
+         COUNT(*) FILTER (WHERE direction = 'left') AS dislikes FROM STREAM(swipes) GROUP BY swiper",
+    ] {
+        sql(&engine, text).await;
+    }
+    let alerts = blocks("views.md", "## Alerts", "## What it costs");
+    let sinks = blocks("sinks.md", "# Rollups", "A view that a sink is of cannot be dropped");
+    assert_eq!((alerts.len(), sinks.len()), (3, 2));
+    for block in alerts.iter().chain(&sinks) {
+        sql(&engine, block).await;
+    }
+    let alerts = sql(&engine, "SHOW ALERTS").await;
+    assert_eq!(alerts.lines().count(), 2, "{alerts}");
+    assert_eq!(engine.sinks(&Principal::local()).len(), 5);
+}

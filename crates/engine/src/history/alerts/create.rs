@@ -3,20 +3,19 @@
 use std::sync::{Arc, PoisonError};
 
 use swiftwater_lang::ddl::{CreateAlert, CreateView};
-use swiftwater_live::{NO_TIME, Unfit};
+use swiftwater_live::NO_TIME;
 
 use super::{
     Alert, AlertEntry, AlertStart,
     alert::compile,
-    entry::own_view,
+    entry::{of_query, own_view},
 };
 use crate::{
     EngineError,
     history::{
         catalog::Change,
         state::History,
-        stored::Stored,
-        views::{Compiled, View, compile_view},
+        views::{View, compile_view},
     },
     shared::Shared,
 };
@@ -65,7 +64,9 @@ impl History {
             catalog.stream_of_view(view).map(|entry| entry.create.name.clone())
         })?;
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
-        let compiled = self.compile_query(shared, view, &stored)?;
+        let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
+        let compiled = compile_view(view, &declared.create, sizes, self.clock.now())
+            .map_err(|error| of_query(error, &view.query))?;
         compile(create, &compiled.1, self.clock.now())?;
         let store = self.view_store(&view.name)?;
         let id = self.with_catalog(|catalog| catalog.next_view());
@@ -80,22 +81,6 @@ impl History {
         let entry = entry.ok_or_else(|| EngineError::NoAlert(create.name.to_string()))?;
         self.begin_view(View::new(entry, stored, compiled, store, (from, NO_TIME), true));
         Ok(())
-    }
-
-    /// Its faults are those of the query, and not of the condition.
-    fn compile_query(
-        &self,
-        shared: &Shared,
-        view: &CreateView,
-        stored: &Stored,
-    ) -> Result<Compiled, EngineError> {
-        let declared = stored.declared();
-        let compiled = compile_view(view, &declared.create, shared.config.sketch_sizes(), self.clock.now());
-        compiled.map_err(|error| match error {
-            EngineError::Query(errors) => EngineError::Expression { text: view.query.clone(), errors },
-            EngineError::Unfit(Unfit::NoGroups) => EngineError::AlertOfEvents,
-            error => error,
-        })
     }
 
     async fn record_alert(&self, create: &CreateAlert, start: AlertStart) -> Result<(), EngineError> {

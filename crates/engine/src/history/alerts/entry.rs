@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::ddl::{AlertSource, CreateAlert, CreateView, Ddl, ViewOptions};
+use swiftwater_live::Unfit;
 
 use crate::{
     EngineError,
@@ -78,6 +79,15 @@ pub(super) fn own_view(create: &CreateAlert) -> Option<CreateView> {
     Some(CreateView { name: view_of(create), if_not_exists: false, delete_when: None, options, query })
 }
 
+/// A fault of the query of an alert, and not of its condition.
+pub(super) fn of_query(error: EngineError, query: &str) -> EngineError {
+    match error {
+        EngineError::Query(errors) => EngineError::Expression { text: query.into(), errors },
+        EngineError::Unfit(Unfit::NoGroups) => EngineError::AlertOfEvents,
+        error => error,
+    }
+}
+
 impl Catalog {
     /// All alerts, by name.
     pub(crate) fn alerts(&self) -> impl ExactSizeIterator<Item = &AlertEntry> {
@@ -100,7 +110,8 @@ impl Catalog {
         create: &CreateAlert,
     ) -> Result<Option<&StreamEntry>, EngineError> {
         if let Some(view) = own_view(create) {
-            return self.stream_of_view(&view).map(Some);
+            let stream = self.stream_of_view(&view).map(Some);
+            return stream.map_err(|error| of_query(error, &view.query));
         }
         let stream = self.view(create.view().unwrap_or_default())?.stream;
         Ok(self.streams().map(|(_, entry)| entry).find(|entry| entry.id == stream))

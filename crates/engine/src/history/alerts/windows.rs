@@ -44,12 +44,12 @@ impl History {
                 let Some(groups) = heavy(usize::MAX, read)? else { break };
                 heavy(usize::MAX, || self.look_at_groups(alert, known, &mut shard, &windows, groups, now))?;
                 known.position = at.position;
-                self.keep_and_tell(shared, alert, (told, known)).await?;
+                self.keep_and_tell(shared, alert, (told, &mut *known)).await?;
             }
             self.look_behind_last(alert, known, &windows, at)?;
             known.position = at.position;
             if known.has_changed() {
-                self.keep_and_tell(shared, alert, (told, known)).await?;
+                self.keep_and_tell(shared, alert, (told, &mut *known)).await?;
             }
             alert.counts.position.store(known.position, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);

@@ -107,7 +107,7 @@ impl Target {
             }
             Target::Table(table) => {
                 let rows = heavy(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
-                insert(shared, delivery, (table, view.name()), rows).await?;
+                insert(shared, delivery, (&**table, view.name()), rows).await?;
                 Ok(0)
             }
             Target::File(file, format) => {

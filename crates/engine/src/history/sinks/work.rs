@@ -137,14 +137,14 @@ impl History {
                 let delivered = tokio::select! {
                     biased;
                     end = ends(self, work) => return Ok(end),
-                    delivered = target.deliver(self, &shared, &delivery, (&view, now), length) => delivered,
+                    delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
                 };
                 let (dead, bytes) = match delivered {
                     Ok(bytes) => (0, bytes),
                     Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
                         let CreateSink { name, options, .. } = &entry.create;
                         let dead_letter = options.dead_letter.as_deref();
-                        self.bury(&shared, ("sink", name), dead_letter, &delivery, &error).await?;
+                        self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
                         (count, length)
                     }
                     Err(error) => return Err(error),

@@ -22,4 +22,4 @@ pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
-pub(crate) use view::{At, Compiled, View, compile_view, query_error};
+pub(crate) use view::{At, View, compile_view, query_error};
