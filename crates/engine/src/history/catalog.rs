@@ -479,8 +479,7 @@ impl Catalog {
         }
         let stream = self.stream_of_view(create)?.id;
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry =
-            ViewEntry { id: self.take_view_number(), created: at, create, stream, from, owner: None };
+        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, from, owner: None };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -921,7 +920,8 @@ mod tests {
             Ok(changed) => changed.to_string(),
             Err(error) => error.to_string(),
         };
-        let alert = "CREATE ALERT hot ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told";
+        let alert =
+            "CREATE ALERT hot ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told";
         let hook = alert.replace("INTO told", "INTO WEBHOOK 'http://x/'").replace("hot", "hook");
         assert_eq!(told(alert), "no stream `a`");
         assert_eq!(told("CREATE STREAM a (x LONG)"), "true");

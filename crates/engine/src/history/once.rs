@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use swiftwater_sql::{
-    At, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider, Tables,
-};
+use swiftwater_sql::{At, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider, Tables};
 use swiftwater_store::Application;
 
 use super::tables::HistoryTables;

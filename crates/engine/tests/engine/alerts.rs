@@ -116,12 +116,30 @@ async fn what_stands_against_an_alert_is_said() {
             "view `v` is of stream `t`: its alert would tell of itself",
         ),
         ("CREATE ALERT a ON v WHEN y > 1 INTO told", "no column `y`"),
-        ("CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN y > 1 INTO told", "the query has no column `y`"),
-        ("CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO t", "the query is of stream `t`: its alert would tell of itself"),
-        ("CREATE ALERT a ON (SELECT k FROM STREAM(t)) WHEN k > 1 INTO told", "an alert is on rows by key: its query needs GROUP BY"),
-        ("CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(none) GROUP BY k) WHEN n > 1 INTO told", "no stream `none`"),
-        ("CREATE ALERT a ON v WHEN x > 1 INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = none)", "no stream `none`"),
-        ("CREATE ALERT a ON v WHEN x > 1 INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = t)", "view `v` is of stream `t`"),
+        (
+            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN y > 1 INTO told",
+            "the query has no column `y`",
+        ),
+        (
+            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO t",
+            "the query is of stream `t`: its alert would tell of itself",
+        ),
+        (
+            "CREATE ALERT a ON (SELECT k FROM STREAM(t)) WHEN k > 1 INTO told",
+            "an alert is on rows by key: its query needs GROUP BY",
+        ),
+        (
+            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(none) GROUP BY k) WHEN n > 1 INTO told",
+            "no stream `none`",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN x > 1 INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = none)",
+            "no stream `none`",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN x > 1 INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = t)",
+            "view `v` is of stream `t`",
+        ),
         ("DROP ALERT a", "no alert `a`"),
     ];
     for (text, expected) in wrong {
@@ -166,9 +184,18 @@ async fn the_query_of_an_alert_is_its_own() {
     // Faults have their places in the whole statement.
     for (text, place) in [
         ("CREATE ALERT a ON (SELECT k,\n COUNT(nix FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told", None),
-        ("CREATE ALERT a ON (SELECT k,\n COUNT(*) n > 5 FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told", Some((2, 13))),
-        ("CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n > (1) (2) INTO told", None),
-        ("CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n LIKE 5 INTO told", Some((2, 20))),
+        (
+            "CREATE ALERT a ON (SELECT k,\n COUNT(*) n > 5 FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told",
+            Some((2, 13)),
+        ),
+        (
+            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n > (1) (2) INTO told",
+            None,
+        ),
+        (
+            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n LIKE 5 INTO told",
+            Some((2, 20)),
+        ),
     ] {
         let error = try_sql(&engine, text).await.unwrap_err();
         if place.is_some() {
@@ -182,11 +209,18 @@ async fn the_query_of_an_alert_is_its_own() {
         json!(format!("CREATE ALERT a ON ({query}) WHEN n > 1\nINTO told"))
     );
     let shown: Value = serde_json::from_str(&sql(&engine, "DESCRIBE ALERT a").await).unwrap();
-    assert_eq!((&shown["view"], &shown["query"], &shown["target"]), (&Value::Null, &query.into(), &"told".into()));
+    assert_eq!(
+        (&shown["view"], &shown["query"], &shown["target"]),
+        (&Value::Null, &query.into(), &"told".into())
+    );
     // Nobody else finds what it keeps.
     assert!(!sql(&engine, "SHOW VIEWS").await.contains("alert"));
     assert_eq!(engine.views(&Principal::local()).len(), 1);
-    for text in ["SELECT * FROM \"alert a\"", "DROP VIEW \"alert a\"", "CREATE SINK s FROM CHANGES OF \"alert a\" INTO STREAM told"] {
+    for text in [
+        "SELECT * FROM \"alert a\"",
+        "DROP VIEW \"alert a\"",
+        "CREATE SINK s FROM CHANGES OF \"alert a\" INTO STREAM told",
+    ] {
         try_sql(&engine, text).await.unwrap_err();
     }
     assert_eq!(engine.view(&Principal::local(), "alert a").unwrap_err().to_string(), "no view `alert a`");
@@ -212,7 +246,8 @@ async fn the_query_of_an_alert_is_its_own() {
     stop(engine, Duration::from_secs(5)).await;
     let engine = open(dir.path(), |history| history.views_max = 0).await;
     sql(&engine, "CREATE STREAM t (k LONG)").await;
-    let error = try_sql(&engine, &format!("CREATE ALERT a ON ({query}) WHEN n > 1 INTO told")).await.unwrap_err();
+    let error =
+        try_sql(&engine, &format!("CREATE ALERT a ON ({query}) WHEN n > 1 INTO told")).await.unwrap_err();
     assert!(error.to_string().contains("views.views_max"), "{error}");
     assert_eq!(sql(&engine, "SHOW ALERTS").await, "");
 }
@@ -418,8 +453,14 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
         }
     };
     let alert = tokio::time::timeout(Duration::from_secs(30), shown).await.unwrap();
-    assert_eq!((&alert["target"], &alert["failing"]), (&format!("WEBHOOK 'http://{}/'", receiver.address).into(), &Value::Null));
-    assert_eq!(try_sql(&engine, "DROP STREAM lost").await.unwrap_err().to_string(), "alert `hook` tells stream `lost`");
+    assert_eq!(
+        (&alert["target"], &alert["failing"]),
+        (&format!("WEBHOOK 'http://{}/'", receiver.address).into(), &Value::Null)
+    );
+    assert_eq!(
+        try_sql(&engine, "DROP STREAM lost").await.unwrap_err().to_string(),
+        "alert `hook` tells stream `lost`"
+    );
     stop(engine, Duration::from_secs(5)).await;
     // Where the settings do not allow this machine, it is not reached.
     let engine = open(dir.path(), |_| ()).await;

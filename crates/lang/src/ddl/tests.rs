@@ -195,7 +195,10 @@ fn views_keep_their_query_as_it_is() {
     check("SHOW ALERTS", "SHOW ALERTS");
     check("show create alert a", "SHOW CREATE ALERT a");
     check("DESCRIBE ALERT a", "DESCRIBE ALERT a");
-    check("CREATE ALERT a v", "1:16 expected ON, found `v` (Behind ON stands the view that is watched, or a query in parentheses.)");
+    check(
+        "CREATE ALERT a v",
+        "1:16 expected ON, found `v` (Behind ON stands the view that is watched, or a query in parentheses.)",
+    );
     check("CREATE ALERT a ON v WHEN n >", "1:29 expected an expression, found the end of the query");
     check("CREATE ALERT a ON v WHEN n > 1 INTO s WITH (resolve = 5)", "1:55 `resolve` takes true or false");
     check(

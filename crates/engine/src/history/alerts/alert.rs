@@ -79,7 +79,8 @@ pub(super) fn compile(
             let columns: Vec<&str> = columns.iter().map(|(column, _)| &**column).collect();
             let hint = format!("Columns are {}.", columns.join(", "));
             let of = create.view().map_or("the query".to_owned(), |view| format!("view `{view}`"));
-            let error = QueryError { hint: Some(hint), ..query_error(format!("{of} has no column `{name}`")) };
+            let error =
+                QueryError { hint: Some(hint), ..query_error(format!("{of} has no column `{name}`")) };
             return Err(EngineError::Query(QueryErrors(vec![error])));
         }
     }

@@ -60,9 +60,8 @@ impl History {
         view: &CreateView,
     ) -> Result<(), EngineError> {
         self.has_room_for_view()?;
-        let stream = self.with_catalog(|catalog| {
-            catalog.stream_of_view(view).map(|entry| entry.create.name.clone())
-        })?;
+        let stream =
+            self.with_catalog(|catalog| catalog.stream_of_view(view).map(|entry| entry.create.name.clone()))?;
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
         let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
         let compiled = compile_view(view, &declared.create, sizes, self.clock.now())

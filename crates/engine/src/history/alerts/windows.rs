@@ -95,8 +95,10 @@ impl History {
         let after = after.map_err(|error| alert.view.unavailable(error))?;
         let from = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(&after.ordered[..]));
         let to = groups.groups.last().map_or(Bound::Unbounded, |last| Bound::Included(&last.key.ordered[..]));
-        let is_there = |key: &Vec<u8>| groups.groups.binary_search_by(|group| group.key.ordered.cmp(key)).is_ok();
-        let gone: Vec<Vec<u8>> = known.met_between((from, to)).filter(|key| !is_there(key)).cloned().collect();
+        let is_there =
+            |key: &Vec<u8>| groups.groups.binary_search_by(|group| group.key.ordered.cmp(key)).is_ok();
+        let gone: Vec<Vec<u8>> =
+            known.met_between((from, to)).filter(|key| !is_there(key)).cloned().collect();
         self.resolve(alert, known, gone, now)?;
         let meets = alert.meet(shard, &groups.groups);
         let passed_over = known.take(alert, &groups.groups, &meets, (self.config.alert_keys_max, now));

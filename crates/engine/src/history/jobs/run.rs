@@ -61,8 +61,7 @@ impl History {
         let ends = job.is_incremental().then(|| Arc::new(self.ends()));
         let pieces = split_statements(&job.create.sql);
         for (place, piece) in pieces.iter().enumerate().skip(done) {
-            let reads =
-                JobReads { history: Arc::clone(self), job: id, run: number, ends: ends.clone() };
+            let reads = JobReads { history: Arc::clone(self), job: id, run: number, ends: ends.clone() };
             let tables = OnceTables {
                 tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
                 otherwise: reads,
@@ -123,7 +122,11 @@ fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
 }
 
 /// Runs a statement to its end; answers how many rows it wrote.
-async fn statement(shared: &Shared, piece: &Piece<'_>, tables: OnceTables<JobReads>) -> Result<u64, SqlError> {
+async fn statement(
+    shared: &Shared,
+    piece: &Piece<'_>,
+    tables: OnceTables<JobReads>,
+) -> Result<u64, SqlError> {
     let sql = shared.sql.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
     let mut answer: Answer = sql.run(piece.text, options).await?;

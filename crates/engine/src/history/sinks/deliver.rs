@@ -113,7 +113,9 @@ impl Target {
             Target::File(file, format) => {
                 let bytes = match format {
                     SinkFormat::Ndjson => delivery.rows.clone(),
-                    SinkFormat::Csv => csv(&view.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into(),
+                    SinkFormat::Csv => {
+                        csv(&view.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into()
+                    }
                 };
                 let file = file.clone();
                 let appended = tokio::task::spawn_blocking(move || file.append(length, &bytes)).await;
@@ -242,8 +244,7 @@ async fn insert(
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names: Vec<String> = rows.schema().fields().iter().map(|field| quoted(field.name())).collect();
     let names = names.join(", ");
-    let statement =
-        format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
+    let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
     let tables = OnceTables {
         tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
         otherwise: DeliveredRows { view: view.into(), rows },

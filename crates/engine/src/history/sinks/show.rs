@@ -67,7 +67,8 @@ impl History {
             self.with_catalog(|catalog| (catalog.sinks.get(&create.name).is_ok(), catalog.sinks.all().len()));
         if known {
             // Says so, or that this is no error.
-            return self.with_catalog(|catalog| catalog.sinks.clone().create(create, SinkStart::default(), 0));
+            return self
+                .with_catalog(|catalog| catalog.sinks.clone().create(create, SinkStart::default(), 0));
         }
         if sinks >= self.config.sinks_max {
             return Err(EngineError::Limit {
@@ -145,7 +146,11 @@ impl History {
             delivered: (entry.delivered.count, entry.delivered.rows),
             dead_rows: entry.delivered.dead,
             behind_ms: behind(),
-            changes: self.view(&entry.create.view).ok().filter(|_| of_changes).map(|view| view.changes_held()),
+            changes: self
+                .view(&entry.create.view)
+                .ok()
+                .filter(|_| of_changes)
+                .map(|view| view.changes_held()),
             tries: failing.as_ref().map_or(0, |(_, tries)| *tries),
             failing: failing.map(|(why, _)| why),
         }

@@ -55,8 +55,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_a_minute_and_begin_anew_when_it_came_about() {
         let tries = Tries::default();
-        let pauses: Vec<u64> =
-            (0..12).map(|_| tries.failed("no".to_owned()).1.as_millis() as u64).collect();
+        let pauses: Vec<u64> = (0..12).map(|_| tries.failed("no".to_owned()).1.as_millis() as u64).collect();
         assert_eq!(pauses[..4], [100, 200, 400, 800]);
         assert_eq!(pauses[9..], [51_200, 60_000, 60_000]);
         assert!(!tries.failed("no".to_owned()).0);

@@ -132,7 +132,8 @@ impl History {
                     entry.delivered.pass(&last);
                     continue;
                 }
-                let delivery = Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
+                let delivery =
+                    Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
                 let length = entry.delivered.bytes;
                 let delivered = tokio::select! {
                     biased;
@@ -163,7 +164,12 @@ impl History {
     }
 
     /// The next rows: of one window that is closed, or of one commit.
-    fn next_portion(&self, view: &View, entry: &SinkEntry, at: ViewAt) -> Result<Option<Portion>, DeliverError> {
+    fn next_portion(
+        &self,
+        view: &View,
+        entry: &SinkEntry,
+        at: ViewAt,
+    ) -> Result<Option<Portion>, DeliverError> {
         let rows = u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS));
         let (after, now) = (entry.delivered.last_key(), self.clock.now());
         let read = || match entry.create.of_changes {

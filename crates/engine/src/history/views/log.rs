@@ -55,7 +55,8 @@ impl View {
     /// Goes on with what was kept before a restart; `done` is as in [`View::changes_done`].
     pub(super) fn go_on_keeping_changes(&self, done: Option<Vec<u8>>) {
         let Some(done) = done else { return };
-        let held = self.store.log(self.id()).map(|log| log.range((Bound::Unbounded, Bound::Unbounded)).count());
+        let held =
+            self.store.log(self.id()).map(|log| log.range((Bound::Unbounded, Bound::Unbounded)).count());
         self.log.held.store(held.unwrap_or(0) as u64, Ordering::Relaxed);
         *lock(&self.log.done) = done;
         self.log.is_kept.store(true, Ordering::Release);

@@ -42,8 +42,11 @@ impl Parser<'_> {
         if self.at_word(0, "STREAM") && self.symbol_at(1) == Some(Symbol::LeftParen) {
             let hint = "Write which rows by which key: ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY \
                         device) WHEN event.temperature > 40.";
-            return Err(Fault::at(self.span(), "an alert is on rows by key, and the events of a stream have none")
-                .hint(hint));
+            return Err(Fault::at(
+                self.span(),
+                "an alert is on rows by key, and the events of a stream have none",
+            )
+            .hint(hint));
         }
         self.name_of("view").map(AlertSource::View)
     }
@@ -80,8 +83,13 @@ impl Parser<'_> {
         let is_text = matches!(self.kind_at(1), TokenKind::String(_));
         for word in ["TABLE", "FILE"] {
             if self.at_word(0, word) && (is_text || self.has_name_at(1)) {
-                let message = format!("an alert goes into a stream or to a webhook, not into a {}", word.to_lowercase());
-                return Err(Fault::at(self.span(), message).hint("A job, or a sink, takes it on from a stream."));
+                let message = format!(
+                    "an alert goes into a stream or to a webhook, not into a {}",
+                    word.to_lowercase()
+                );
+                return Err(
+                    Fault::at(self.span(), message).hint("A job, or a sink, takes it on from a stream.")
+                );
             }
         }
         if self.at_word(0, "WEBHOOK") && is_text {

@@ -41,8 +41,9 @@ impl Parser<'_> {
     /// What changes cannot go into. They stand behind the target.
     fn check_changes(&self, target: &SinkTarget, format: Option<Span>) -> Parsed<()> {
         if let SinkTarget::Table(_) = target {
-            return Err(Fault::not_yet(self.last_span(), "a table that takes changes")
-                .hint("Changes go into a stream, whose events are a table in SQL, into a file, or to a webhook."));
+            return Err(Fault::not_yet(self.last_span(), "a table that takes changes").hint(
+                "Changes go into a stream, whose events are a table in SQL, into a file, or to a webhook.",
+            ));
         }
         match format {
             Some(span) => Err(Fault::at(span, "changes are written as lines of JSON: they have no `format`")),
