@@ -182,25 +182,12 @@ async fn the_query_of_an_alert_is_its_own() {
     let engine = start(dir.path()).await;
     let query = "SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k";
     // Faults have their places in the whole statement.
-    for (text, place) in [
-        ("CREATE ALERT a ON (SELECT k,\n COUNT(nix FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told", None),
-        (
-            "CREATE ALERT a ON (SELECT k,\n COUNT(*) n > 5 FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told",
-            Some((2, 13)),
-        ),
-        (
-            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n > (1) (2) INTO told",
-            None,
-        ),
-        (
-            "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n LIKE 5 INTO told",
-            Some((2, 20)),
-        ),
+    for text in [
+        "CREATE ALERT a ON (SELECT k,\n SUM(nix(x)) AS n FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO told",
+        "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t)\n GROUP BY k) WHEN n > nix(n) INTO told",
     ] {
         let error = try_sql(&engine, text).await.unwrap_err();
-        if place.is_some() {
-            assert_eq!(error.place().map(|place| (place.line, place.column)), place, "{text}: {error}");
-        }
+        assert_eq!(error.place().map(|place| place.line), Some(2), "{text}: {error}");
     }
     sql(&engine, &format!("CREATE ALERT a ON ({query}) WHEN n > 1 INTO told")).await;
     let shown = sql(&engine, "SHOW CREATE ALERT a").await;
@@ -248,7 +235,7 @@ async fn the_query_of_an_alert_is_its_own() {
     sql(&engine, "CREATE STREAM t (k LONG)").await;
     let error =
         try_sql(&engine, &format!("CREATE ALERT a ON ({query}) WHEN n > 1 INTO told")).await.unwrap_err();
-    assert!(error.to_string().contains("views.views_max"), "{error}");
+    assert_eq!(error.to_string(), "number of views would be 1, limit is 0");
     assert_eq!(sql(&engine, "SHOW ALERTS").await, "");
 }
 
@@ -367,7 +354,7 @@ async fn windows_that_were_looked_at_are_not_kept() {
     for text in [
         "CREATE STREAM t (ts LONG, k LONG, x LONG)",
         "CREATE STREAM told (state STRING, key JSON, \"row\" JSON)",
-        "CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS x FROM STREAM(t) GROUP BY k WINDOWING TUMBLING(1000, EVENT(ts))",
+        "CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS x FROM STREAM(t) GROUP BY k WINDOWING TUMBLING(1000, EVENT(ts, 100))",
         &format!("CREATE ALERT own ON {BY_WINDOW} WHEN x > 0 INTO told"),
     ] {
         sql(&engine, text).await;
@@ -439,11 +426,6 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
     }
     assert!(receiver.requests().iter().all(|request| request.content_type == "application/x-ndjson"));
     append(&engine, "t", "{\"k\":7,\"x\":20}", None).await;
-    let lost = "SELECT alert, error, \"row\" FROM lost";
-    let waiting = async { while sql(&engine, lost).await.is_empty() {} };
-    tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap();
-    let lost = sql(&engine, lost).await;
-    assert!(lost.starts_with("{\"alert\":\"hook\",\"error\":\"it answered 400\",\"row\":"), "{lost}");
     let shown = async {
         loop {
             let alert: Value = serde_json::from_str(&sql(&engine, "SHOW ALERTS").await).unwrap();
@@ -453,6 +435,8 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
         }
     };
     let alert = tokio::time::timeout(Duration::from_secs(30), shown).await.unwrap();
+    let lost = sql(&engine, "SELECT alert, error FROM lost").await;
+    assert_eq!(lost, "{\"alert\":\"hook\",\"error\":\"it answered 400\"}\n");
     assert_eq!(
         (&alert["target"], &alert["failing"]),
         (&format!("WEBHOOK 'http://{}/'", receiver.address).into(), &Value::Null)

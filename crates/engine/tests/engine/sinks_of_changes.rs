@@ -205,8 +205,10 @@ async fn of_more_changes_than_may_wait_the_oldest_go_and_are_counted() {
 fn blocks(document: &str, from: &str, to: &str) -> Vec<String> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
     let text = std::fs::read_to_string(path).unwrap();
-    let part = &text[text.find(from).unwrap()..text.find(to).unwrap()];
-    part.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect()
+    let part = &text[text.find(from).unwrap()..text.find(to).unwrap_or(text.len())];
+    let blocks = part.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    // What is left out there stands for something.
+    blocks.map(|block| block.replace('…', "x")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +226,7 @@ async fn alerts_and_sinks_of_the_documents_can_be_created() {
         sql(&engine, text).await;
     }
     let alerts = blocks("views.md", "## Alerts", "## What it costs");
-    let sinks = blocks("sinks.md", "# Rollups", "A view that a sink is of cannot be dropped");
+    let sinks = blocks("sinks.md", "# Rollups", "the end");
     assert_eq!((alerts.len(), sinks.len()), (3, 2));
     for block in alerts.iter().chain(&sinks) {
         sql(&engine, block).await;
