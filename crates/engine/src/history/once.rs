@@ -40,7 +40,7 @@ impl<S: SeenOtherwise> Tables for OnceTables<S> {
     }
 
     async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
-        match self.otherwise.table(&self.tables, name, at.clone()).await? {
+        match self.otherwise.table(&self.tables, name, at).await? {
             Some(table) => Ok(Some(table)),
             None => self.tables.table(name, at).await,
         }
