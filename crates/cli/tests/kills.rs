@@ -1,6 +1,6 @@
 //! The real server, killed by SIGKILL at random instants while several clients send, while a job copies what is new into a
-//! table and into a stream, and while views are kept: what was acknowledged is there once, so is each copy, and each view
-//! is what its query comes to over all of it.
+//! table and into a stream, while views are kept, and while sinks and alerts deliver: what was acknowledged is there once, so is
+//! each copy, each view is what its query comes to over all of it, and who is told of windows and changes is told of each.
 //!
 //! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
 //! 50 ms and the catalog written down every 20 ms, so kills fall into both. `KILLS` says how often (10), `KILLS_SEED` which
@@ -15,7 +15,9 @@
 mod common;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -110,7 +112,135 @@ const VIEWS: &str = "CREATE MATERIALIZED VIEW by_client AS \
     CREATE MATERIALIZED VIEW since AS SELECT n, COUNT(*) AS clients, SUM(s) AS s FROM STREAM(since_tenth) GROUP BY n; \
     CREATE STREAM delivered (w LONG, client LONG, n LONG, s LONG); \
     CREATE SINK closed FROM arrived INTO STREAM delivered WITH (batch_rows = 3); \
-    CREATE SINK written FROM arrived INTO FILE 'windows.ndjson'";
+    CREATE SINK written FROM arrived INTO FILE 'windows.ndjson'; \
+    CREATE STREAM changed (key JSON, \"row\" JSON, position LONG); \
+    CREATE SINK changes FROM CHANGES OF since_tenth INTO STREAM changed";
+
+/// Windows with many events of a client.
+fn alerts(hook: SocketAddr) -> String {
+    let on = "ON (SELECT window_start AS w, client, COUNT(*) AS n FROM STREAM(t) GROUP BY client WINDOWING TUMBLING(50, TIME)) \
+        WHEN n > 30";
+    format!(
+        "CREATE STREAM told (state STRING, key JSON, \"row\" JSON); CREATE ALERT busy {on} INTO told; \
+        CREATE ALERT hooked {on} INTO WEBHOOK 'http://{hook}/'"
+    )
+}
+
+/// Keys and bodies of requests, in the order in which they came.
+type Requests = Arc<Mutex<Vec<(String, String)>>>;
+
+/// The other end of a webhook, which the server is killed without.
+fn receiver() -> (SocketAddr, Requests) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, requests) = (listener.local_addr().unwrap(), Requests::default());
+    let taken = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let (mut request, mut some) = (Vec::new(), [0; 4096]);
+            while let Ok(count @ 1..) = stream.read(&mut some) {
+                request.extend_from_slice(&some[..count]);
+                let text = String::from_utf8_lossy(&request).into_owned();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let header = |name: &str| {
+                    let of = head.lines().filter_map(|line| line.split_once(": "));
+                    of.clone()
+                        .find(|(other, _)| other.eq_ignore_ascii_case(name))
+                        .map(|(_, value)| value.to_owned())
+                };
+                let length = header("content-length").and_then(|length| length.parse().ok());
+                if length.is_some_and(|length: usize| body.len() >= length) {
+                    taken.lock().unwrap().push((header("idempotency-key").unwrap(), body.to_owned()));
+                    // Who asked may be killed.
+                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    let _ = stream.write_all(answer.as_bytes());
+                    break;
+                }
+            }
+        }
+    });
+    (address, requests)
+}
+
+/// A stream and a webhook were told of each window what a loop over the windows comes to, in their order; the webhook of none
+/// twice without the key by which it knows it again.
+fn check_alerts(server: &TestServer, requests: &Requests, seed: u64) {
+    let closed = "SELECT w, client, n FROM arrived WHERE client IS NOT NULL AND w < (SELECT max(w) FROM arrived) ORDER BY w, client";
+    let mut windows: BTreeMap<i64, BTreeMap<i64, Value>> = BTreeMap::new();
+    for row in sql(server, closed) {
+        let number = |name: &str| row[name].as_i64().unwrap();
+        windows.entry(number("w")).or_default().insert(number("client"), row.clone());
+    }
+    let last = sql(server, "SELECT max(w) AS w FROM arrived")[0]["w"].as_i64().unwrap();
+    let (mut met, mut expected) = (BTreeSet::new(), BTreeMap::<i64, Vec<(String, Value)>>::new());
+    let first = windows.keys().next().copied().unwrap_or(last);
+    for w in (first..last).step_by(50) {
+        for client in 0..CLIENTS as i64 {
+            let row = windows.get(&w).and_then(|rows| rows.get(&client)).cloned().unwrap_or_default();
+            let state = match row["n"].as_i64().is_some_and(|n| n > 30) {
+                true if met.insert(client) => "firing",
+                false if met.remove(&client) => "resolved",
+                _ => continue,
+            };
+            expected.entry(client).or_default().push((state.to_owned(), row));
+        }
+    }
+    let by_client = |messages: Vec<Value>| {
+        let mut told = BTreeMap::<i64, Vec<(String, Value)>>::new();
+        for message in messages {
+            let read = |name: &str| match &message[name] {
+                Value::String(text) => serde_json::from_str(text).unwrap(),
+                other => other.clone(),
+            };
+            let state = message["state"].as_str().unwrap().to_owned();
+            told.entry(read("key")[0].as_i64().unwrap()).or_default().push((state, read("row")));
+        }
+        told
+    };
+    let told = || by_client(sql(server, "SELECT state, key, \"row\" FROM told ORDER BY _offset"));
+    let hooked = || {
+        let mut known = BTreeMap::new();
+        let once = requests
+            .lock()
+            .unwrap()
+            .iter()
+            .filter_map(|(key, body)| match known.insert(key.clone(), body.clone()) {
+                None => Some(serde_json::from_str(body).unwrap()),
+                Some(before) => {
+                    assert_eq!(&before, body, "{key}, KILLS_SEED={seed}");
+                    None
+                }
+            })
+            .collect();
+        by_client(once)
+    };
+    let count = |told: &BTreeMap<i64, Vec<_>>| told.values().map(Vec::len).sum::<usize>();
+    common::until("a stream and a webhook to be told", || {
+        count(&told()) >= count(&expected) && count(&hooked()) >= count(&expected)
+    });
+    assert_eq!(told(), expected, "KILLS_SEED={seed}");
+    assert_eq!(hooked(), expected, "KILLS_SEED={seed}");
+}
+
+/// Every change of a view that was committed was delivered once, in order: what they come to is the view.
+fn check_changes(server: &TestServer, seed: u64) {
+    let view = sql(server, "SELECT client, n, s FROM since_tenth ORDER BY client");
+    let changes = || sql(server, "SELECT key, \"row\", position FROM changed ORDER BY _offset");
+    let rows = || {
+        let (mut rows, mut last) = (BTreeMap::new(), (0, -1));
+        for change in changes() {
+            let read = |name: &str| -> Value {
+                serde_json::from_str(change[name].as_str().unwrap_or("null")).unwrap()
+            };
+            let key = read("key")[0].as_i64().unwrap();
+            let place = (change["position"].as_i64().unwrap(), key);
+            assert!(place > last, "{place:?} after {last:?}, KILLS_SEED={seed}");
+            last = place;
+            rows.insert(key, read("row"));
+        }
+        rows.into_values().filter(|row| !row.is_null()).collect::<Vec<Value>>()
+    };
+    common::until("changes to be delivered", || rows() == view);
+}
 
 /// Windows hold every event once, in the group of its client and in the total; and those that are closed were delivered once.
 fn check_windows(server: &TestServer, dir: &std::path::Path, events: u64, seed: u64) {
@@ -229,10 +359,13 @@ fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
 fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
     let dir = tempfile::tempdir().unwrap();
-    let mut server = TestServer::over(dir.path());
+    let (hook, requests) = receiver();
+    let over = || TestServer::over_with(dir.path(), &["--sinks.private-addresses", "yes"]);
+    let mut server = over();
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
     sql(&server, VIEWS);
+    sql(&server, &alerts(hook));
     let address: Address = Arc::default();
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, tries) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -255,7 +388,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         std::thread::park_timeout(Duration::from_millis(rng.below(300) as u64));
         server.running.signal("KILL");
         drop(server);
-        server = TestServer::over(dir.path());
+        server = over();
         set_address(&server);
     }
     stop.store(true, Ordering::Relaxed);
@@ -281,6 +414,8 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     }
     check_views(&server, seed);
     check_windows(&server, dir.path(), acknowledged.iter().sum(), seed);
+    check_alerts(&server, &requests, seed);
+    check_changes(&server, seed);
     let offsets =
         sql(&server, "SELECT count(*) AS n, count(DISTINCT _offset) AS d, max(_offset) AS top FROM t");
     let events: u64 = acknowledged.iter().sum();

@@ -54,12 +54,26 @@ pub enum EngineError {
     #[error("stream `{0}` is not stored, and an alert tells one that is")]
     AlertIntoUnstored(String),
     /// An alert would tell the stream that its view is of.
-    #[error("view `{view}` is of stream `{stream}`: its alert would tell of itself")]
+    #[error("{watched} is of stream `{stream}`: its alert would tell of itself")]
     AlertOnItself {
-        /// The view.
-        view: String,
+        /// The view, or the query.
+        watched: String,
         /// The stream.
         stream: String,
+    },
+    /// An alert would be on a query over a view.
+    #[error("the query of an alert is over a stream, and `{0}` is a view")]
+    AlertOnViewQuery(String),
+    /// An alert would be on a query without groups.
+    #[error("an alert is on rows by key: its query needs GROUP BY, or aggregates over all events")]
+    AlertOfEvents,
+    /// A stream that the query of an alert is of.
+    #[error("the query of alert `{alert}` is of stream `{stream}`")]
+    StreamIsWatched {
+        /// The stream.
+        stream: String,
+        /// One such alert.
+        alert: String,
     },
     /// A view that an alert watches.
     #[error("alert `{alert}` watches view `{view}`")]
@@ -158,10 +172,10 @@ pub enum EngineError {
         /// One of its endpoints.
         endpoint: String,
     },
-    /// An expression of an endpoint cannot be used.
+    /// An expression of an endpoint, or the query of an alert, cannot be used.
     #[error("{errors}")]
-    EndpointExpression {
-        /// The expression.
+    Expression {
+        /// The expression, or the query.
         text: Box<str>,
         /// What is wrong with it.
         errors: QueryErrors,
@@ -302,7 +316,9 @@ impl EngineError {
             | EngineError::SinkTarget(_)
             | EngineError::Unfit(_)
             | EngineError::AlertOnItself { .. }
-            | EngineError::EndpointExpression { .. }
+            | EngineError::AlertOfEvents
+            | EngineError::AlertOnViewQuery(_)
+            | EngineError::Expression { .. }
             | EngineError::EndpointUnfit { .. }
             | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
@@ -324,6 +340,7 @@ impl EngineError {
             | EngineError::AlertIntoUnstored(_)
             | EngineError::ViewHasAlert { .. }
             | EngineError::StreamHasAlert { .. }
+            | EngineError::StreamIsWatched { .. }
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
@@ -367,7 +384,16 @@ impl EngineError {
             }
             EngineError::NoAlert(_) => Some("SHOW ALERTS tells which there are.".to_owned()),
             EngineError::AlertOnItself { .. } => Some("Tell another stream.".to_owned()),
-            EngineError::ViewHasAlert { alert, .. } | EngineError::StreamHasAlert { alert, .. } => {
+            EngineError::AlertOnViewQuery(view) => Some(format!(
+                "Put the condition on the rows, CREATE ALERT … ON {view} WHEN …, or on a view of this query."
+            )),
+            EngineError::AlertOfEvents => Some(
+                "What a single event says: SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) FILTER (…)."
+                    .to_owned(),
+            ),
+            EngineError::ViewHasAlert { alert, .. }
+            | EngineError::StreamHasAlert { alert, .. }
+            | EngineError::StreamIsWatched { alert, .. } => {
                 Some(format!("DROP ALERT {alert} first."))
             }
             EngineError::StreamHasView { view, .. } | EngineError::ViewHasView { upper: view, .. } => {

@@ -20,6 +20,8 @@ use reqwest::{
 /// How deliveries are posted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
+    /// What the body is, where the headers do not say otherwise.
+    pub content_type: &'static str,
     /// Headers of each request.
     pub headers: Vec<(String, String)>,
     /// How long a request may take.
@@ -148,6 +150,7 @@ impl Webhook {
             }
         }
         let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(options.content_type));
         for (name, value) in &options.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid(&error))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|error| invalid(&error))?);
@@ -164,14 +167,10 @@ impl Webhook {
         Ok(Webhook { client, url: parsed, headers })
     }
 
-    /// Posts lines of JSON; taken is what is answered by 200 to 299. One that is posted again has the key that it had.
+    /// Posts a body; taken is what is answered by 200 to 299. One that is posted again has the key that it had.
     pub async fn post(&self, body: Bytes, key: &str) -> Result<(), WebhookError> {
-        let mut request = self
-            .client
-            .post(self.url.clone())
-            .header(CONTENT_TYPE, "application/x-ndjson")
-            .header("Idempotency-Key", key);
-        request = request.headers(self.headers.clone());
+        let request = self.client.post(self.url.clone()).header("Idempotency-Key", key);
+        let request = request.headers(self.headers.clone());
         let answer = request.body(body).send().await.map_err(|error| no_answer(&error))?;
         let status = answer.status();
         if status.is_success() {
@@ -218,7 +217,8 @@ mod tests {
 
     fn options(reaches_private: bool) -> WebhookOptions {
         let headers = vec![("X-Key".to_owned(), "it".to_owned())];
-        WebhookOptions { headers, timeout: Duration::from_secs(5), reaches_private }
+        let content_type = "application/x-ndjson";
+        WebhookOptions { content_type, headers, timeout: Duration::from_secs(5), reaches_private }
     }
 
     /// Answers one request, and tells what it was.

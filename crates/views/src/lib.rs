@@ -72,6 +72,37 @@ struct Opened {
     db: Database,
     positions: Keyspace,
     views: HashMap<u32, Keyspace>,
+    /// What changed in views, by the place of each change: see [`place_of`].
+    logs: HashMap<u32, Keyspace>,
+}
+
+/// What becomes of a view's log of changes with a commit, besides that it gets those of the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogCut<'c> {
+    /// Changes up to this place go.
+    pub done: &'c [u8],
+    /// And so many of the rest, the oldest first.
+    pub over: u64,
+}
+
+/// Changes that went out of a log with a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cleared {
+    /// Those that were done with.
+    pub done: u64,
+    /// Those that were not.
+    pub over: u64,
+}
+
+/// Where the change of a key stands in the log: in the order of the commits, by their positions, and of the keys in one.
+pub fn place_of(position: u64, key: &[u8]) -> Vec<u8> {
+    [&position.to_be_bytes(), key].concat()
+}
+
+/// The position of the commit and the key of the change that has this place.
+pub fn change_at(place: &[u8]) -> Option<(u64, &[u8])> {
+    let (position, key) = place.split_first_chunk()?;
+    Some((u64::from_be_bytes(*position), key))
 }
 
 /// A view's keys as they were at one commit.
@@ -97,6 +128,57 @@ pub struct Commit<'c, C> {
     /// No keys below this one are left: those that are there go, up to [`CLEARED_AT_ONCE`] of them, and changed ones are
     /// passed over.
     pub below: Option<&'c [u8]>,
+    /// The changes go into the view's log, too, and what it need not keep any more goes out of it, up to twice as many, or to
+    /// [`CLEARED_AT_ONCE`].
+    pub log: Option<LogCut<'c>>,
+}
+
+impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C> {
+    /// Changes of keys that are not left out.
+    fn kept(&self) -> impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone {
+        let below = self.below;
+        self.changes.clone().filter(move |(key, _)| below.is_none_or(|below| *key >= below))
+    }
+
+    fn write(&self, opened: &Opened, batch: &mut fjall::OwnedWriteBatch) -> Result<Cleared, fjall::Error> {
+        let mut cleared = Cleared::default();
+        if let Some(cut) = &self.log {
+            let log = opened.logs.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
+            let mut count = 0;
+            for (key, state) in self.kept() {
+                // No state is empty.
+                batch.insert(log, stored_key(&place_of(self.position, key)), state.unwrap_or_default());
+                count += 1;
+            }
+            let done = stored_key(cut.done);
+            for pair in log.range(stored_key(&[])..).take(CLEARED_AT_ONCE.max(2 * count)) {
+                let place = pair.key()?;
+                if place[..] <= done[..] {
+                    cleared.done += 1;
+                } else if cleared.over < cut.over {
+                    cleared.over += 1;
+                } else {
+                    break;
+                }
+                batch.remove(log, place);
+            }
+        }
+        let rows = opened.views.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
+        for (key, state) in self.kept() {
+            match state {
+                Some(state) => batch.insert(rows, stored_key(key), state),
+                None => batch.remove(rows, stored_key(key)),
+            }
+        }
+        if let Some(below) = self.below {
+            for pair in rows.range(stored_key(&[])..stored_key(below)).take(CLEARED_AT_ONCE) {
+                batch.remove(rows, pair.key()?);
+            }
+        }
+        let noted = [&self.position.to_be_bytes(), self.note].concat();
+        batch.insert(&opened.positions, self.view.to_be_bytes(), noted);
+        Ok(cleared)
+    }
 }
 
 impl std::fmt::Debug for ViewStore {
@@ -111,6 +193,10 @@ fn of_view() -> KeyspaceCreateOptions {
 
 fn name_of(view: u32) -> String {
     format!("view-{view}")
+}
+
+fn name_of_log(view: u32) -> String {
+    format!("changes-{view}")
 }
 
 impl ViewStore {
@@ -131,14 +217,16 @@ impl ViewStore {
                 .manual_journal_persist(true)
                 .open()?;
             let positions = db.keyspace(POSITIONS, KeyspaceCreateOptions::default)?;
-            let mut views = HashMap::new();
+            let (mut views, mut logs) = (HashMap::new(), HashMap::new());
             for name in db.list_keyspace_names() {
-                let id = name.strip_prefix("view-").and_then(|id| id.parse().ok());
-                if let Some(id) = id {
+                let id_behind = |head: &str| name.strip_prefix(head).and_then(|id| id.parse().ok());
+                if let Some(id) = id_behind("view-") {
                     views.insert(id, db.keyspace(&name, of_view)?);
+                } else if let Some(id) = id_behind("changes-") {
+                    logs.insert(id, db.keyspace(&name, of_view)?);
                 }
             }
-            Ok(Opened { db, positions, views })
+            Ok(Opened { db, positions, views, logs })
         };
         open().map_err(|error| self.error(&error))
     }
@@ -186,44 +274,25 @@ impl ViewStore {
         changes: impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
         position: u64,
     ) -> Result<(), ViewStoreError> {
-        self.commit_all(&[Commit { view, changes, position, note: &[], below: None }])
+        self.commit_all(&[Commit { view, changes, position, note: &[], below: None, log: None }]).map(|_| ())
     }
 
-    /// As [`ViewStore::commit`], of several views: all of it is durable, or none.
-    pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<(), ViewStoreError>
+    /// As [`ViewStore::commit`], of several views: all of it is durable, or none. Answers what went out of the log of each.
+    pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<Vec<Cleared>, ViewStoreError>
     where
         C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
     {
-        let changes_of = |commit: &Commit<'c, C>| {
-            let below = commit.below;
-            commit.changes.clone().filter(move |(key, _)| below.is_none_or(|below| *key >= below))
-        };
         for commit in commits {
-            if let Some((key, _)) = changes_of(commit).find(|(key, _)| key.len() > KEY_BYTES_MAX) {
+            if let Some((key, _)) = commit.kept().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
                 return Err(ViewStoreError::KeyTooLong(key.len()));
             }
-            self.begin(commit.view)?;
+            self.begin(commit.view, commit.log.is_some())?;
         }
         let committed = self.with(|opened| {
             let mut batch = opened.db.batch().durability(Some(PersistMode::SyncData));
-            for commit in commits {
-                let rows = opened.views.get(&commit.view).ok_or(fjall::Error::KeyspaceDeleted)?;
-                for (key, state) in changes_of(commit) {
-                    match state {
-                        Some(state) => batch.insert(rows, stored_key(key), state),
-                        None => batch.remove(rows, stored_key(key)),
-                    }
-                }
-                if let Some(below) = commit.below {
-                    let cleared = rows.range(stored_key(&[])..stored_key(below)).take(CLEARED_AT_ONCE);
-                    for pair in cleared {
-                        batch.remove(rows, pair.key()?);
-                    }
-                }
-                let noted = [&commit.position.to_be_bytes(), commit.note].concat();
-                batch.insert(&opened.positions, commit.view.to_be_bytes(), noted);
-            }
-            batch.commit()
+            let cleared =
+                commits.iter().map(|commit| commit.write(opened, &mut batch)).collect::<Result<_, _>>()?;
+            batch.commit().map(|()| cleared)
         });
         if committed.is_err() {
             let views: Vec<u32> = commits.iter().map(|commit| commit.view).collect();
@@ -233,12 +302,19 @@ impl ViewStore {
         committed
     }
 
-    fn begin(&self, view: u32) -> Result<(), ViewStoreError> {
-        while !self.with(|opened| Ok(opened.views.contains_key(&view)))? {
+    fn begin(&self, view: u32, has_log: bool) -> Result<(), ViewStoreError> {
+        let is_there = |opened: &Opened| {
+            Ok(opened.views.contains_key(&view) && (!has_log || opened.logs.contains_key(&view)))
+        };
+        while !self.with(is_there)? {
             let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(opened) = &mut *opened {
                 let rows = opened.db.keyspace(&name_of(view), of_view);
                 opened.views.insert(view, rows.map_err(|error| self.error(&error))?);
+                if has_log {
+                    let log = opened.db.keyspace(&name_of_log(view), of_view);
+                    opened.logs.insert(view, log.map_err(|error| self.error(&error))?);
+                }
             }
         }
         Ok(())
@@ -261,9 +337,32 @@ impl ViewStore {
         })
     }
 
+    /// The log of a view's changes as it is: a state by the place of each change, an empty one where the key was deleted.
+    pub fn log(&self, view: u32) -> Result<ViewSnapshot, ViewStoreError> {
+        self.with(|opened| {
+            let (snapshot, rows) = (opened.db.snapshot(), opened.logs.get(&view).cloned());
+            let positions = opened.positions.clone();
+            Ok(ViewSnapshot { snapshot, view, positions, rows, path: self.path.clone() })
+        })
+    }
+
+    /// Views that have a log of their changes.
+    pub fn logs(&self) -> Result<Vec<u32>, ViewStoreError> {
+        self.with(|opened| Ok(opened.logs.keys().copied().collect()))
+    }
+
+    /// Deletes the log of a view's changes; that there is none is no error.
+    pub fn delete_log(&self, view: u32) -> Result<(), ViewStoreError> {
+        self.with(|_| Ok(()))?;
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(opened) = &mut *opened else { return Ok(()) };
+        let deleted = opened.logs.remove(&view).map_or(Ok(()), |log| opened.db.delete_keyspace(log));
+        deleted.map_err(|error| self.error(&error))
+    }
+
     /// Deletes a view with all its keys; that there is none is no error.
     pub fn delete(&self, view: u32) -> Result<(), ViewStoreError> {
-        self.with(|_| Ok(()))?;
+        self.delete_log(view)?;
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         let Some(opened) = &mut *opened else { return Ok(()) };
         let deleted = (|| {
@@ -403,6 +502,46 @@ mod tests {
         assert_eq!(store.position(1).unwrap(), None);
         commit(&store, 1, &[(&long[1..], b"1")], 1);
         assert_eq!(store.get(1, &long[1..]).unwrap().as_deref(), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn a_log_has_every_change_of_every_commit_until_it_is_done_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let log = |store: &ViewStore| -> Vec<(u64, Vec<u8>, Vec<u8>)> {
+            let pairs = store.log(5).unwrap().range(EVERYTHING).collect::<Result<Vec<_>, _>>().unwrap();
+            let change = |(place, state): (Vec<u8>, Vec<u8>)| {
+                let (position, key) = change_at(&place).unwrap();
+                (position, key.to_vec(), state)
+            };
+            pairs.into_iter().map(change).collect()
+        };
+        let commit = |changes: &[(&[u8], Option<&[u8]>)], position, cut| {
+            let changes = changes.iter().copied();
+            let commit = Commit { view: 5, changes, position, note: &[], below: None, log: cut };
+            store.commit_all(&[commit]).unwrap()[0]
+        };
+        let (first_place, before) = (place_of(255, b""), place_of(254, b"z"));
+        let cut = |done| Some(LogCut { done, over: 0 });
+        assert_eq!(commit(&[(b"a", Some(b"0"))], 250, None), Cleared::default());
+        assert!(log(&store).is_empty(), "nobody wants it");
+        commit(&[(b"", Some(b"1")), (b"b", None)], 255, cut(b""));
+        commit(&[(b"b", Some(b"2"))], 256, cut(b""));
+        let (first, second, third) =
+            ((255, vec![], b"1".to_vec()), (255, b"b".to_vec(), vec![]), (256, b"b".to_vec(), b"2".to_vec()));
+        assert_eq!(log(&store), [first, second.clone(), third.clone()]);
+        assert_eq!(commit(&[], 257, cut(&first_place)), Cleared { done: 1, over: 0 });
+        assert_eq!(log(&store), [second, third.clone()]);
+        let over = Some(LogCut { done: &before, over: 1 });
+        assert_eq!(commit(&[(b"c", Some(b"3"))], 258, over), Cleared { done: 0, over: 1 });
+        let last = (258, b"c".to_vec(), b"3".to_vec());
+        assert_eq!(log(&store), [third, last.clone()]);
+        drop(store);
+        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        assert_eq!((log(&store).last(), store.logs().unwrap()), (Some(&last), vec![5]));
+        store.delete_log(5).unwrap();
+        assert!(log(&store).is_empty() && store.logs().unwrap().is_empty());
+        assert_eq!(store.get(5, b"c").unwrap().as_deref(), Some(&b"3"[..]));
     }
 
     proptest! {

@@ -164,7 +164,11 @@ impl TestServer {
     /// The body of an answer.
     /// Over a data directory, with settings under which much happens in little time.
     pub(crate) fn over(data: &Path) -> TestServer {
-        TestServer::start(&[
+        Self::over_with(data, &[])
+    }
+
+    pub(crate) fn over_with(data: &Path, more: &[&str]) -> TestServer {
+        let args = [
             "--data",
             data.to_str().expect("a path of tests is text"),
             "--store.commit-interval-ms",
@@ -175,7 +179,8 @@ impl TestServer {
             "0",
             "--views.commit-interval-ms",
             "30",
-        ])
+        ];
+        TestServer::start(&[&args, more].concat())
     }
 
     pub(crate) fn get(&self, path: &str) -> String {

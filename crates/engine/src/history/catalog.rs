@@ -26,10 +26,10 @@ use swiftwater_live::columns::InferredColumn;
 
 use super::{
     HistoryError,
-    alerts::{AlertEntry, AlertSnapshot},
+    alerts::{AlertEntry, AlertSnapshot, AlertStart},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
-    sinks::{Delivered, Sinks, SinksSnapshot},
+    sinks::{Delivered, SinkStart, Sinks, SinksSnapshot},
 };
 use crate::EngineError;
 
@@ -44,7 +44,7 @@ pub(crate) struct Catalog {
     /// Stored streams that were dropped and whose tables may still be there, in whole or in part.
     dropped: BTreeSet<StreamName>,
     next_view: u32,
-    views: BTreeMap<Box<str>, ViewEntry>,
+    pub(super) views: BTreeMap<Box<str>, ViewEntry>,
     pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
@@ -72,6 +72,8 @@ pub(crate) struct ViewEntry {
     pub(crate) of: Option<u32>,
     /// It is of the stream's events from this offset on.
     pub(crate) from: u64,
+    /// The alert that has it for itself. Such a view has a name that nobody can write.
+    pub(crate) owner: Option<Box<str>>,
 }
 
 /// A stream that was created.
@@ -101,12 +103,22 @@ pub(crate) struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an alert, DROP of a view.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of what is left.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View { text: String, from: u64 },
+    /// An alert was created.
+    Alert {
+        text: String,
+        #[serde(flatten)]
+        start: AlertStart,
+    },
     /// A sink was created, of a view's windows from one on.
-    Sink { text: String, view: u32, from: Option<Millis> },
+    Sink {
+        text: String,
+        #[serde(flatten)]
+        start: SinkStart,
+    },
     /// A sink has delivered.
     Delivered { sink: u32, delivered: Delivered },
     /// All columns that were found so far in a stream's events: names and types.
@@ -255,7 +267,7 @@ impl Catalog {
         self.dropped.remove(name);
     }
 
-    /// All views, by name.
+    /// All views, those of alerts, too.
     pub(crate) fn views(&self) -> impl ExactSizeIterator<Item = &ViewEntry> {
         self.views.values()
     }
@@ -273,7 +285,8 @@ impl Catalog {
 
     /// A view of a name; an error if there is none.
     pub(crate) fn view(&self, name: &str) -> Result<&ViewEntry, EngineError> {
-        self.views.get(name).ok_or_else(|| EngineError::NoView(name.to_owned()))
+        let named = self.views.get(name).filter(|view| view.owner.is_none());
+        named.ok_or_else(|| EngineError::NoView(name.to_owned()))
     }
 
     /// The view that another is of, if it is of one.
@@ -362,9 +375,17 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
-            Change::Sink { text, view, from } => {
+            Change::Alert { text, start } => {
+                let Ddl::CreateAlert(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.create_alert(&create, start, record.at);
+                created.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
+            Change::Sink { text, start } => {
                 let Ddl::CreateSink(create) = read(text)? else { return Err(unexpected(text)) };
-                let created = self.sinks.create(&create, (*view, *from), record.at);
+                let created = self.sinks.create(&create, start.clone(), record.at);
                 created.map_err(|error| HistoryError::Statement {
                     text: text.clone(),
                     why: error.to_string(),
@@ -392,8 +413,10 @@ impl Catalog {
             Ddl::CreateStream(create) => self.create_stream(create, at),
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
-            // It is of a stream from an offset on, which a statement does not say.
+            // They are of a stream from an offset on, or of windows from one on, which a statement does not say.
             Ddl::CreateView(_) | Ddl::CreateSink(_) => Ok(false),
+            // As older versions wrote it down.
+            Ddl::CreateAlert(create) => self.create_alert(create, &AlertStart::default(), at),
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
@@ -416,7 +439,6 @@ impl Catalog {
                     removed => Ok(removed.is_some()),
                 }
             }
-            Ddl::CreateAlert(create) => self.create_alert(create, at),
             Ddl::DropAlert { name, if_exists } => self.drop_alert(name, *if_exists),
             Ddl::CreateJob(create) => self.create_job(create, at),
             Ddl::AlterJob { name, change } => {
@@ -491,7 +513,8 @@ impl Catalog {
         let (stream, below) = self.source_of_view(create)?;
         let (stream, of) = (stream.id, below.map(|below| below.id));
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, of, from };
+        let id = self.take_view_number();
+        let entry = ViewEntry { id, created: at, create, stream, of, from, owner: None };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -500,10 +523,7 @@ impl Catalog {
         if let Some(id) = self.streams.get(name).map(|entry| entry.id)
             && let Some(view) = self.views.values().find(|view| view.stream == id)
         {
-            return Err(EngineError::StreamHasView {
-                stream: name.to_string(),
-                view: view.create.name.to_string(),
-            });
+            return Err(view.keeps(name));
         }
         self.check_untold(name.as_str())?;
         if self.endpoints.of_stream(name.as_str()).is_some() {
@@ -566,8 +586,8 @@ impl Catalog {
             streams: streams.collect(),
             dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
             next_view: self.next_view,
-            views: self.views.values().map(ViewEntry::snapshot).collect(),
-            alerts: self.alerts.values().map(AlertEntry::snapshot).collect(),
+            views: self.views.values().filter(|view| view.owner.is_none()).map(ViewEntry::snapshot).collect(),
+            alerts: self.alerts.values().map(|alert| self.snapshot_of_alert(alert)).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
@@ -590,13 +610,12 @@ impl Catalog {
         }
         for ViewSnapshot { id, created, text, stream, of, from } in &snapshot.views {
             let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-            let entry =
-                ViewEntry { id: *id, created: *created, create, stream: *stream, of: *of, from: *from };
+            let (id, created, stream, of, from) = (*id, *created, *stream, *of, *from);
+            let entry = ViewEntry { id, created, create, stream, of, from, owner: None };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.alerts {
-            let entry = AlertEntry::from_snapshot(snapshot)?;
-            catalog.alerts.insert(entry.create.name.clone(), entry);
+            catalog.add_alert(snapshot)?;
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -618,6 +637,15 @@ impl Catalog {
 }
 
 impl ViewEntry {
+    /// Why a stream cannot go, or not change so.
+    pub(crate) fn keeps(&self, stream: &StreamName) -> EngineError {
+        let stream = stream.to_string();
+        match &self.owner {
+            None => EngineError::StreamHasView { stream, view: self.create.name.to_string() },
+            Some(alert) => EngineError::StreamIsWatched { stream, alert: alert.to_string() },
+        }
+    }
+
     fn snapshot(&self) -> ViewSnapshot {
         let text = Ddl::CreateView(self.create.clone()).to_string();
         let (id, created, stream, of, from) = (self.id, self.created, self.stream, self.of, self.from);
@@ -657,6 +685,15 @@ mod tests {
     }
 
     fn carry_out(catalog: &mut Catalog, text: &str) -> Result<bool, EngineError> {
+        if let Ddl::CreateAlert(create) = ddl(text) {
+            let start = AlertStart { events_from: create.query().map(|_| 5), from: Some(9) };
+            if !catalog.check_alert(&create)? {
+                return Ok(false);
+            }
+            let record = ChangeRecord::new(7, Change::Alert { text: text.to_owned(), start });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+            return Ok(true);
+        }
         if let Ddl::CreateView(create) = ddl(text) {
             if catalog.check_view(&create)?.is_none() {
                 return Ok(false);
@@ -737,6 +774,12 @@ mod tests {
             "DROP VIEW gone",
             "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
             "CREATE MATERIALIZED VIEW above AS SELECT n, COUNT(*) AS xs FROM STREAM(v) GROUP BY n",
+            "CREATE STREAM told WITH (store = true)",
+            "CREATE ALERT gone ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told",
+            "DROP ALERT gone",
+            "CREATE ALERT on_view ON v WHEN n > 1 INTO told",
+            "CREATE ALERT hot ON (SELECT x, MAX(\"größe\") AS m FROM STREAM(a) GROUP BY x) WHEN m > ')' INTO \
+             WEBHOOK 'http://x/' WITH (retries = 5, dead_letter = told)",
             "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
             "DROP ENDPOINT GET '/gone'",
             "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
@@ -784,7 +827,9 @@ mod tests {
             "DROP ENDPOINT POST '/a'",
             "DROP ENDPOINT GET '/v/{x}'",
             "DROP VIEW above",
+            "DROP ALERT on_view",
             "DROP VIEW v",
+            "DROP ALERT hot",
             "DROP STREAM a",
         ] {
             carry_out(&mut catalog, text).unwrap();
@@ -912,6 +957,39 @@ mod tests {
             Ok((3, 3)),
             "a number is not given again"
         );
+    }
+
+    #[test]
+    fn alerts_hold_what_they_are_of() {
+        let mut catalog = Catalog::default();
+        let mut told = |text: &str| match carry_out(&mut catalog, text) {
+            Ok(changed) => changed.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let alert =
+            "CREATE ALERT hot ON (SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x) WHEN n > 1 INTO told";
+        let hook = alert.replace("INTO told", "INTO WEBHOOK 'http://x/'").replace("hot", "hook");
+        assert_eq!(told(alert), "no stream `a`");
+        assert_eq!(told("CREATE STREAM a (x LONG)"), "true");
+        assert_eq!(told(alert), "no stream `told`");
+        assert_eq!(told("CREATE STREAM told"), "true");
+        assert_eq!(told(alert), "stream `told` is not stored, and an alert tells one that is");
+        assert_eq!(told("ALTER STREAM told SET (store = true)"), "true");
+        assert_eq!(
+            told(&alert.replace("INTO told", "INTO a")),
+            "the query is of stream `a`: its alert would tell of itself"
+        );
+        assert_eq!((told(alert), told(&hook)), ("true".to_owned(), "true".to_owned()));
+        assert_eq!(told(alert), "there is a alert `hot` already");
+        assert_eq!(told(&alert.replace("ALERT hot", "ALERT IF NOT EXISTS hot")), "false");
+        assert_eq!(told("DROP STREAM a"), "the query of alert `hook` is of stream `a`");
+        assert_eq!(told("DROP STREAM told"), "alert `hot` tells stream `told`");
+        assert_eq!(told("DROP VIEW \"alert.hot\""), "no view `alert.hot`");
+        assert_eq!((told("DROP ALERT hook"), told("DROP ALERT hot")), ("true".to_owned(), "true".to_owned()));
+        assert_eq!(told("DROP ALERT IF EXISTS hot"), "false");
+        assert_eq!((told("DROP STREAM a"), told("DROP STREAM told")), ("true".to_owned(), "true".to_owned()));
+        let (streams, views) = (catalog.streams().count(), catalog.views().len());
+        assert_eq!((streams, views, catalog.next_view()), (0, 0, 4), "each took two numbers");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl History {
                 Columns::of(create, &[]).map_err(EngineError::Columns)?;
             }
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
-            Ddl::CreateAlert(create) => self.check_alert(create)?,
+            Ddl::CreateAlert(create) => return self.create_alert(shared, create).await,
             Ddl::CreateSink(create) => return self.create_sink(shared, create).await,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             Ddl::CreateEndpoint(create) => self.check_endpoint(create)?,
@@ -55,6 +55,15 @@ impl History {
         }
         let dropped = match ddl {
             Ddl::DropJob { name, .. } => lock(&self.catalog).job(name).ok().map(|job| job.id),
+            _ => None,
+        };
+        let of_sink = match ddl {
+            Ddl::DropSink { name, .. } => {
+                let view = self.with_catalog(|catalog| {
+                    catalog.sinks.get(name).ok().map(|sink| sink.create.view.clone())
+                });
+                view.and_then(|view| self.view(&view).ok())
+            }
             _ => None,
         };
         let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
@@ -103,13 +112,12 @@ impl History {
                 }
             }
             Ddl::DropView { name, .. } => self.end_view(name),
-            Ddl::CreateAlert(create) => {
-                let entry = lock(&self.catalog).alert(&create.name)?.clone();
-                self.begin_alert(&entry)?;
-            }
             Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
-            Ddl::DropSink { .. } => self.sinks.changed.notify_one(),
+            Ddl::DropSink { .. } => {
+                self.sinks.changed.notify_one();
+                of_sink.iter().for_each(|view| self.let_go_of_changes(view));
+            }
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
                 self.jobs.wake(id);

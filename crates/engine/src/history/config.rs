@@ -75,6 +75,8 @@ pub struct HistoryConfig {
     pub views_commit_interval_ms: u64,
     /// The most sinks that there can be.
     pub sinks_max: usize,
+    /// Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of.
+    pub sinks_changes_max: u64,
     /// The directory that files of sinks are below; empty: `sinks` in the data directory.
     pub sinks_dir: String,
     /// Webhooks may be at addresses of this machine and of private networks.
@@ -132,6 +134,7 @@ impl HistoryConfig {
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
             sinks_max: 1_000,
+            sinks_changes_max: 10_000_000,
             sinks_dir: String::new(),
             sinks_private_addresses: false,
             sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),

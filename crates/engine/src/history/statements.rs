@@ -70,7 +70,7 @@ impl OtherStatements for Statements {
                         (EngineError::Query(errors), Some(query)) => {
                             within(from_query(&errors), text, &query)
                         }
-                        (EngineError::EndpointExpression { text: of, errors }, _) => {
+                        (EngineError::Expression { text: of, errors }, _) => {
                             within(from_query(&errors), text, &of)
                         }
                         (error, _) => from_engine(error),

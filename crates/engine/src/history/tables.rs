@@ -128,7 +128,7 @@ impl Tables for HistoryTables {
         let Some(shared) = self.shared.upgrade() else { return Vec::new() };
         let streams = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
         let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
-        let views = shared.history.get().map(|history| history.all_views()).unwrap_or_default();
+        let views = shared.history.get().map(|history| history.named_views()).unwrap_or_default();
         let views = views.iter().map(|view| (view.name().to_owned(), TableKind::View));
         let plain = lock(&self.plain).clone().unwrap_or_default();
         streams.chain(views).chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()

@@ -19,6 +19,8 @@ mod json_form;
 mod live;
 mod over;
 mod patterns;
+mod receiver;
 mod rollups;
 mod shared;
+mod sinks_of_changes;
 mod views;

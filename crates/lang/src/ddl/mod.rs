@@ -15,7 +15,7 @@
 //! CREATE JOB [IF NOT EXISTS] name SCHEDULE 'cron' [WITH (option = value, …)] AS sql | AS $$sql; sql$$
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
-//! CREATE SINK, DROP SINK: [`sink`]
+//! CREATE SINK, DROP SINK: [`sink`]          CREATE ALERT, DROP ALERT: [`alert`]
 //! CREATE ENDPOINT …: the grammar stands in [`endpoint`]        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
 //! SHOW STREAMS | VIEWS | SINKS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW|SINK name       SHOW CREATE ENDPOINT GET|POST 'path'
 //! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK] name       DESCRIBE ENDPOINT GET|POST 'path'
@@ -41,7 +41,7 @@ mod view;
 use swiftwater_event::{Path, StreamName, Type};
 
 pub use self::{
-    alert::{AlertOption, AlertOptions, CreateAlert},
+    alert::{AlertOption, AlertOptions, AlertSource, AlertTarget, CreateAlert},
     alter::AlterError,
     endpoint::{
         Answer, CreateEndpoint, EndpointAction, EndpointColumn, EndpointMethod, EndpointName, EndpointOption,

@@ -1,7 +1,7 @@
-//! `CREATE SINK`: where the closed windows of a view go.
+//! `CREATE SINK`: where the closed windows of a view go, or what changes in one.
 //!
 //! ```text
-//! CREATE SINK [IF NOT EXISTS] name FROM view INTO target [WITH (option = value, …)]
+//! CREATE SINK [IF NOT EXISTS] name FROM [CHANGES OF] view INTO target [WITH (option = value, …)]
 //!   target = STREAM name | TABLE name | FILE 'path' | WEBHOOK 'http(s)://…'
 //! DROP SINK [IF EXISTS] name          SHOW SINKS          SHOW CREATE SINK name          DESCRIBE SINK name
 //! ```
@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::{
     options::{DurationText, Value, named, parse_duration_ms},
-    print::{when, write_name, write_quoted},
+    print::{when, write_name, write_options, write_quoted},
 };
 
 /// `CREATE SINK`.
@@ -20,8 +20,10 @@ pub struct CreateSink {
     pub name: Box<str>,
     /// That there is one already is no error.
     pub if_not_exists: bool,
-    /// The view whose closed windows it delivers.
+    /// The view that it is of.
     pub view: Box<str>,
+    /// It delivers the rows that change, each as it is then; otherwise the windows that are closed.
+    pub of_changes: bool,
     /// Where to.
     pub target: SinkTarget,
     /// `WITH (…)`.
@@ -172,7 +174,7 @@ impl SinkOptions {
     }
 
     /// Those that are set, with their values as they are written.
-    fn settings(&self) -> impl Iterator<Item = (SinkOption, String)> + '_ {
+    pub(super) fn settings(&self) -> impl Iterator<Item = (SinkOption, String)> + '_ {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         SinkOption::ALL.into_iter().filter_map(move |option| {
             let value = match option {
@@ -251,14 +253,15 @@ impl fmt::Display for CreateSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CREATE SINK {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
         write_name(f, &self.name)?;
-        f.write_str(" FROM ")?;
+        write!(f, " FROM {}", when(self.of_changes, "CHANGES OF "))?;
         write_name(f, &self.view)?;
         write!(f, " INTO {}", self.target)?;
-        for (place, (option, value)) in self.options.settings().enumerate() {
-            f.write_str(if place == 0 { " WITH (" } else { ", " })?;
-            write!(f, "{} = {value}", option.text())?;
+        if self.options == SinkOptions::default() {
+            return Ok(());
         }
-        f.write_str(if self.options == SinkOptions::default() { "" } else { ")" })
+        f.write_str(" WITH (")?;
+        write_options(f, self.options.settings().map(|(option, value)| (option.text(), value)))?;
+        f.write_str(")")
     }
 }
 
@@ -285,6 +288,10 @@ mod tests {
             "CREATE SINK s FROM r INTO FILE 'out/r.csv' WITH (format = csv)",
             "CREATE SINK s FROM r INTO WEBHOOK 'https://example.com/in' WITH (retries = 5, dead_letter = 'lost', \
              timeout = '10 seconds', headers = 'Authorization: Bearer it''s\nX-A: b')",
+            "CREATE SINK s FROM CHANGES OF r INTO STREAM t",
+            "CREATE SINK s FROM CHANGES OF \"of\" INTO WEBHOOK 'http://x/' WITH (batch_rows = 7, timeout = '1 minute')",
+            "CREATE SINK s FROM CHANGES OF r INTO FILE 'x'",
+            "CREATE SINK s FROM changes INTO FILE 'x'",
             "DROP SINK IF EXISTS s",
             "SHOW SINKS",
             "SHOW CREATE SINK s",
@@ -320,6 +327,14 @@ mod tests {
             (
                 "CREATE SINK s FROM (SELECT 1) INTO STREAM t",
                 "1:20: a query as the source of a sink is not supported yet",
+            ),
+            (
+                "CREATE SINK s FROM CHANGES OF r INTO TABLE t",
+                "1:44: a table that takes changes is not supported yet",
+            ),
+            (
+                "CREATE SINK s FROM CHANGES OF r INTO FILE 'x' WITH (format = csv)",
+                "1:62: changes are written as lines of JSON: they have no `format`",
             ),
             ("ALTER SINK s", "1:7: a sink cannot be altered"),
         ] {

@@ -29,6 +29,75 @@ fn shown_error(error: &crate::QueryError) -> String {
 }
 
 #[test]
+fn alerts_are_on_views_or_queries_and_go_into_streams_or_to_webhooks() {
+    check(
+        "create alert hot on ( select device, avg((t)) as t -- )\n from stream(r) group by device /* ( */ ) when t > 40 into stream s",
+        "CREATE ALERT hot ON (select device, avg((t)) as t -- )\n from stream(r) group by device) WHEN t > 40\nINTO s",
+    );
+    check(
+        "create alert a on (select 1) when b into webhook 'https://x/it''s' with (Timeout = '60 seconds', resolve = false, \
+         batch_rows = 5, retries = 3, dead_letter = lost, headers = 'A: b')",
+        "CREATE ALERT a ON (select 1) WHEN b\nINTO WEBHOOK 'https://x/it''s' WITH (resolve = false, batch_rows = 5, \
+         retries = 3, dead_letter = 'lost', timeout = '1 minute', headers = 'A: b')",
+    );
+    // Words that are names here.
+    check("create alert a on v when b into webhook", "CREATE ALERT a ON v WHEN b\nINTO webhook");
+    check("create alert a on v when b into stream", "CREATE ALERT a ON v WHEN b\nINTO \"stream\"");
+    check(
+        "create alert a on v when b into table with (resolve = true)",
+        "CREATE ALERT a ON v WHEN b\nINTO table WITH (resolve = true)",
+    );
+    for (text, fault) in [
+        (
+            "CREATE ALERT a ON STREAM(r) WHEN t > 1 INTO s",
+            "1:19 an alert is on rows by key, and the events of a stream have none (Write which rows by which key: \
+             ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY device) WHEN event.temperature > 40.)",
+        ),
+        ("CREATE ALERT a ON (SELECT (1) WHEN t > 1 INTO s", "1:19 this `(` is not closed"),
+        (
+            "CREATE ALERT a ON () WHEN t > 1 INTO s",
+            "1:19 between the parentheses stands no query (Write ON (SELECT … FROM STREAM(…) GROUP BY …), or ON and the name \
+             of a view.)",
+        ),
+        (
+            "CREATE ALERT a ON (SELECT 1) INTO s",
+            "1:30 expected WHEN, found `INTO` (Behind WHEN stands the condition on a row of the query.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b s",
+            "1:28 expected INTO, found `s` (Behind INTO stands the stream that is told, or WEBHOOK and an address.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'x'",
+            "1:41 a webhook is at an address that begins with http:// or https://",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO TABLE t",
+            "1:33 an alert goes into a stream or to a webhook, not into a table (A job, or a sink, takes it on from a stream.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO FILE 't'",
+            "1:33 an alert goes into a stream or to a webhook, not into a file (A job, or a sink, takes it on from a stream.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO s WITH (retries = 5)",
+            "1:51 a stream has no `retries` (It is of webhooks: INTO WEBHOOK 'https://…'.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (retries = 5)",
+            "1:68 what is given up after `retries` must go somewhere: set `dead_letter`, too (Without `retries` it is tried \
+             for as long as it takes.)",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (format = csv)",
+            "1:58 no option `format` (Options are resolve, batch_rows, retries, dead_letter, timeout, headers.)",
+        ),
+    ] {
+        check(text, fault);
+    }
+}
+
+#[test]
 fn streams_are_declared() {
     check("create stream s", "CREATE STREAM s");
     check("CREATE STREAM IF NOT EXISTS \"a-b.c\";", "CREATE STREAM IF NOT EXISTS \"a-b.c\"");
@@ -126,7 +195,10 @@ fn views_keep_their_query_as_it_is() {
     check("SHOW ALERTS", "SHOW ALERTS");
     check("show create alert a", "SHOW CREATE ALERT a");
     check("DESCRIBE ALERT a", "DESCRIBE ALERT a");
-    check("CREATE ALERT a v", "1:16 expected ON, found `v` (Behind ON stands the view that is watched.)");
+    check(
+        "CREATE ALERT a v",
+        "1:16 expected ON, found `v` (Behind ON stands the view that is watched, or a query in parentheses.)",
+    );
     check("CREATE ALERT a ON v WHEN n >", "1:29 expected an expression, found the end of the query");
     check("CREATE ALERT a ON v WHEN n > 1 INTO s WITH (resolve = 5)", "1:55 `resolve` takes true or false");
     check(

@@ -422,6 +422,13 @@ impl Key {
         }
     }
 
+    /// A key of a view with windows, in the order of its values, without the start of the window.
+    pub fn within_window(ordered: &[u8]) -> Result<Key, NoState> {
+        let arena = Bump::new();
+        let (_, rest) = decode_ordered_value(ordered, &arena).ok_or(NoState)?;
+        Key::of_ordered(rest)
+    }
+
     /// The key that has these bytes in the order of its values.
     pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
         Ok(Key { grouped: grouped(ordered)?, ordered: ordered.to_vec() })

@@ -241,6 +241,13 @@ pub(super) fn keys() -> Vec<Key> {
             history.sinks_max,
             "The most sinks that there can be."
         ),
+        number!(
+            "sinks.changes_max",
+            Kind::Count(1, 1_000_000_000_000),
+            history.sinks_changes_max,
+            "Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of and \
+             counted."
+        ),
         text!(
             "sinks.dir",
             Kind::Text(|_| Ok(())),

@@ -1,45 +1,38 @@
-//! One alert: its condition, which keys meet it, and what is told of those.
+//! One alert: its condition, and what is counted of it.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    ops::Bound,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+use std::sync::{Arc, atomic::AtomicU64};
+
+use swiftwater_event::{EventBatch, Millis, Step, StreamName, Type};
+use swiftwater_lang::{
+    Dialect, ParseOptions, QueryError, QueryErrors, Schema,
+    ddl::{AlertTarget, CreateAlert},
+    parse,
 };
-
-use bytes::Bytes;
-use serde_json::json;
-use swiftwater_event::{CheckLimits, EventBatch, Millis, Step, check_block};
-use swiftwater_lang::{Dialect, ParseOptions, QueryError, QueryErrors, ddl::CreateAlert, parse};
-use swiftwater_live::{Key, RowCondition, Shard, StandingQuery, expr::push_rfc3339};
-use swiftwater_views::{ViewStore, ViewStoreError};
+use swiftwater_live::{RowCondition, Shard, StandingQuery};
+use swiftwater_sinks::Webhook;
+use swiftwater_views::ViewStore;
 use tokio::sync::watch;
 
 use super::AlertEntry;
 use crate::{
     EngineError,
     history::{
-        stored::Stored,
+        rows::as_events,
+        sinks::{DeliverError, Tries},
+        state::History,
         views::{View, ViewChange, query_error},
     },
-    stream::lock,
 };
-
-/// What is kept besides keys stands under these: no key in the order of its values begins so.
-const TO_TELL: &[u8] = b"\xfetell";
-const NUMBER: &[u8] = b"\xfenumber";
 
 /// An alert at work.
 pub(crate) struct Alert {
     pub(crate) entry: AlertEntry,
     pub(super) view: Arc<View>,
-    /// The stream that is told.
-    pub(super) stored: Arc<Stored>,
     condition: RowCondition,
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
     /// Why it does not go on at present.
-    failing: Mutex<Option<String>>,
+    pub(super) tries: Tries,
     pub(super) is_dropped: watch::Sender<bool>,
 }
 
@@ -51,32 +44,28 @@ pub(super) struct Counts {
     /// Keys that meet it and are not told: there are too many.
     pub(super) passed_over: AtomicU64,
     pub(super) position: AtomicU64,
-    /// Messages since the start, and those of them that the stream's columns refused.
+    /// Messages since the start, those of them that the stream's columns refused, and those that went elsewhere.
     pub(super) messages: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) dead: AtomicU64,
 }
 
-/// What an alert knows; the same is on disk, but for the position, which may be an earlier one there.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Keys that meet the condition, in the order of their values, and since when.
-    met: BTreeMap<Vec<u8>, Millis>,
-    /// Messages that the stream is to be told, a line each, under `number`.
-    pub(super) to_tell: Vec<u8>,
-    pub(super) number: u64,
-    /// All changes of the view before here were taken.
-    pub(super) position: u64,
-    /// What of the keys is to go to disk; none: the key does not meet the condition any more.
-    changed: Vec<(Vec<u8>, Option<Millis>)>,
+/// Who is told, made ready.
+pub(super) enum Told {
+    Stream(StreamName),
+    Webhook(Box<Webhook>),
 }
 
-/// Compiles the condition of an alert; the places of its faults are those in the condition's text.
-pub(super) fn compile(create: &CreateAlert, view: &View, now: Millis) -> Result<RowCondition, EngineError> {
-    let schema = view.declared().schema();
+/// Compiles the condition of an alert on rows of these columns; the places of its faults are those in the condition's text.
+pub(super) fn compile(
+    create: &CreateAlert,
+    columns: &[(Box<str>, Type)],
+    now: Millis,
+) -> Result<RowCondition, EngineError> {
+    let schema = Schema::new(columns.iter().cloned());
     let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, now) };
-    let name = create.view.replace('"', "\"\"");
     // On lines of its own: an error names the line after it.
-    let text = format!("SELECT 1 AS met FROM STREAM(\"{name}\") WHERE (\n{}\n)", create.condition);
+    let text = format!("SELECT 1 AS met FROM STREAM(\"rows\") WHERE (\n{}\n)", create.condition);
     let statement = parse(&text, &options).map_err(|mut errors| {
         errors
             .0
@@ -86,11 +75,12 @@ pub(super) fn compile(create: &CreateAlert, view: &View, now: Millis) -> Result<
     })?;
     for (path, _) in statement.query.paths() {
         let Some(Step::Key(name)) = path.steps().first() else { continue };
-        if !view.columns.iter().any(|(column, _)| column == name) {
-            let columns: Vec<&str> = view.columns.iter().map(|(column, _)| &**column).collect();
+        if !columns.iter().any(|(column, _)| column == name) {
+            let columns: Vec<&str> = columns.iter().map(|(column, _)| &**column).collect();
             let hint = format!("Columns are {}.", columns.join(", "));
-            let message = format!("view `{}` has no column `{name}`", create.view);
-            let error = QueryError { hint: Some(hint), ..query_error(message) };
+            let of = create.view().map_or("the query".to_owned(), |view| format!("view `{view}`"));
+            let error =
+                QueryError { hint: Some(hint), ..query_error(format!("{of} has no column `{name}`")) };
             return Err(EngineError::Query(QueryErrors(vec![error])));
         }
     }
@@ -100,21 +90,16 @@ pub(super) fn compile(create: &CreateAlert, view: &View, now: Millis) -> Result<
 }
 
 impl Alert {
-    pub(super) fn new(
-        entry: AlertEntry,
-        (view, stored): (Arc<View>, Arc<Stored>),
-        store: Arc<ViewStore>,
-        now: Millis,
-    ) -> Result<Alert, EngineError> {
-        let condition = compile(&entry.create, &view, now)?;
+    pub(super) fn new(entry: AlertEntry, view: Arc<View>, now: Millis) -> Result<Alert, EngineError> {
+        let condition = compile(&entry.create, &view.columns, now)?;
+        let store = Arc::clone(&view.store);
         Ok(Alert {
             entry,
             view,
-            stored,
             condition,
             store,
             counts: Counts::default(),
-            failing: Mutex::default(),
+            tries: Tries::default(),
             is_dropped: watch::Sender::new(false),
         })
     }
@@ -123,21 +108,40 @@ impl Alert {
         &self.entry.create.name
     }
 
-    /// Under which name its messages are numbered.
-    pub(super) fn producer(&self) -> String {
-        format!("alert {}", self.entry.id)
+    /// Under which name its messages are numbered. No other has this one's number and time of creation.
+    pub(super) fn id(&self) -> String {
+        format!("swiftwater/alert/{}-{}", self.entry.id, self.entry.created)
     }
 
+    /// Whether the view is its own.
+    pub(super) fn has_own_view(&self) -> bool {
+        self.view.entry.owner.is_some()
+    }
+
+    /// Why it does not go on at present, or the view that it has for itself.
     pub(super) fn failing(&self) -> Option<String> {
-        lock(&self.failing).clone()
+        let of_view = || self.view.failing().filter(|_| self.has_own_view());
+        self.tries.failing().map(|(why, _)| why).or_else(of_view)
     }
 
-    /// Answers whether that is news.
-    pub(super) fn note_failure(&self, why: Option<String>) -> bool {
-        let mut failing = lock(&self.failing);
-        let is_news = *failing != why;
-        *failing = why;
-        is_news
+    /// Messages that are told at once.
+    pub(super) fn batch_rows(&self) -> usize {
+        let rows = self.entry.create.options.delivery.batch_rows;
+        match &self.entry.create.target {
+            AlertTarget::Stream(_) => STREAM_ROWS,
+            AlertTarget::Webhook(_) => rows.unwrap_or(1) as usize,
+        }
+    }
+
+    /// Who is told.
+    pub(super) fn told(&self, history: &History) -> Result<Told, DeliverError> {
+        Ok(match &self.entry.create.target {
+            AlertTarget::Stream(name) => Told::Stream(name.clone()),
+            AlertTarget::Webhook(url) => {
+                let options = &self.entry.create.options.delivery;
+                Told::Webhook(Box::new(history.webhook(url, options, self.batch_rows() > 1)?))
+            }
+        })
     }
 
     /// Which of some rows meet the condition, in their order; a key without a row does not.
@@ -155,6 +159,9 @@ impl Alert {
     }
 }
 
+/// Messages that a stream is told at once.
+const STREAM_ROWS: usize = 1000;
+
 /// JSON objects as a batch, an event each.
 fn rows_as_events<'r>(rows: impl Iterator<Item = &'r [u8]>) -> EventBatch {
     let mut text = Vec::new();
@@ -163,116 +170,4 @@ fn rows_as_events<'r>(rows: impl Iterator<Item = &'r [u8]>) -> EventBatch {
         text.push(b'\n');
     }
     as_events(text)
-}
-
-/// A JSON object a line as a batch.
-pub(super) fn as_events(text: Vec<u8>) -> EventBatch {
-    let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
-    check_block(Bytes::from(text), &limits, 1).batch
-}
-
-impl Known {
-    /// What is on disk.
-    pub(super) fn load(alert: &Alert) -> Result<Known, ViewStoreError> {
-        let (id, store) = (alert.entry.id, &alert.store);
-        let mut known = Known { position: store.position(id)?.unwrap_or(0), ..Known::default() };
-        let snapshot = store.snapshot(id)?;
-        for pair in snapshot.range((Bound::Unbounded, Bound::Unbounded)) {
-            let (key, value) = pair?;
-            let number = || value[..].try_into().ok().map(i64::from_be_bytes);
-            match &key[..] {
-                TO_TELL => known.to_tell = value,
-                NUMBER => known.number = number().unwrap_or(0) as u64,
-                _ => known.met.extend(number().map(|since| (key, since))),
-            }
-        }
-        Ok(known)
-    }
-
-    /// Keys that meet the condition.
-    pub(super) fn met(&self) -> impl ExactSizeIterator<Item = &Vec<u8>> {
-        self.met.keys()
-    }
-
-    /// Takes what became of some keys; what is to be told of that is added to `to_tell`. Answers how many were passed over
-    /// because `keys_max` meet the condition.
-    pub(super) fn take(
-        &mut self,
-        alert: &Alert,
-        changes: &[ViewChange],
-        meets: &[bool],
-        (keys_max, now): (usize, Millis),
-    ) -> u64 {
-        let mut passed_over = 0;
-        for (change, &meets) in changes.iter().zip(meets) {
-            match (self.met.get(&change.key.ordered).copied(), meets) {
-                (None, true) if self.met.len() >= keys_max => passed_over += 1,
-                (None, true) => {
-                    self.met.insert(change.key.ordered.clone(), now);
-                    self.changed.push((change.key.ordered.clone(), Some(now)));
-                    self.tell(alert, change, "firing", (now, now));
-                }
-                (Some(since), false) => {
-                    self.met.remove(&change.key.ordered);
-                    self.changed.push((change.key.ordered.clone(), None));
-                    if alert.entry.create.options.resolve != Some(false) {
-                        self.tell(alert, change, "resolved", (since, now));
-                    }
-                }
-                (None, false) | (Some(_), true) => {}
-            }
-        }
-        passed_over
-    }
-
-    fn tell(&mut self, alert: &Alert, change: &ViewChange, state: &str, (since, at): (Millis, Millis)) {
-        let time = |ms: Millis| {
-            let mut text = String::new();
-            push_rfc3339(ms.saturating_mul(1000), &mut text);
-            text
-        };
-        let mut head = String::new();
-        // Writing to a String does not fail.
-        let _ = write!(
-            head,
-            "{{\"alert\":{},\"state\":\"{state}\",\"at\":\"{}\",\"since\":\"{}\",\"key\":",
-            json!(alert.name()),
-            time(at),
-            time(since)
-        );
-        self.to_tell.extend_from_slice(head.as_bytes());
-        self.to_tell.extend_from_slice(&change.key.json());
-        self.to_tell.extend_from_slice(b",\"row\":");
-        self.to_tell.extend_from_slice(change.row.as_deref().unwrap_or(b"null"));
-        self.to_tell.extend_from_slice(b"}\n");
-    }
-
-    /// Whether something is to go to disk besides the position.
-    pub(super) fn has_changed(&self) -> bool {
-        !self.changed.is_empty() || !self.to_tell.is_empty()
-    }
-
-    /// Puts what it knows on disk.
-    pub(super) fn commit(&mut self, alert: &Alert) -> Result<(), ViewStoreError> {
-        let number = self.number.to_be_bytes();
-        let since: Vec<Option<[u8; 8]>> =
-            self.changed.iter().map(|(_, since)| since.map(i64::to_be_bytes)).collect();
-        let keys = self.changed.iter().zip(&since);
-        let keys = keys.map(|((key, _), since)| (&key[..], since.as_ref().map(|since| &since[..])));
-        let to_tell = Some(&self.to_tell[..]).filter(|messages| !messages.is_empty());
-        let rest = [(TO_TELL, to_tell), (NUMBER, Some(&number[..]))];
-        alert.store.commit(alert.entry.id, keys.chain(rest), self.position)?;
-        self.changed.clear();
-        Ok(())
-    }
-
-    /// The keys that meet the condition, with their rows as they are now.
-    pub(super) fn rows_of_met(&self, alert: &Alert, now: Millis) -> Result<Vec<ViewChange>, EngineError> {
-        let row = |ordered: &Vec<u8>| {
-            let key = Key::of_ordered(ordered).map_err(|error| alert.view.unavailable(error))?;
-            let row = alert.view.row(&key, now)?;
-            Ok(ViewChange::of(key, row))
-        };
-        self.met.keys().map(row).collect()
-    }
 }

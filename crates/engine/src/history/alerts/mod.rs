@@ -1,14 +1,19 @@
-//! Alerts: conditions on the rows of views, of which a stream is told when a key begins to meet one, and when it does not
-//! any more.
+//! Alerts: conditions on rows by key, of which a stream or a webhook is told when a key begins to meet one, and when it does
+//! not any more.
 //!
-//! An alert takes the changes of its view ([`keeping`]). Which keys meet the condition, what is to be told and from where on the
-//! changes are still to be taken goes to disk together, before anybody is told; the stream is told under a number of the
-//! alert's, and stores each number once. So after a crash every message is there, once.
+//! An alert takes the changes of its view ([`keeping`]), or, where that has windows, each that is closed ([`windows`]). An
+//! alert on a query has a view for itself, which nobody else finds. Which keys meet the condition, what is to be told and from
+//! where on the view is still to be looked at goes to disk together ([`known`]), before anybody is told; each message that is
+//! told again after a crash has the number that it had ([`telling`]): so a stream has it once, and a webhook knows it again.
 
 mod alert;
+mod create;
 mod entry;
 mod keeping;
+mod known;
 mod show;
+mod telling;
+mod windows;
 
 pub(crate) use alert::Alert;
-pub(crate) use entry::{AlertEntry, AlertSnapshot};
+pub(crate) use entry::{AlertEntry, AlertSnapshot, AlertStart};

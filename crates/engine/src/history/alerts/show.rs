@@ -47,18 +47,24 @@ fn alerts_table(alerts: &[Arc<Alert>]) -> RecordBatch {
         let values = alerts.iter().map(|alert| of(&alert.counts).load(Ordering::Relaxed) as i64);
         Arc::new(Int64Array::from_iter_values(values))
     };
+    let some = |of: fn(&Alert) -> Option<String>| -> ArrayRef {
+        Arc::new(alerts.iter().map(|alert| of(alert)).collect::<StringArray>())
+    };
     let created = alerts.iter().map(|alert| alert.entry.created);
     table([
         ("alert", texts(alerts.iter().map(|alert| alert.name()))),
-        ("view", texts(alerts.iter().map(|alert| &*alert.entry.create.view))),
+        // One of its own has no name.
+        ("view", some(|alert| alert.entry.create.view().map(str::to_owned))),
+        ("query", some(|alert| alert.entry.create.query().map(str::to_owned))),
         ("condition", texts(alerts.iter().map(|alert| &*alert.entry.create.condition))),
-        ("stream", texts(alerts.iter().map(|alert| alert.entry.create.stream.as_str()))),
+        ("target", some(|alert| Some(alert.entry.create.target.to_string()))),
         ("created", Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))),
         ("firing", numbers(|counts| &counts.met)),
         ("position", numbers(|counts| &counts.position)),
         ("messages", numbers(|counts| &counts.messages)),
         ("refused", numbers(|counts| &counts.refused)),
+        ("dead", numbers(|counts| &counts.dead)),
         ("passed_over", numbers(|counts| &counts.passed_over)),
-        ("failing", Arc::new(alerts.iter().map(|alert| alert.failing()).collect::<StringArray>())),
+        ("failing", some(Alert::failing)),
     ])
 }

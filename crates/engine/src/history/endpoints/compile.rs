@@ -384,7 +384,7 @@ fn program(expr: &Expr) -> Result<Program, EngineError> {
 
 /// Errors of an expression, which say where in it they are.
 fn at(errors: QueryErrors, text: &str) -> EngineError {
-    EngineError::EndpointExpression { text: text.into(), errors }
+    EngineError::Expression { text: text.into(), errors }
 }
 
 pub(super) fn unfit(message: String, hint: &'static str) -> EngineError {

@@ -17,11 +17,11 @@
 //! Limits: `jobs.*` of the settings; of each job [`entry::RUNS_KEPT`] runs are remembered.
 
 mod entry;
+mod reads;
 mod run;
 mod schedule;
 mod scheduler;
 mod show;
-mod tables;
 
 pub use schedule::ScheduleError;
 

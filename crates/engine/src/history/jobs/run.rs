@@ -11,11 +11,11 @@ use swiftwater_store::Application;
 
 use super::{
     entry::{JobEntry, JobRun, JobStep},
-    tables::JobTables,
+    reads::JobReads,
 };
 use crate::{
     EngineError,
-    history::{catalog::Change, state::History, tables::from_engine},
+    history::{catalog::Change, once::OnceTables, state::History, tables::from_engine},
     shared::Shared,
 };
 
@@ -61,12 +61,10 @@ impl History {
         let ends = job.is_incremental().then(|| Arc::new(self.ends()));
         let pieces = split_statements(&job.create.sql);
         for (place, piece) in pieces.iter().enumerate().skip(done) {
-            let tables = JobTables {
-                history: Arc::clone(self),
+            let reads = JobReads { history: Arc::clone(self), job: id, run: number, ends: ends.clone() };
+            let tables = OnceTables {
                 tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
-                job: id,
-                run: number,
-                ends: ends.clone(),
+                otherwise: reads,
                 application: application(&job, number, place),
             };
             let statement_began = self.clock.monotonic_nanos();
@@ -124,7 +122,11 @@ fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
 }
 
 /// Runs a statement to its end; answers how many rows it wrote.
-async fn statement(shared: &Shared, piece: &Piece<'_>, tables: JobTables) -> Result<u64, SqlError> {
+async fn statement(
+    shared: &Shared,
+    piece: &Piece<'_>,
+    tables: OnceTables<JobReads>,
+) -> Result<u64, SqlError> {
     let sql = shared.sql.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
     let mut answer: Answer = sql.run(piece.text, options).await?;

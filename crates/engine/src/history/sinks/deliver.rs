@@ -1,4 +1,4 @@
-//! One delivery: rows of a view, into a stream, a table, a file, or to a webhook. Each is done once where that can be had.
+//! One delivery: rows into a stream, a table, a file, or to a webhook. Each is done once where that can be had.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,33 +6,34 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use swiftwater_event::{CheckLimits, EventMeta, StreamName, check_block};
-use swiftwater_lang::ddl::{SinkFormat, SinkTarget};
+use swiftwater_event::{EventMeta, Millis, StreamName};
+use swiftwater_lang::ddl::{CreateSink, SinkFormat, SinkOptions, SinkTarget};
 use swiftwater_sinks::{FileSink, FileSinkError, Webhook, WebhookError, WebhookOptions};
 use swiftwater_sql::{
-    At, RunOptions, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider, Tables,
+    At, RunOptions, SqlError, TableProvider,
     forms::{Form, FormWriter},
     rows_at_hand,
 };
 use swiftwater_store::Application;
 
-use super::entry::SinkEntry;
 use crate::{
-    AppendOptions, EngineError, Numbered,
+    AppendOptions, Appended, EngineError, Numbered,
     history::{
+        once::{OnceTables, SeenOtherwise},
+        rows::as_events,
         state::{History, heavy},
-        tables::{HistoryTables, from_engine},
-        views::{Closed, View},
+        tables::HistoryTables,
+        views::View,
     },
     shared::Shared,
 };
 
-/// How long a webhook may take where the sink does not say.
+/// How long a webhook may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a delivery did not come about.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DeliverError {
+pub(crate) enum DeliverError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
@@ -56,6 +57,17 @@ impl DeliverError {
     }
 }
 
+/// What is delivered at once. Where the same is delivered again, all of this is the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// In whose name. No other has it.
+    pub(crate) by: String,
+    /// Which of its deliveries.
+    pub(crate) number: u64,
+    /// JSON objects, a line each.
+    pub(crate) rows: Bytes,
+}
+
 /// Where a sink delivers to, made ready.
 pub(super) enum Target {
     Stream(StreamName),
@@ -65,127 +77,151 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) fn of(history: &History, entry: &SinkEntry) -> Result<Target, DeliverError> {
-        let options = &entry.create.options;
-        Ok(match &entry.create.target {
-            SinkTarget::Stream(name) => {
-                Target::Stream(StreamName::new(name).map_err(|_| EngineError::NoStream(name.to_string()))?)
-            }
+    pub(super) fn of(history: &History, create: &CreateSink) -> Result<Target, DeliverError> {
+        let options = &create.options;
+        Ok(match &create.target {
+            SinkTarget::Stream(name) => Target::Stream(stream_name(name)?),
             SinkTarget::Table(name) => Target::Table(name.clone()),
             SinkTarget::File(path) => {
                 let root = history.sinks_dir()?;
                 Target::File(FileSink::new(&root, path)?, options.format.unwrap_or(SinkFormat::Ndjson))
             }
-            SinkTarget::Webhook(url) => {
-                let headers = options.header_lines().map(|(name, value)| (name.to_owned(), value.to_owned()));
-                let options = WebhookOptions {
-                    headers: headers.collect(),
-                    timeout: options.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
-                    reaches_private: history.config.sinks_private_addresses,
-                };
-                Target::Webhook(Box::new(Webhook::new(url, &options)?))
-            }
+            SinkTarget::Webhook(url) => Target::Webhook(Box::new(history.webhook(url, options, true)?)),
         })
     }
 
-    /// Delivers some rows; of a file, answers its length then.
+    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of what was delivered before; answers
+    /// how many it has then.
     pub(super) async fn deliver(
         &mut self,
-        history: &Arc<History>,
+        history: &History,
         shared: &Arc<Shared>,
-        entry: &SinkEntry,
-        view: &Arc<View>,
-        closed: &Closed,
+        delivery: &Delivery,
+        (view, now): (&View, Millis),
+        length: u64,
     ) -> Result<u64, DeliverError> {
-        let delivered = &entry.delivered;
         match self {
             Target::Stream(stream) => {
-                history.append_rows(shared, stream, entry, closed.rows.clone()).await?;
+                history.append_whole(shared, stream, delivery).await?;
                 Ok(0)
             }
             Target::Table(table) => {
-                let rows = heavy(usize::MAX, || view.record_batch(closed.rows.clone(), closed.now))?;
-                insert(shared, entry, table, rows).await?;
+                let rows = heavy(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
+                insert(shared, delivery, (&**table, view.name()), rows).await?;
                 Ok(0)
             }
             Target::File(file, format) => {
                 let bytes = match format {
-                    SinkFormat::Ndjson => closed.rows.clone(),
+                    SinkFormat::Ndjson => delivery.rows.clone(),
                     SinkFormat::Csv => {
-                        let rows = view.record_batch(closed.rows.clone(), closed.now)?;
-                        csv(&rows, delivered.bytes == 0)?
+                        csv(&view.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into()
                     }
                 };
-                let (file, length) = (file.clone(), delivered.bytes);
+                let file = file.clone();
                 let appended = tokio::task::spawn_blocking(move || file.append(length, &bytes)).await;
                 Ok(appended.map_err(|_| EngineError::ShuttingDown)??)
             }
             Target::Webhook(webhook) => {
-                let key = format!("{}-{}", id_of(entry), delivered.count);
-                webhook.post(Bytes::from(closed.rows.clone()), &key).await?;
+                delivery.post(webhook).await?;
                 Ok(0)
             }
         }
     }
 }
 
-/// In whose name a sink writes. No other has this one's number and time of creation.
-fn id_of(entry: &SinkEntry) -> String {
-    format!("swiftwater/sink/{}-{}", entry.id, entry.created)
+impl Delivery {
+    /// Posts it, with a key that it has whenever it is posted again.
+    pub(crate) async fn post(&self, webhook: &Webhook) -> Result<(), DeliverError> {
+        Ok(webhook.post(self.rows.clone(), &format!("{}-{}", self.by, self.number)).await?)
+    }
+}
+
+fn stream_name(name: &str) -> Result<StreamName, EngineError> {
+    StreamName::new(name).map_err(|_| EngineError::NoStream(name.to_owned()))
 }
 
 impl History {
-    /// Lines of JSON as events of a stream, on disk when this returns, and there once.
-    async fn append_rows(
+    /// A webhook as options have it; with `is_lines` a request may have several rows.
+    pub(crate) fn webhook(
+        &self,
+        url: &str,
+        options: &SinkOptions,
+        is_lines: bool,
+    ) -> Result<Webhook, DeliverError> {
+        let headers = options.header_lines().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options = WebhookOptions {
+            content_type: if is_lines { "application/x-ndjson" } else { "application/json" },
+            headers: headers.collect(),
+            timeout: options.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
+            reaches_private: self.config.sinks_private_addresses,
+        };
+        Ok(Webhook::new(url, &options)?)
+    }
+
+    /// Rows as events of a stream, on disk when this returns, and there once. With `all_or_none` they are there all or not
+    /// at all; otherwise without those that the stream refuses.
+    pub(crate) async fn append_once(
         &self,
         shared: &Arc<Shared>,
         stream: &StreamName,
-        entry: &SinkEntry,
-        rows: Vec<u8>,
-    ) -> Result<(), DeliverError> {
+        delivery: &Delivery,
+        all_or_none: bool,
+    ) -> Result<Appended, EngineError> {
         let stored = self.stored(stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
         let live = shared.stream(stream)?;
-        let limits = CheckLimits { event_bytes_max: 64 << 20, ..CheckLimits::default() };
-        let batch = check_block(Bytes::from(rows), &limits, 1).batch;
+        let batch = heavy(delivery.rows.len(), || as_events(delivery.rows.clone()));
         let read_micros = self.clock.now_micros();
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
-        let numbered =
-            Numbered { producer: id_of(entry).into(), sequence: entry.delivered.count, part: 0, after: 0 };
-        let options =
-            AppendOptions { numbered: Some(numbered), all_or_none: true, ..AppendOptions::default() };
+        let producer = delivery.by.as_str().into();
+        let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0 };
+        let options = AppendOptions { numbered: Some(numbered), all_or_none, ..AppendOptions::default() };
         let appended = self.append(shared, (&live, &stored), batch.with_meta(meta), options).await?;
-        if let Some(refusal) = appended.refusals.first() {
-            return Err(DeliverError::Refused(format!("column `{}`: {}", refusal.path, refusal.message)));
-        }
         if let Some(ticket) = appended.ticket {
             self.synced(ticket).await?;
         }
-        Ok(())
+        Ok(appended)
     }
 
-    /// What cannot be delivered goes to the sink's stream for that, an event a row, with the reason.
-    pub(super) async fn bury(
+    async fn append_whole(
         &self,
         shared: &Arc<Shared>,
-        entry: &SinkEntry,
-        closed: &Closed,
+        stream: &StreamName,
+        delivery: &Delivery,
+    ) -> Result<(), DeliverError> {
+        let appended = self.append_once(shared, stream, delivery, true).await?;
+        match appended.refusals.first() {
+            None => Ok(()),
+            Some(refusal) => {
+                Err(DeliverError::Refused(format!("column `{}`: {}", refusal.path, refusal.message)))
+            }
+        }
+    }
+
+    /// What cannot be delivered goes to the stream for that, if there is one: an event a row, with the reason. `what` and
+    /// `name` say whose it was.
+    pub(crate) async fn bury(
+        &self,
+        shared: &Arc<Shared>,
+        (what, name): (&str, &str),
+        dead_letter: Option<&str>,
+        delivery: &Delivery,
         error: &DeliverError,
     ) -> Result<(), DeliverError> {
-        let Some(name) = &entry.create.options.dead_letter else { return Ok(()) };
-        let stream = StreamName::new(name).map_err(|_| EngineError::NoStream(name.to_string()))?;
-        let head = serde_json::json!({
-            "sink": entry.create.name, "delivery": entry.delivered.count, "error": error.to_string(),
-        });
+        let Some(stream) = dead_letter else { return Ok(()) };
+        let stream = stream_name(stream)?;
+        let head =
+            serde_json::json!({ (what): name, "delivery": delivery.number, "error": error.to_string() });
         let head = head.to_string();
         let mut events = Vec::new();
-        for row in closed.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
+        for row in delivery.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
             // The object goes on with the row.
             events.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
             events.extend_from_slice(b",\"row\":");
             events.extend_from_slice(row);
             events.extend_from_slice(b"}\n");
         }
-        self.append_rows(shared, &stream, entry, events).await
+        let events = Delivery { rows: events.into(), ..delivery.clone() };
+        self.append_whole(shared, &stream, &events).await
     }
 }
 
@@ -197,24 +233,22 @@ fn csv(rows: &RecordBatch, is_first: bool) -> Result<Vec<u8>, SqlError> {
     Ok(if is_first { [head, out].concat() } else { out })
 }
 
-/// Inserts rows into a table, by their names, once.
+/// Inserts rows of a view into a table, by their names, once.
 async fn insert(
     shared: &Arc<Shared>,
-    entry: &SinkEntry,
-    table: &str,
+    delivery: &Delivery,
+    (table, view): (&str, &str),
     rows: RecordBatch,
 ) -> Result<(), DeliverError> {
     let sql = shared.sql.get().ok_or(EngineError::NoHistory)?;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names: Vec<String> = rows.schema().fields().iter().map(|field| quoted(field.name())).collect();
     let names = names.join(", ");
-    let statement =
-        format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(&entry.create.view));
-    let tables = SinkTables {
+    let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
+    let tables = OnceTables {
         tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
-        view: entry.create.view.clone(),
-        rows,
-        application: Application { id: id_of(entry).into(), version: entry.delivered.count },
+        otherwise: DeliveredRows { view: view.into(), rows },
+        application: Application { id: delivery.by.as_str().into(), version: delivery.number },
     };
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
     let mut answer = sql.run(&statement, options).await?;
@@ -224,57 +258,20 @@ async fn insert(
     Ok(())
 }
 
-/// The tables of SQL, but that of the view only the rows of one delivery, which an INSERT takes once.
-struct SinkTables {
-    tables: Arc<HistoryTables>,
+/// Of a view, only the rows of one delivery.
+struct DeliveredRows {
     view: Box<str>,
     rows: RecordBatch,
-    application: Application,
 }
 
 #[async_trait]
-impl Tables for SinkTables {
-    fn names(&self) -> Vec<(String, TableKind)> {
-        self.tables.names()
-    }
-
-    fn names_all(&self) -> bool {
-        self.tables.names_all()
-    }
-
-    async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
-        if name == &*self.view {
-            return rows_at_hand(self.rows.clone()).map(Some);
-        }
-        self.tables.table(name, at).await
-    }
-
-    fn system_names(&self) -> &'static [&'static str] {
-        self.tables.system_names()
-    }
-
-    async fn system_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
-        self.tables.system_table(name).await
-    }
-
-    async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
-        self.tables.insertable(name).await
-    }
-
-    async fn create_table(&self, name: &str, _: SchemaRef, _: bool) -> Result<bool, SqlError> {
-        Err(from_engine(EngineError::NoSink(name.to_owned())))
-    }
-
-    async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
-        Err(from_engine(EngineError::NoSink(name.to_owned())))
-    }
-
-    async fn insert(
+impl SeenOtherwise for DeliveredRows {
+    async fn table(
         &self,
+        _: &HistoryTables,
         name: &str,
-        rows: SendableRecordBatchStream,
-        overwrite: bool,
-    ) -> Result<u64, SqlError> {
-        self.tables.insert_once(name, rows, overwrite, &self.application).await
+        _: Option<At>,
+    ) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        if name == &*self.view { rows_at_hand(self.rows.clone()).map(Some) } else { Ok(None) }
     }
 }

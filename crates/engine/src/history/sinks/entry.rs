@@ -32,6 +32,18 @@ pub(crate) struct SinkEntry {
     pub(crate) delivered: Delivered,
 }
 
+/// What a sink that is created begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct SinkStart {
+    /// The view, by number.
+    pub(crate) view: u32,
+    /// It delivers windows that begin here or later; none: all that close.
+    pub(crate) from: Option<Millis>,
+    /// Of changes, it delivers those behind this place, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<String>,
+}
+
 /// How far a sink is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Delivered {
@@ -42,7 +54,7 @@ pub(crate) struct Delivered {
     /// Of those, rows that went to the stream for what cannot be delivered.
     #[serde(default)]
     pub(crate) dead: u64,
-    /// The last key, as hexadecimal digits; none before the first.
+    /// The last key, of changes the last place, as hexadecimal digits; none before the first.
     #[serde(default)]
     pub(crate) key: Option<String>,
     /// Of a file, its length.
@@ -92,7 +104,7 @@ impl Delivered {
     }
 }
 
-fn digits(key: &[u8]) -> String {
+pub(super) fn digits(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -111,7 +123,7 @@ impl Sinks {
     pub(crate) fn create(
         &mut self,
         create: &CreateSink,
-        (view, from): (u32, Option<Millis>),
+        SinkStart { view, from, after }: SinkStart,
         at: Millis,
     ) -> Result<bool, EngineError> {
         if self.sinks.contains_key(&create.name) {
@@ -131,8 +143,8 @@ impl Sinks {
         }
         let create = CreateSink { if_not_exists: false, ..create.clone() };
         let name = create.name.clone();
-        let sink =
-            SinkEntry { id: self.next, created: at, create, view, from, delivered: Delivered::default() };
+        let delivered = Delivered { key: after, ..Delivered::default() };
+        let sink = SinkEntry { id: self.next, created: at, create, view, from, delivered };
         self.next += 1;
         self.sinks.insert(name, sink);
         Ok(true)
@@ -150,6 +162,12 @@ impl Sinks {
         if let Some(sink) = self.sinks.values_mut().find(|sink| sink.id == id) {
             sink.delivered = delivered.clone();
         }
+    }
+
+    /// Up to which place all sinks of a view's changes have them; none where there is no such sink.
+    pub(crate) fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
+        let of_changes = self.sinks.values().filter(|sink| sink.view == view && sink.create.of_changes);
+        of_changes.map(|sink| sink.delivered.last_key().unwrap_or_default()).min()
     }
 
     /// The name of a sink of a view.

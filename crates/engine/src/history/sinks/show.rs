@@ -8,7 +8,7 @@ use swiftwater_lang::ddl::{CreateSink, SinkTarget};
 use swiftwater_sinks::FileSink;
 use swiftwater_sql::SqlError;
 
-use super::entry::SinkEntry;
+use super::entry::{SinkEntry, SinkStart, digits};
 use crate::{
     Engine, EngineError, Principal,
     history::{
@@ -19,7 +19,6 @@ use crate::{
         tables::from_engine,
     },
     shared::Shared,
-    stream::lock,
 };
 
 /// How a sink fares.
@@ -39,6 +38,9 @@ pub struct SinkStatus {
     pub dead_rows: u64,
     /// Milliseconds of event time from the end of what is delivered to the last window that is closed; none before the first.
     pub behind_ms: Option<u64>,
+    /// Of a sink of changes: those that are held for the sinks of its view, and how many of them went undelivered as there
+    /// were too many, since the start.
+    pub changes: Option<(u64, u64)>,
     /// Tries since the last delivery.
     pub tries: u32,
     /// Why the last one failed, if it did.
@@ -65,7 +67,8 @@ impl History {
             self.with_catalog(|catalog| (catalog.sinks.get(&create.name).is_ok(), catalog.sinks.all().len()));
         if known {
             // Says so, or that this is no error.
-            return self.with_catalog(|catalog| catalog.sinks.clone().create(create, (0, None), 0));
+            return self
+                .with_catalog(|catalog| catalog.sinks.clone().create(create, SinkStart::default(), 0));
         }
         if sinks >= self.config.sinks_max {
             return Err(EngineError::Limit {
@@ -76,8 +79,10 @@ impl History {
             });
         }
         let view = self.view(&create.view)?;
-        let windows =
-            view.query.windows().ok_or_else(|| EngineError::SinkOfNoWindows(create.view.to_string()))?;
+        let windows = view.query.windows();
+        if windows.is_none() && !create.of_changes {
+            return Err(EngineError::SinkOfNoWindows(create.view.to_string()));
+        }
         let stream = |name: &str| -> Result<(), EngineError> {
             let found = StreamName::new(name).ok().and_then(|name| self.stored(&name));
             let stored = found.ok_or_else(|| EngineError::NoStream(name.to_owned()))?;
@@ -103,18 +108,29 @@ impl History {
             SinkTarget::Webhook(_) => {}
         }
         create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
-        let from = windows.first_open(view.at().latest);
-        let change = Change::Sink { text: create.to_string(), view: view.id(), from };
-        self.with_catalog(|catalog| catalog.sinks.clone().create(create, (view.id(), from), 0))?;
-        self.record(change).await?;
+        let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
+        self.with_catalog(|catalog| catalog.sinks.clone().create(create, start.clone(), 0))?;
+        if create.of_changes {
+            start.after = Some(digits(&view.keep_changes()));
+        } else {
+            start.from = windows.and_then(|windows| windows.first_open(view.at().latest));
+        }
+        let recorded = self.record(Change::Sink { text: create.to_string(), start }).await;
+        if create.of_changes {
+            self.let_go_of_changes(&view);
+        }
+        recorded?;
         self.sinks.changed.notify_one();
         Ok(true)
     }
 
     fn sink_status(&self, entry: &SinkEntry) -> SinkStatus {
-        let work = self.sinks.of(entry.id);
-        let failing = work.as_ref().and_then(|work| lock(&work.failing).clone());
+        let failing = self.sinks.of(entry.id).and_then(|work| work.tries.failing());
+        let of_changes = entry.create.of_changes;
         let behind = || {
+            if of_changes {
+                return None;
+            }
             let view = self.view(&entry.create.view).ok()?;
             let windows = view.query.windows()?;
             let open = windows.first_open(view.at().latest)?;
@@ -130,6 +146,11 @@ impl History {
             delivered: (entry.delivered.count, entry.delivered.rows),
             dead_rows: entry.delivered.dead,
             behind_ms: behind(),
+            changes: self
+                .view(&entry.create.view)
+                .ok()
+                .filter(|_| of_changes)
+                .map(|view| view.changes_held()),
             tries: failing.as_ref().map_or(0, |(_, tries)| *tries),
             failing: failing.map(|(why, _)| why),
         }
@@ -171,6 +192,8 @@ fn shown(sinks: &[SinkStatus]) -> RecordBatch {
         ("rows", numbers(|sink| Some(sink.delivered.1))),
         ("dead_rows", numbers(|sink| Some(sink.dead_rows))),
         ("behind_ms", numbers(|sink| sink.behind_ms)),
+        ("changes_held", numbers(|sink| sink.changes.map(|changes| changes.0))),
+        ("changes_lost", numbers(|sink| sink.changes.map(|changes| changes.1))),
         ("tries", numbers(|sink| Some(u64::from(sink.tries)))),
         ("failing", Arc::new(sinks.iter().map(|sink| sink.failing.clone()).collect::<StringArray>())),
     ])

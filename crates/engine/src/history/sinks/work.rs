@@ -1,33 +1,29 @@
-//! Sinks at work: a task for each takes the windows that its view has closed and kept, one delivery after another.
+//! Sinks at work: a task for each takes what its view has kept, windows that are closed or changes, one delivery after another.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, Weak},
-    time::Duration,
 };
 
-use swiftwater_event::Millis;
+use swiftwater_lang::ddl::CreateSink;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    deliver::{DeliverError, Target},
+    deliver::{DeliverError, Delivery, Target},
     entry::{Delivered, SinkEntry},
+    tries::Tries,
 };
 use crate::{
     EngineError,
     history::{
         catalog::Change,
         state::{History, heavy},
-        views::{Closed, View},
+        views::{At as ViewAt, Portion, View},
     },
     shared::Shared,
     stream::lock,
 };
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Rows of a delivery where the sink does not say.
 const BATCH_ROWS: u32 = 1000;
 
@@ -43,8 +39,7 @@ pub(crate) struct SinksAtWork {
 #[derive(Debug, Default)]
 pub(super) struct AtWork {
     is_dropped: watch::Sender<bool>,
-    /// Why the last try failed, and how many there were since a delivery came about.
-    pub(super) failing: Mutex<Option<(String, u32)>>,
+    pub(super) tries: Tries,
 }
 
 impl SinksAtWork {
@@ -101,28 +96,18 @@ impl History {
     }
 
     async fn keep_sink(self: &Arc<Self>, shared: &Weak<Shared>, mut entry: SinkEntry, work: &AtWork) -> End {
-        let mut pause = PAUSE_MIN;
         loop {
             let error = match self.deliver_all(shared, &mut entry, work).await {
                 Ok(end) => return end,
                 Err(error) => error,
             };
-            let is_news = {
-                let mut failing = lock(&work.failing);
-                let (before, tries) = failing.take().unwrap_or_default();
-                if tries == 0 {
-                    pause = PAUSE_MIN;
-                }
-                let is_news = before != error.to_string();
-                *failing = Some((error.to_string(), tries.saturating_add(1)));
-                is_news
-            };
+            let (is_news, pause) = work.tries.failed(error.to_string());
             if is_news {
                 tracing::warn!(sink = &*entry.create.name, %error, "a sink does not take what it is given; it is tried again");
             }
             tokio::select! {
                 end = ends(self, work) => return end,
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
@@ -136,31 +121,40 @@ impl History {
     ) -> Result<End, DeliverError> {
         let view = self.view(&entry.create.view)?;
         let mut kept = view.kept_at();
-        let mut target = Target::of(self, entry)?;
+        let mut target = Target::of(self, &entry.create)?;
         loop {
-            let latest = kept.borrow_and_update().latest;
-            while let Some(closed) = self.next_closed(&view, entry, latest)? {
+            let at = *kept.borrow_and_update();
+            while let Some(portion) = self.next_portion(&view, entry, at)? {
                 let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
-                if closed.count == 0 {
+                let Portion { rows, count, last, now } = portion;
+                if count == 0 {
                     // HAVING leaves all of them out. It is looked at once more after a restart.
-                    entry.delivered.pass(&closed.last);
+                    entry.delivered.pass(&last);
                     continue;
                 }
+                let delivery =
+                    Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
+                let length = entry.delivered.bytes;
                 let delivered = tokio::select! {
                     biased;
                     end = ends(self, work) => return Ok(end),
-                    delivered = target.deliver(self, &shared, entry, &view, &closed) => delivered,
+                    delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
                 };
                 let (dead, bytes) = match delivered {
                     Ok(bytes) => (0, bytes),
-                    Err(error) if gives_up(entry, work, &error) => {
-                        self.bury(&shared, entry, &closed, &error).await?;
-                        (closed.count, entry.delivered.bytes)
+                    Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
+                        let CreateSink { name, options, .. } = &entry.create;
+                        let dead_letter = options.dead_letter.as_deref();
+                        self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
+                        (count, length)
                     }
                     Err(error) => return Err(error),
                 };
-                self.note(entry, entry.delivered.after(closed.count, dead, &closed.last, bytes)).await?;
-                lock(&work.failing).take();
+                self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
+                if entry.create.of_changes {
+                    self.let_go_of_changes(&view);
+                }
+                work.tries.came_about();
             }
             tokio::select! {
                 end = ends(self, work) => return Ok(end),
@@ -169,16 +163,19 @@ impl History {
         }
     }
 
-    /// The next rows of one window that is closed.
-    fn next_closed(
+    /// The next rows: of one window that is closed, or of one commit.
+    fn next_portion(
         &self,
         view: &View,
         entry: &SinkEntry,
-        latest: Millis,
-    ) -> Result<Option<Closed>, DeliverError> {
-        let rows = entry.create.options.batch_rows.unwrap_or(BATCH_ROWS);
-        let after = entry.delivered.last_key();
-        let read = || view.closed(after.as_deref(), entry.from, latest, u64::from(rows), self.clock.now());
+        at: ViewAt,
+    ) -> Result<Option<Portion>, DeliverError> {
+        let rows = u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS));
+        let (after, now) = (entry.delivered.last_key(), self.clock.now());
+        let read = || match entry.create.of_changes {
+            true => view.changes_kept(after.as_deref(), at.position, rows, now),
+            false => view.closed(after.as_deref(), entry.from, at.latest, rows, now),
+        };
         Ok(heavy(usize::MAX, read)?)
     }
 
@@ -188,16 +185,18 @@ impl History {
         entry.delivered = delivered;
         Ok(())
     }
+
+    /// What all sinks of a view's changes have need not be kept; nor anything where there is none of them.
+    pub(in crate::history) fn let_go_of_changes(&self, view: &View) {
+        let done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
+        // A log that nobody wants is deleted.
+        heavy(if done.is_some() { 0 } else { usize::MAX }, || view.changes_done(done));
+    }
 }
 
-/// Whether what cannot be delivered is to go elsewhere.
-fn gives_up(entry: &SinkEntry, work: &AtWork, error: &DeliverError) -> bool {
-    let options = &entry.create.options;
-    if options.dead_letter.is_none() {
-        return false;
-    }
-    let tries = lock(&work.failing).as_ref().map_or(0, |(_, tries)| *tries);
-    error.is_final() || options.retries.is_some_and(|retries| tries >= retries)
+/// In whose name a sink writes. No other has this one's number and time of creation.
+fn id_of(entry: &SinkEntry) -> String {
+    format!("swiftwater/sink/{}-{}", entry.id, entry.created)
 }
 
 /// Ready when the engine ends, or the sink is dropped.

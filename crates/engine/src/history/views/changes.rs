@@ -13,8 +13,7 @@ use std::{
     },
 };
 
-use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Clock, Millis, StreamName, check_block};
+use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_live::{GroupTable, Key, KeyedQuery, Row};
 use tokio::sync::{
     broadcast::{Receiver, error::RecvError},
@@ -27,7 +26,10 @@ use super::{
 };
 use crate::{
     AppendOptions, Engine, EngineError, Principal,
-    history::state::{History, heavy},
+    history::{
+        rows::as_events,
+        state::{History, heavy},
+    },
     shared::Shared,
     stream::lock,
 };
@@ -298,8 +300,7 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         if text.is_empty() {
             continue;
         }
-        let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
-        let batch = heavy(text.len(), || check_block(Bytes::from(text), &limits, 1).batch);
+        let batch = heavy(text.len(), || as_events(text));
         if shared.pending.enter(batch.bytes().len()).await.is_err() {
             return;
         }

@@ -5,26 +5,37 @@ use std::ops::Bound;
 use swiftwater_event::Millis;
 use swiftwater_live::Key;
 
-use super::View;
+use super::{View, ViewChange};
 use crate::EngineError;
 
-/// Some rows of one window that is closed.
+/// Rows that are delivered together.
 #[derive(Debug)]
-pub(crate) struct Closed {
-    /// JSON objects, a line each, in the order of their keys.
+pub(crate) struct Portion {
+    /// JSON objects, a line each.
     pub(crate) rows: Vec<u8>,
     /// How many.
     pub(crate) count: u64,
-    /// The last key that was looked at.
+    /// The last key, or place, that was looked at.
     pub(crate) last: Vec<u8>,
     /// When they were read.
     pub(crate) now: Millis,
 }
 
+/// Some groups of one window that is closed.
+#[derive(Debug)]
+pub(crate) struct ClosedGroups {
+    /// Where it begins.
+    pub(crate) window: Millis,
+    /// The groups, told apart by their keys without the window's start, in order.
+    pub(crate) groups: Vec<ViewChange>,
+    /// The last key, with the window's start.
+    pub(crate) last: Vec<u8>,
+}
+
 impl View {
     /// The next rows of the first window that is closed and has any: behind a key, of windows that begin at `from` or later,
-    /// at most so many. `latest` is the latest time that is on disk ([`View::kept_at`]). Asked again it answers the same, as
-    /// a closed window does not change.
+    /// at most so many, in the order of their keys. `latest` is the latest time that is on disk ([`View::kept_at`]). Asked
+    /// again it answers the same, as a closed window does not change.
     pub(crate) fn closed(
         &self,
         after: Option<&[u8]>,
@@ -32,7 +43,44 @@ impl View {
         latest: Millis,
         limit: u64,
         now: Millis,
-    ) -> Result<Option<Closed>, EngineError> {
+    ) -> Result<Option<Portion>, EngineError> {
+        let mut groups = self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"))?;
+        let read = self.walk_closed((after, from), latest, limit, |key, state| {
+            self.query.add_state(&mut groups, key, state, now).map_err(|error| self.unavailable(error))
+        })?;
+        let Some((_, last)) = read else { return Ok(None) };
+        let result = self.query.rows(groups, now);
+        Ok(Some(Portion { rows: result.text, count: result.count, last, now }))
+    }
+
+    /// The same with the key of each group, also of those that have no row.
+    pub(crate) fn closed_groups(
+        &self,
+        after: Option<&[u8]>,
+        from: Option<Millis>,
+        latest: Millis,
+        limit: u64,
+        now: Millis,
+    ) -> Result<Option<ClosedGroups>, EngineError> {
+        let mut groups = Vec::new();
+        let read = self.walk_closed((after, from), latest, limit, |ordered, state| {
+            let row = Key::of_ordered(ordered).and_then(|key| self.query.row_of_state(&key, state, now));
+            let row = row.map_err(|error| self.unavailable(error))?;
+            let key = Key::within_window(ordered).map_err(|error| self.unavailable(error))?;
+            groups.push(ViewChange::of(key, row));
+            Ok(())
+        })?;
+        Ok(read.map(|(window, last)| ClosedGroups { window, groups, last }))
+    }
+
+    /// Walks over some groups of one window; answers where that begins, and the last key.
+    fn walk_closed(
+        &self,
+        (after, from): (Option<&[u8]>, Option<Millis>),
+        latest: Millis,
+        limit: u64,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), EngineError>,
+    ) -> Result<Option<(Millis, Vec<u8>)>, EngineError> {
         let Some((windows, open)) =
             self.query.windows().and_then(|windows| Some((windows, windows.first_open(latest)?)))
         else {
@@ -51,29 +99,19 @@ impl View {
         if is_none {
             return Ok(None);
         }
-        let unavailable = |error: &dyn std::fmt::Display| EngineError::ViewUnavailable {
-            view: self.name().to_owned(),
-            why: error.to_string(),
-        };
-        let snapshot = self.store.snapshot(self.id()).map_err(|error| unavailable(&error))?;
-        let mut closed = Closed { rows: Vec::new(), count: 0, last: Vec::new(), now };
-        let mut window = None;
-        let mut groups = self.query.no_groups().ok_or_else(|| unavailable(&"it has no groups"))?;
-        for pair in snapshot.range((start, Bound::Excluded(&open[..]))) {
-            let (key, state) = pair.map_err(|error| unavailable(&error))?;
-            let of = Key::window_of_ordered(&key);
-            if window.is_some_and(|window| of >= Some(windows.end(window))) || groups.len() as u64 >= limit {
+        let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
+        let mut read: Option<(Millis, Vec<u8>)> = None;
+        for (count, pair) in (0..).zip(snapshot.range((start, Bound::Excluded(&open[..])))) {
+            let (key, state) = pair.map_err(|error| self.unavailable(error))?;
+            let of = Key::window_of_ordered(&key)
+                .ok_or_else(|| self.unavailable("a key of it is damaged, or of another version"))?;
+            let window = read.as_ref().map_or(of, |(window, _)| *window);
+            if of >= windows.end(window) || count >= limit {
                 break;
             }
-            window = window.or(of);
-            self.query.add_state(&mut groups, &key, &state, now).map_err(|error| unavailable(&error))?;
-            closed.last = key;
+            each(&key, &state)?;
+            read = Some((window, key));
         }
-        if groups.is_empty() {
-            return Ok(None);
-        }
-        let result = self.query.rows(groups, now);
-        (closed.rows, closed.count) = (result.text, result.count);
-        Ok(Some(closed))
+        Ok(read)
     }
 }

@@ -89,7 +89,7 @@ type Keeping = JoinHandle<(Result<Vec<Raised>, ViewStoreError>, At)>;
 
 impl History {
     /// The files of the views, opened when they are first needed.
-    fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
+    pub(in crate::history) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
         let unavailable = |why: String| EngineError::ViewUnavailable { view: name.to_owned(), why };
         let mut store = crate::stream::lock(&self.view_store);
         if let Some(store) = &*store {
@@ -115,15 +115,7 @@ impl History {
     ) -> Result<bool, EngineError> {
         let checked = self.with_catalog(|catalog| catalog.check_view(create))?;
         let Some((stream, below)) = checked else { return Ok(false) };
-        let views = self.with_catalog(|catalog| catalog.views().len());
-        if views >= self.config.views_max {
-            return Err(EngineError::Limit {
-                what: "number of views",
-                setting: "views.views_max",
-                wanted: views as u64 + 1,
-                limit: self.config.views_max as u64,
-            });
-        }
+        self.has_room_for_view()?;
         if let Some(tables) = shared.tables.get()
             && tables.is_plain(&create.name).unwrap_or(false)
         {
@@ -219,6 +211,20 @@ impl History {
         lower.add_upper(view);
     }
 
+    /// An error where there are as many views as there can be.
+    pub(in crate::history) fn has_room_for_view(&self) -> Result<(), EngineError> {
+        let views = self.with_catalog(|catalog| catalog.views().len());
+        if views < self.config.views_max {
+            return Ok(());
+        }
+        Err(EngineError::Limit {
+            what: "number of views",
+            setting: "views.views_max",
+            wanted: views as u64 + 1,
+            limit: self.config.views_max as u64,
+        })
+    }
+
     /// Lets a view that is in the catalog go on where it was.
     pub(in crate::history) fn open_view(
         self: &Arc<Self>,
@@ -276,12 +282,7 @@ impl History {
             let compiled = compile_view(&view.create, source, sizes, now);
             let columns: Vec<(Box<str>, Type)> = match compiled {
                 Ok((_, columns)) if !alter.changes.iter().any(retypes) => columns,
-                _ => {
-                    return Err(EngineError::StreamHasView {
-                        stream: alter.name.to_string(),
-                        view: view.create.name.to_string(),
-                    });
-                }
+                _ => return Err(view.keeps(&alter.name)),
             };
             let rows = rows_as_stream(&alter.name, &columns);
             rows_of.insert(view.id, (view.create.name, rows));
@@ -301,8 +302,10 @@ impl History {
         Ok((store, noted.map(|(position, note)| (position, latest(note)))))
     }
 
-    fn begin_view(self: &Arc<Self>, view: Option<View>) {
+    pub(in crate::history) fn begin_view(self: &Arc<Self>, view: Option<View>) {
         let Some(view) = view.map(Arc::new) else { return };
+        let changes_done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
+        heavy(usize::MAX, || view.go_on_keeping_changes(changes_done));
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
@@ -324,7 +327,7 @@ impl History {
         }
     }
 
-    /// Deletes what is kept of views that are not in the catalog.
+    /// Deletes what is kept of views that are not in the catalog, and changes that no sink wants.
     pub(in crate::history) fn delete_dropped_views(&self) {
         let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
         let known: Vec<u32> = self.with_catalog(|catalog| {
@@ -336,21 +339,38 @@ impl History {
                 tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");
             }
         }
+        let is_wanted = |view: &u32| self.with_catalog(|catalog| catalog.sinks.changes_done(*view).is_some());
+        for view in store.logs().unwrap_or_default().into_iter().filter(|view| !is_wanted(view)) {
+            if let Err(error) = store.delete_log(view) {
+                tracing::warn!(view, %error, "changes of a view that no sink wants cannot be deleted");
+            }
+        }
     }
 
-    /// A view at work.
+    /// A view at work; not one that an alert has for itself.
     pub(crate) fn view(&self, name: &str) -> Result<Arc<View>, EngineError> {
+        self.with_catalog(|catalog| catalog.view(name).map(|_| ()))?;
+        self.view_at_work(name)
+    }
+
+    /// A view at work that is in the catalog, whoever has it.
+    pub(in crate::history) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views.get(name) {
             return Ok(Arc::clone(view));
         }
-        drop(views);
-        self.with_catalog(|catalog| catalog.view(name).map(|_| ()))?;
         let why = "it could not be opened; the server's log says why".to_owned();
         Err(EngineError::ViewUnavailable { view: name.to_owned(), why })
     }
 
-    /// All views at work, by name.
+    /// All views at work that have a name of their own, by name.
+    pub(crate) fn named_views(&self) -> Vec<Arc<View>> {
+        let mut views = self.all_views();
+        views.retain(|view| view.entry.owner.is_none());
+        views
+    }
+
+    /// All views at work, those of alerts, too.
     pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
         self.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -394,7 +414,7 @@ impl History {
             let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
             if is_full || is_due || view.has_unfilled() {
-                let kept = begin_keeping(view).await;
+                let kept = begin_keeping(view, self.config.sinks_changes_max).await;
                 self.note_kept(view, kept);
             }
         }
@@ -404,7 +424,7 @@ impl History {
             let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
             let is_awaited = is_changed && view.is_awaited();
             if (is_full || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
-                keeping = Some(begin_keeping(view));
+                keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
             }
             let event = tokio::select! {
                 biased;
@@ -421,7 +441,7 @@ impl History {
                 }
                 () = view.commits.nudge.notified() => None,
                 () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
-                    keeping = Some(begin_keeping(view));
+                    keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
                     None
                 }
                 events = self.next_events(view, &mut again), if !is_full => Some(events),
@@ -454,7 +474,7 @@ impl History {
         if *dropped.borrow() {
             delete_kept(view).await;
         } else if view.at().position > view.committed() {
-            let kept = begin_keeping(view).await;
+            let kept = begin_keeping(view, self.config.sinks_changes_max).await;
             self.note_kept(view, kept);
         }
     }
@@ -548,7 +568,7 @@ fn note_error(view: &View, error: &KeepError) {
 const PAST_KEYS_MIN: usize = 1 << 14;
 
 /// Begins to write what changed since the last commit, and what that changes in the views over this one.
-fn begin_keeping(view: &Arc<View>) -> Keeping {
+fn begin_keeping(view: &Arc<View>, changes_max: u64) -> Keeping {
     // Where it only has others take in what it has, it stands where it stood.
     let is_changed = view.at().position > view.committed();
     let (changes, at) = heavy(usize::MAX, || {
@@ -563,7 +583,7 @@ fn begin_keeping(view: &Arc<View>) -> Keeping {
         cut
     });
     let view = Arc::clone(view);
-    tokio::task::spawn_blocking(move || (view.write(&changes, at), at))
+    tokio::task::spawn_blocking(move || (view.write(&changes, at, changes_max), at))
 }
 
 /// Deletes what is kept of a view that was dropped.

@@ -5,14 +5,15 @@
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
 //! and from disk what it does not ([`reading`]). What changes is told to whoever listens
-//! ([`changes`]). Events that the log does not have any more come from the stream's table ([`behind`]). Views of other views'
-//! rows ([`over`]) change with the commits of those ([`raising`]).
+//! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
+//! table ([`behind`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
 mod changes;
 mod closed;
 mod defaults;
 mod keeping;
+mod log;
 mod over;
 mod raising;
 mod reading;
@@ -20,8 +21,8 @@ mod show;
 mod view;
 
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
-pub(crate) use closed::Closed;
+pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
-pub(crate) use view::{View, compile_view, query_error};
+pub(crate) use view::{At, Source, View, compile_view, query_error};

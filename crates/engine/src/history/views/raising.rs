@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Millis, check_block};
 use swiftwater_live::{Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, RowsError, RowsFold, Shard};
-use swiftwater_views::{Commit, ViewSnapshot, ViewStoreError};
+use swiftwater_views::{Commit, LogCut, ViewSnapshot, ViewStoreError};
 
 use super::{
     changes::Told,
@@ -54,7 +54,12 @@ enum RaiseError {
 
 impl View {
     /// Writes what changed, and what that changes in the views over it, all or nothing. Waits for the disk.
-    pub(super) fn write(self: &Arc<View>, changes: &Changes, at: At) -> Result<Vec<Raised>, ViewStoreError> {
+    pub(super) fn write(
+        self: &Arc<View>,
+        changes: &Changes,
+        at: At,
+        changes_max: u64,
+    ) -> Result<Vec<Raised>, ViewStoreError> {
         let _alone = lock(&self.commits.writing);
         let (before, mut raised) = (*self.kept_at().borrow(), Vec::new());
         for upper in self.uppers() {
@@ -66,21 +71,30 @@ impl View {
         let below = self.lowest_kept(at);
         let notes: Vec<Vec<u8>> =
             raised.iter().map(|raised| raised.counted.note(raised.view.meaning)).collect();
-        let own = Commit {
-            view: self.id(),
+        let own = (self, changes);
+        let written: Vec<(&Arc<View>, &Changes)> = [own]
+            .into_iter()
+            .chain(raised.iter().map(|raised| (&raised.view, &raised.changes.states)))
+            .collect();
+        let cuts: Vec<Option<(Vec<u8>, u64)>> =
+            written.iter().map(|(view, changes)| view.log_cut(changes.len(), changes_max)).collect();
+        let all_notes = [note].into_iter().chain(notes.iter().map(|note| &note[..]));
+        let commits = written.iter().zip(all_notes).zip(&cuts).enumerate();
+        let commits = commits.map(|(place, (((view, changes), note), cut))| Commit {
+            view: view.id(),
             changes: changes.iter(),
             position: at.position,
             note,
-            below: below.as_deref(),
-        };
-        let others = raised.iter().zip(&notes).map(|(raised, note)| Commit {
-            view: raised.view.id(),
-            changes: raised.changes.states.iter(),
-            position: at.position,
-            note,
-            below: None,
+            // Windows go out of the view that has them.
+            below: below.as_deref().filter(|_| place == 0),
+            log: cut.as_ref().map(|(done, over)| LogCut { done, over: *over }),
         });
-        self.store.commit_all(&[own].into_iter().chain(others).collect::<Vec<_>>())?;
+        let cleared = self.store.commit_all(&commits.collect::<Vec<_>>())?;
+        for (((view, changes), cleared), _) in
+            written.iter().zip(cleared).zip(&cuts).filter(|(_, cut)| cut.is_some())
+        {
+            view.log_written(changes.len(), cleared);
+        }
         Ok(raised)
     }
 

@@ -11,8 +11,7 @@ use std::{
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
-use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Millis, StreamName, Value, check_block};
+use swiftwater_event::{Millis, StreamName, Value};
 use swiftwater_live::{
     GroupTable, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
@@ -23,7 +22,10 @@ use swiftwater_views::ViewStoreError;
 use super::view::{At, View};
 use crate::{
     Engine, EngineError, Principal,
-    history::state::{History, heavy},
+    history::{
+        rows::as_events,
+        state::{History, heavy},
+    },
 };
 
 /// How long a reader waits for a view to get as far as it asked.
@@ -274,8 +276,7 @@ impl View {
         let declared = self.declared();
         let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
         let mut scratch = ColumnsScratch::default();
-        let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
-        let batch = check_block(Bytes::from(text), &limits, 1).batch;
+        let batch = as_events(text);
         let rows = batch.len();
         let read = columns.read(&batch, now, &mut scratch);
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));

@@ -92,7 +92,7 @@ impl View {
 impl Engine {
     /// All views, by name.
     pub fn views(&self, _principal: &Principal) -> Vec<ViewStatus> {
-        let views = self.shared().history.get().map(|history| history.all_views()).unwrap_or_default();
+        let views = self.shared().history.get().map(|history| history.named_views()).unwrap_or_default();
         views.iter().map(|view| view.status()).collect()
     }
 
@@ -117,7 +117,7 @@ impl History {
     }
 
     pub(in crate::history) fn show_views(&self) -> RecordBatch {
-        let views: Vec<ViewStatus> = self.all_views().iter().map(|view| view.status()).collect();
+        let views: Vec<ViewStatus> = self.named_views().iter().map(|view| view.status()).collect();
         let numbers = |of: fn(&ViewStatus) -> u64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(views.iter().map(|view| of(view) as i64)))
         };

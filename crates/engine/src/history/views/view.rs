@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -24,6 +24,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use super::{
     changes::{TOLD_MAX, Told},
     defaults::Defaults,
+    log::ChangesLog,
     over::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
 };
 use crate::{
@@ -65,6 +66,10 @@ pub(crate) struct View {
     looked_at: Mutex<Option<Vec<u8>>>,
     /// Who listens for changes.
     pub(super) told: broadcast::Sender<Arc<Told>>,
+    /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
+    looked_at_before: AtomicI64,
+    /// What its commits changed.
+    pub(super) log: ChangesLog,
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
     /// Of a view of another's rows, how it stands to that.
@@ -226,6 +231,8 @@ impl View {
             is_behind: AtomicBool::new(false),
             looked_at: Mutex::default(),
             told: broadcast::Sender::new(TOLD_MAX),
+            looked_at_before: AtomicI64::new(NO_TIME),
+            log: ChangesLog::default(),
             is_streamed: AtomicBool::new(false),
         })
     }
@@ -449,8 +456,16 @@ impl View {
 
     /// The first window that is to be kept; none where all are.
     pub(super) fn first_kept(&self, at: At) -> Option<Millis> {
+        if self.entry.owner.is_some() {
+            return Some(self.looked_at_before.load(Ordering::Relaxed)).filter(|first| *first != NO_TIME);
+        }
         let retention = self.entry.create.options.retention_ms?;
         self.query.windows()?.first_kept(at.latest, retention)
+    }
+
+    /// Windows that begin before this need not be kept: the alert whose own view it is has looked at them.
+    pub(in crate::history) fn looked_at_before(&self, window: Millis) {
+        self.looked_at_before.store(window, Ordering::Relaxed);
     }
 
     /// What changed since the last cut, and where that is. Only whoever takes batches in calls this.

@@ -298,7 +298,7 @@ impl Parser<'_> {
         if self.is_symbol(Symbol::LeftParen) {
             return Err(Fault::at(span, "an endpoint reads one view").hint(POST_SQL));
         }
-        let view = self.view_name()?;
+        let view = self.name_of("view")?;
         let condition = if self.take_keyword(Keyword::Where) {
             let from = self.span();
             let node = self.expression()?;

@@ -1,7 +1,5 @@
 //! `CREATE JOB`, `ALTER JOB`, `RUN JOB`.
 
-use swiftwater_event::StreamName;
-
 use super::super::{Parsed, Parser};
 use crate::{
     ddl::{CreateJob, Ddl, JobChange, JobOption, JobOptions, split_statements},
@@ -10,27 +8,15 @@ use crate::{
 };
 
 impl Parser<'_> {
-    /// The name of a job, by the rules of streams' names.
-    pub(super) fn job_name(&mut self) -> Parsed<Box<str>> {
-        let name = self.name("a job's name")?;
-        self.no_dot("job")?;
-        match StreamName::new(&name.text) {
-            Ok(_) => Ok(name.text),
-            Err(error) => {
-                Err(Fault::at(name.span, format!("`{}` cannot be a job's name: {}", error.name, error.why)))
-            }
-        }
-    }
-
     pub(super) fn run_job(&mut self) -> Parsed<Ddl> {
         self.advance();
         self.advance();
-        Ok(Ddl::RunJob { name: self.job_name()? })
+        Ok(Ddl::RunJob { name: self.name_of("job")? })
     }
 
     pub(super) fn create_job(&mut self) -> Parsed<CreateJob> {
         let if_not_exists = self.if_not_exists()?;
-        let name = self.job_name()?;
+        let name = self.name_of("job")?;
         self.expect_word("SCHEDULE")?;
         let schedule = self.schedule()?;
         let options = if self.take_word("WITH") { self.job_options()? } else { JobOptions::default() };
@@ -43,7 +29,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn alter_job(&mut self) -> Parsed<Ddl> {
-        let name = self.job_name()?;
+        let name = self.name_of("job")?;
         let change = if self.take_word("ENABLE") {
             JobChange::Enable
         } else if self.take_word("DISABLE") {

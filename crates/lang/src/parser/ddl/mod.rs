@@ -195,6 +195,20 @@ impl Parser<'_> {
         StreamName::new(&name.text).map_err(|error| Fault::at(name.span, error.to_string()))
     }
 
+    /// The name of an alert, a job, a sink or a view, by the rules of streams' names.
+    fn name_of(&mut self, thing: &str) -> Parsed<Box<str>> {
+        let article = if thing.starts_with('a') { "an" } else { "a" };
+        let name = self.name(&format!("{article} {thing}'s name"))?;
+        self.no_dot(thing)?;
+        match StreamName::new(&name.text) {
+            Ok(_) => Ok(name.text),
+            Err(error) => {
+                let message = format!("`{}` cannot be {article} {thing}'s name: {}", error.name, error.why);
+                Err(Fault::at(name.span, message))
+            }
+        }
+    }
+
     fn no_dot(&self, what: &str) -> Parsed<()> {
         if !matches!(self.symbol_at(0), Some(Symbol::Dot | Symbol::Minus)) {
             return Ok(());
@@ -268,14 +282,14 @@ impl Parser<'_> {
                 .hint("Drop it, and create it with another query.")),
             (_, Thing::View) => {
                 let if_exists = self.if_exists()?;
-                Ok(Ddl::DropView { name: self.view_name()?, if_exists })
+                Ok(Ddl::DropView { name: self.name_of("view")?, if_exists })
             }
             ("CREATE", Thing::Alert) => self.create_alert().map(Ddl::CreateAlert),
             ("ALTER", Thing::Alert) => Err(Fault::at(self.last_span(), "an alert cannot be altered")
                 .hint("Drop it, and create it with another condition.")),
             (_, Thing::Alert) => {
                 let if_exists = self.if_exists()?;
-                Ok(Ddl::DropAlert { name: self.alert_name()?, if_exists })
+                Ok(Ddl::DropAlert { name: self.name_of("alert")?, if_exists })
             }
             ("CREATE", Thing::Endpoint) => self.create_endpoint().map(Ddl::CreateEndpoint),
             ("ALTER", Thing::Endpoint) => Err(Fault::at(self.last_span(), "an endpoint cannot be altered")
@@ -295,13 +309,13 @@ impl Parser<'_> {
                 .hint("Drop it, and create another: it begins with the windows that close then.")),
             (_, Thing::Sink) => {
                 let if_exists = self.if_exists()?;
-                Ok(Ddl::DropSink { name: self.sink_name()?, if_exists })
+                Ok(Ddl::DropSink { name: self.name_of("sink")?, if_exists })
             }
             ("CREATE", _) => self.create_job().map(Ddl::CreateJob),
             ("ALTER", _) => self.alter_job(),
             _ => {
                 let if_exists = self.if_exists()?;
-                Ok(Ddl::DropJob { name: self.job_name()?, if_exists })
+                Ok(Ddl::DropJob { name: self.name_of("job")?, if_exists })
             }
         }
     }
@@ -323,15 +337,15 @@ impl Parser<'_> {
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "VIEW") {
             (0..3).for_each(|_| self.advance());
-            return Some(self.view_name().map(|name| Ddl::Show(Show::CreateView(name))));
+            return Some(self.name_of("view").map(|name| Ddl::Show(Show::CreateView(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "ALERT") {
             (0..3).for_each(|_| self.advance());
-            return Some(self.alert_name().map(|name| Ddl::Show(Show::CreateAlert(name))));
+            return Some(self.name_of("alert").map(|name| Ddl::Show(Show::CreateAlert(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "SINK") {
             (0..3).for_each(|_| self.advance());
-            return Some(self.sink_name().map(|name| Ddl::Show(Show::CreateSink(name))));
+            return Some(self.name_of("sink").map(|name| Ddl::Show(Show::CreateSink(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
             (0..3).for_each(|_| self.advance());

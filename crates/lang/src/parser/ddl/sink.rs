@@ -4,31 +4,20 @@ use super::super::{Parsed, Parser};
 use crate::{
     ddl::{CreateSink, SinkOption, SinkOptions, SinkTarget},
     lexer::Symbol,
-    source::Fault,
+    source::{Fault, Span},
 };
 
 impl Parser<'_> {
-    /// The name of a sink, by the rules of streams' names.
-    pub(super) fn sink_name(&mut self) -> Parsed<Box<str>> {
-        let name = self.name("a sink's name")?;
-        self.no_dot("sink")?;
-        match swiftwater_event::StreamName::new(&name.text) {
-            Ok(_) => Ok(name.text),
-            Err(error) => {
-                Err(Fault::at(name.span, format!("`{}` cannot be a sink's name: {}", error.name, error.why)))
-            }
-        }
-    }
-
     pub(super) fn create_sink(&mut self) -> Parsed<CreateSink> {
         let if_not_exists = self.if_not_exists()?;
-        let name = self.sink_name()?;
+        let name = self.name_of("sink")?;
         self.expect_word("FROM")?;
+        let of_changes = self.take_words(&["CHANGES", "OF"]);
         if self.symbol_at(0) == Some(Symbol::LeftParen) {
             return Err(Fault::not_yet(self.span(), "a query as the source of a sink")
                 .hint("Keep the query as a view: CREATE MATERIALIZED VIEW v AS SELECT …, and name that."));
         }
-        let view = self.view_name()?;
+        let view = self.name_of("view")?;
         self.expect_word("INTO")?;
         let target = self.sink_target()?;
         let (mut options, mut spans) = (SinkOptions::default(), Vec::new());
@@ -42,13 +31,24 @@ impl Parser<'_> {
         {
             return Err(Fault::at(span, format!("a {} has no `{}`", target.kind(), option.text())));
         }
-        if let (Some(span), None) = (span_of(SinkOption::Retries), &options.dead_letter) {
-            let message = "what is given up after `retries` must go somewhere: set `dead_letter`, too";
-            return Err(
-                Fault::at(span, message).hint("Without `retries` it is tried for as long as it takes.")
-            );
+        options.check_retries(span_of(SinkOption::Retries))?;
+        if of_changes {
+            self.check_changes(&target, options.format.and(span_of(SinkOption::Format)))?;
         }
-        Ok(CreateSink { name, if_not_exists, view, target, options })
+        Ok(CreateSink { name, if_not_exists, view, of_changes, target, options })
+    }
+
+    /// What changes cannot go into. They stand behind the target.
+    fn check_changes(&self, target: &SinkTarget, format: Option<Span>) -> Parsed<()> {
+        if let SinkTarget::Table(_) = target {
+            return Err(Fault::not_yet(self.last_span(), "a table that takes changes").hint(
+                "Changes go into a stream, whose events are a table in SQL, into a file, or to a webhook.",
+            ));
+        }
+        match format {
+            Some(span) => Err(Fault::at(span, "changes are written as lines of JSON: they have no `format`")),
+            None => Ok(()),
+        }
     }
 
     fn sink_target(&mut self) -> Parsed<SinkTarget> {
@@ -62,15 +62,31 @@ impl Parser<'_> {
             return Ok(SinkTarget::File(self.text("a path in quotes")?.0));
         }
         if self.take_word("WEBHOOK") {
-            let (address, span) = self.text("an address in quotes")?;
-            let is_http =
-                |start: &str| address.len() > start.len() && address.to_ascii_lowercase().starts_with(start);
-            if !is_http("http://") && !is_http("https://") {
-                let message = "a webhook is at an address that begins with http:// or https://";
-                return Err(Fault::at(span, message));
-            }
-            return Ok(SinkTarget::Webhook(address));
+            return self.webhook_address().map(SinkTarget::Webhook);
         }
         Err(self.expected_one_of(&["STREAM", "TABLE", "FILE", "WEBHOOK"]))
+    }
+
+    pub(super) fn webhook_address(&mut self) -> Parsed<Box<str>> {
+        let (address, span) = self.text("an address in quotes")?;
+        let is_http =
+            |start: &str| address.len() > start.len() && address.to_ascii_lowercase().starts_with(start);
+        if is_http("http://") || is_http("https://") {
+            return Ok(address);
+        }
+        Err(Fault::at(span, "a webhook is at an address that begins with http:// or https://"))
+    }
+}
+
+impl SinkOptions {
+    /// What is given up must go somewhere. `retries` is where the option of that name stands, if it does.
+    pub(super) fn check_retries(&self, retries: Option<Span>) -> Parsed<()> {
+        match (retries, &self.dead_letter) {
+            (Some(span), None) => {
+                let message = "what is given up after `retries` must go somewhere: set `dead_letter`, too";
+                Err(Fault::at(span, message).hint("Without `retries` it is tried for as long as it takes."))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -1,7 +1,5 @@
 //! `CREATE MATERIALIZED VIEW`.
 
-use swiftwater_event::StreamName;
-
 use super::super::{Parsed, Parser};
 use crate::{
     ddl::{CreateView, ViewOption, ViewOptions, split_statements},
@@ -9,21 +7,9 @@ use crate::{
 };
 
 impl Parser<'_> {
-    /// The name of a view, by the rules of streams' names.
-    pub(super) fn view_name(&mut self) -> Parsed<Box<str>> {
-        let name = self.name("a view's name")?;
-        self.no_dot("view")?;
-        match StreamName::new(&name.text) {
-            Ok(_) => Ok(name.text),
-            Err(error) => {
-                Err(Fault::at(name.span, format!("`{}` cannot be a view's name: {}", error.name, error.why)))
-            }
-        }
-    }
-
     pub(super) fn create_view(&mut self) -> Parsed<CreateView> {
         let if_not_exists = self.if_not_exists()?;
-        let name = self.view_name()?;
+        let name = self.name_of("view")?;
         let mut expected = vec!["DELETE", "WITH", "AS"];
         let mut delete_when = None;
         if self.take_word("DELETE") {

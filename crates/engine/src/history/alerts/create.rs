@@ -1,0 +1,129 @@
+//! Alerts as they are created: checked, written down, and begun, with the view that keeps their query.
+
+use std::sync::{Arc, PoisonError};
+
+use swiftwater_lang::ddl::{CreateAlert, CreateView};
+use swiftwater_live::NO_TIME;
+
+use super::{
+    Alert, AlertEntry, AlertStart,
+    alert::compile,
+    entry::{of_query, own_view},
+};
+use crate::{
+    EngineError,
+    history::{
+        catalog::Change,
+        state::History,
+        views::{Source, View, compile_view},
+    },
+    shared::Shared,
+};
+
+impl History {
+    /// Creates an alert; answers whether that changed anything. The caller changes the catalog, one at a time.
+    pub(in crate::history) async fn create_alert(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateAlert,
+    ) -> Result<bool, EngineError> {
+        if !self.with_catalog(|catalog| catalog.check_alert(create))? {
+            return Ok(false);
+        }
+        let (alerts, limit) = (self.with_catalog(|catalog| catalog.alerts().len()), self.config.alerts_max);
+        if alerts >= limit {
+            return Err(EngineError::Limit {
+                what: "number of alerts",
+                setting: "views.alerts_max",
+                wanted: alerts as u64 + 1,
+                limit: limit as u64,
+            });
+        }
+        match own_view(create) {
+            Some(view) => self.create_on_query(shared, create, &view).await?,
+            None => {
+                let view = self.view(create.view().unwrap_or_default())?;
+                compile(create, &view.columns, self.clock.now())?;
+                let from = view.query.windows().and_then(|windows| windows.first_open(view.at().latest));
+                self.record_alert(create, AlertStart { events_from: None, from }).await?;
+            }
+        }
+        let entry = self.with_catalog(|catalog| catalog.alert(&create.name).cloned())?;
+        self.begin_alert(&entry)?;
+        Ok(true)
+    }
+
+    async fn create_on_query(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateAlert,
+        view: &CreateView,
+    ) -> Result<(), EngineError> {
+        self.has_room_for_view()?;
+        let stream = self.with_catalog(|catalog| {
+            catalog.stream_of_own_view(view).map(|entry| entry.create.name.clone())
+        })?;
+        let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
+        let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
+        let compiled = compile_view(view, Source::Stream(&declared.create), sizes, self.clock.now())
+            .map_err(|error| of_query(error, &view.query))?;
+        compile(create, &compiled.1, self.clock.now())?;
+        let store = self.view_store(&view.name)?;
+        let id = self.with_catalog(|catalog| catalog.next_view());
+        // From here on the log keeps what the query needs.
+        let from = stored.add_view(id, self.config.feed_bytes_max);
+        let start = AlertStart { events_from: Some(from), from: None };
+        if let Err(error) = self.record_alert(create, start).await {
+            stored.remove_view(id);
+            return Err(error);
+        }
+        let entry = self.with_catalog(|catalog| catalog.views().find(|entry| entry.id == id).cloned());
+        let entry = entry.ok_or_else(|| EngineError::NoAlert(create.name.to_string()))?;
+        self.begin_view(View::new(entry, stored, compiled, store, (from, NO_TIME), true));
+        Ok(())
+    }
+
+    async fn record_alert(&self, create: &CreateAlert, start: AlertStart) -> Result<(), EngineError> {
+        self.record(Change::Alert { text: create.to_string(), start }).await
+    }
+
+    /// Lets an alert of the catalog watch its view.
+    pub(super) fn begin_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
+        let shared = self.engine.get().cloned().unwrap_or_default();
+        let view = self.view_at_work(&entry.view())?;
+        let alert = Arc::new(Alert::new(entry.clone(), view, self.clock.now())?);
+        let mut alerts = self.alerts.write().unwrap_or_else(PoisonError::into_inner);
+        alerts.insert(entry.create.name.clone(), Arc::clone(&alert));
+        drop(alerts);
+        let history = Arc::clone(self);
+        self.spawn(async move { history.keep_alert(&shared, &alert).await });
+        Ok(())
+    }
+
+    /// Lets all alerts of the catalog go on.
+    pub(crate) fn begin_alerts(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let entries: Vec<AlertEntry> = self.with_catalog(|catalog| catalog.alerts().cloned().collect());
+        let _ = self.engine.set(Arc::downgrade(shared));
+        for entry in entries {
+            if let Err(error) = self.begin_alert(&entry) {
+                tracing::error!(alert = &*entry.create.name, %error, "an alert cannot go on");
+            }
+        }
+    }
+
+    /// Ends an alert that is no longer in the catalog, and the view that it has for itself.
+    pub(in crate::history) fn end_alert(&self, name: &str) {
+        let removed = self.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let Some(alert) = removed else { return };
+        // Its task deletes what is kept of it.
+        alert.is_dropped.send_replace(true);
+        if alert.has_own_view() {
+            self.end_view(alert.view.name());
+        }
+    }
+
+    /// All alerts at work, by name.
+    pub(super) fn all_alerts(&self) -> Vec<Arc<Alert>> {
+        self.alerts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}

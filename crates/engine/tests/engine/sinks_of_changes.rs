@@ -1,0 +1,237 @@
+//! Sinks of what changes in a view: every change that was committed is delivered, each once where that can be had, and each
+//! row is the one that a loop over the events before its position makes.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Value, json};
+use swiftwater_engine::{Engine, HistoryConfig, Principal};
+use swiftwater_testkit::Rng;
+
+use crate::{
+    history::{append, sql, stop, try_sql},
+    receiver::Receiver,
+    views::open,
+};
+
+const VIEW: &str = "CREATE MATERIALIZED VIEW v DELETE WHEN x < 0 AS \
+     SELECT k, COUNT(*) AS n, SUM(x) AS s FROM STREAM(t) GROUP BY k HAVING SUM(x) < 40";
+
+/// The row of a key after the events before an offset.
+fn row_at(events: &[(i64, i64)], key: i64, position: usize) -> Value {
+    let (mut count, mut sum) = (0, 0);
+    for (_, x) in events[..position].iter().filter(|(k, _)| *k == key) {
+        (count, sum) = if *x < 0 { (0, 0) } else { (count + 1, sum + x) };
+    }
+    if count > 0 && sum < 40 { json!({"k": key, "n": count, "s": sum}) } else { Value::Null }
+}
+
+/// Checks changes in the order in which they were delivered; answers what they come to.
+fn check(changes: &[Value], events: &[(i64, i64)]) -> BTreeMap<i64, Value> {
+    let (mut rows, mut last) = (BTreeMap::new(), (0, -1));
+    for change in changes {
+        let (key, position) =
+            (change["key"][0].as_i64().unwrap(), change["position"].as_u64().unwrap() as usize);
+        assert!((position, key) > last, "in the order of the commits, and of the keys of each: {change}");
+        last = (position, key);
+        assert_eq!(change["row"], row_at(events, key, position), "{change}");
+        rows.insert(key, change["row"].clone());
+    }
+    rows
+}
+
+fn read(lines: &str) -> Vec<Value> {
+    let change = |line: &str| {
+        let mut change: Value = serde_json::from_str(line).unwrap();
+        for member in ["key", "row"] {
+            if let Some(text) = change[member].as_str() {
+                change[member] = serde_json::from_str(text).unwrap();
+            }
+        }
+        change
+    };
+    lines.lines().map(change).collect()
+}
+
+async fn open_local(dir: &std::path::Path) -> Engine {
+    open(dir, |history: &mut HistoryConfig| history.sinks_private_addresses = true).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_of_a_key_is_delivered_once_however_often_that_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(|_, before| if before == 0 { 503 } else { 200 });
+    let (mut random, mut events) = (Rng::new(7), Vec::new());
+    for round in 0..9 {
+        let engine = open_local(dir.path()).await;
+        if round == 0 {
+            for text in [
+                "CREATE STREAM t (k LONG, x LONG)",
+                "CREATE STREAM changed (key JSON, \"row\" JSON, position LONG)",
+                VIEW,
+                "CREATE SINK into_stream FROM CHANGES OF v INTO STREAM changed WITH (batch_rows = 3)",
+                "CREATE SINK into_file FROM CHANGES OF v INTO FILE 'changes.ndjson'",
+                &format!("CREATE SINK hook FROM CHANGES OF v INTO WEBHOOK 'http://{}/'", receiver.address),
+            ] {
+                sql(&engine, text).await;
+            }
+        }
+        for _ in 0..6 {
+            let mut lines = Vec::new();
+            for _ in 0..1 + random.below(12) {
+                let key = random.below(8) as i64;
+                let x = if random.chance(0.2) { -1 } else { random.below(15) as i64 };
+                events.push((key, x));
+                lines.push(format!(r#"{{"k":{key},"x":{x}}}"#));
+            }
+            append(&engine, "t", &lines.join("\n"), None).await;
+            // Longer than a commit takes, now and then.
+            if random.chance(0.5) {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+        }
+        if round % 3 != 2 {
+            stop(engine, Duration::ZERO).await;
+            continue;
+        }
+        let expected: BTreeMap<i64, Value> =
+            (0..8).map(|key| (key, row_at(&events, key, events.len()))).collect();
+        let delivered = async || {
+            let stream = sql(&engine, "SELECT key, \"row\", position FROM changed ORDER BY _offset").await;
+            let file = std::fs::read_to_string(dir.path().join("sinks/changes.ndjson")).unwrap_or_default();
+            [read(&stream), read(&file), read(&receiver.lines().join("\n"))]
+        };
+        let last = events.iter().filter(|(key, _)| (0..8).contains(key)).count();
+        let is_done = |changes: &Vec<Value>| {
+            changes.last().is_some_and(|change| change["position"].as_u64() == Some(last as u64))
+                && check(changes, &events) == expected
+        };
+        let waiting = async {
+            while !delivered().await.iter().all(is_done) {
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(60), waiting).await.is_err() {
+            for changes in delivered().await {
+                assert_eq!(check(&changes, &events), expected, "{}", sql(&engine, "SHOW SINKS").await);
+            }
+        }
+        let [stream, file, hook] = delivered().await;
+        assert_eq!((&stream, &stream), (&file, &hook));
+        stop(engine, Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open_local(dir.path()).await;
+    for text in [
+        "CREATE STREAM t (k LONG, x LONG)",
+        "CREATE STREAM changed (key JSON, \"row\" JSON, position LONG)",
+        "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(t)",
+    ] {
+        sql(&engine, text).await;
+    }
+    append(&engine, "t", "{\"k\":1}\n{\"k\":2}", None).await;
+    assert_eq!(sql(&engine, "SELECT n FROM v").await, "{\"n\":2}\n");
+    let wrong = [
+        ("CREATE SINK s FROM CHANGES OF none INTO STREAM changed", "no view `none`"),
+        ("CREATE SINK s FROM CHANGES OF v INTO STREAM t", "stream `t` is what the view is of"),
+        ("CREATE SINK s FROM CHANGES OF v INTO STREAM none", "no stream `none`"),
+        ("CREATE SINK s FROM CHANGES OF v INTO TABLE x", "a table that takes changes is not supported yet"),
+        ("CREATE SINK s FROM v INTO STREAM changed", "view `v` has no windows"),
+    ];
+    for (text, expected) in wrong {
+        let error = try_sql(&engine, text).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    sql(&engine, "CREATE SINK s FROM CHANGES OF v INTO STREAM changed").await;
+    let shown = sql(&engine, "SHOW CREATE SINK s").await;
+    assert!(shown.contains("CREATE SINK s FROM CHANGES OF v INTO STREAM changed"), "{shown}");
+    assert_eq!(try_sql(&engine, "DROP VIEW v").await.unwrap_err().to_string(), "sink `s` is of view `v`");
+    append(&engine, "t", "{\"k\":3}", None).await;
+    let changed = async |expected: &str| {
+        let all = "SELECT key, \"row\", position FROM changed ORDER BY _offset";
+        let waiting = async { while sql(&engine, all).await != expected {} };
+        if tokio::time::timeout(Duration::from_secs(30), waiting).await.is_err() {
+            assert_eq!(sql(&engine, all).await, expected, "{}", sql(&engine, "SHOW SINKS").await);
+        }
+    };
+    let first = "{\"key\":\"[]\",\"row\":\"{\\\"n\\\":3}\",\"position\":3}\n";
+    changed(first).await;
+    // What another one, which nobody answers, has not, is kept for it alone.
+    sql(&engine, "CREATE SINK away FROM CHANGES OF v INTO WEBHOOK 'http://127.0.0.1:1/'").await;
+    append(&engine, "t", "{\"k\":4}", None).await;
+    let second = first.replace('3', "4");
+    changed(&format!("{first}{second}")).await;
+    let held = || engine.sinks(&Principal::local()).iter().filter_map(|sink| sink.changes).max();
+    assert!(held().is_some_and(|(held, lost)| held > 0 && lost == 0), "{:?}", held());
+    sql(&engine, "DROP SINK away; DROP SINK s; CREATE SINK s FROM CHANGES OF v INTO STREAM changed").await;
+    assert_eq!(held(), Some((0, 0)));
+    append(&engine, "t", "{\"k\":5}", None).await;
+    let third = first.replace('3', "5");
+    changed(&format!("{first}{second}{third}")).await;
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_more_changes_than_may_wait_the_oldest_go_and_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |history| history.sinks_changes_max = 10).await;
+    for text in [
+        "CREATE STREAM t (k LONG, x LONG)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k",
+        "CREATE SINK away FROM CHANGES OF v INTO WEBHOOK 'http://127.0.0.1:1/'",
+    ] {
+        sql(&engine, text).await;
+    }
+    for round in 0..4 {
+        let events: Vec<String> = (0..5).map(|key| format!("{{\"k\":{key},\"x\":{round}}}")).collect();
+        append(&engine, "t", &events.join("\n"), None).await;
+        let is_kept = async {
+            while engine.views(&Principal::local())[0].committed < (round + 1) * 5 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), is_kept).await.unwrap();
+    }
+    assert_eq!(engine.sinks(&Principal::local())[0].changes, Some((10, 10)));
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+/// The blocks of SQL of a part of a document.
+fn blocks(document: &str, from: &str, to: &str) -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = std::fs::read_to_string(path).unwrap();
+    let part = &text[text.find(from).unwrap()..text.find(to).unwrap_or(text.len())];
+    let blocks = part.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    // What is left out there stands for something.
+    blocks.map(|block| block.replace('…', "x")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_and_sinks_of_the_documents_can_be_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    for text in [
+        "CREATE STREAM swipes (swiper LONG, direction STRING)",
+        "CREATE STREAM lost WITH (store = true)",
+        "CREATE STREAM rollup_events WITH (store = true)",
+        "CREATE TABLE rollups (probe VARCHAR, records BIGINT)",
+        "CREATE MATERIALIZED VIEW stats AS SELECT swiper, COUNT(*) FILTER (WHERE direction = 'right') AS likes, \
+         COUNT(*) FILTER (WHERE direction = 'left') AS dislikes FROM STREAM(swipes) GROUP BY swiper",
+    ] {
+        sql(&engine, text).await;
+    }
+    let alerts = blocks("views.md", "## Alerts", "## What it costs");
+    let sinks = blocks("sinks.md", "# Rollups", "the end");
+    assert_eq!((alerts.len(), sinks.len()), (3, 2));
+    for block in alerts.iter().chain(&sinks) {
+        sql(&engine, block).await;
+    }
+    let alerts = sql(&engine, "SHOW ALERTS").await;
+    assert_eq!(alerts.lines().count(), 2, "{alerts}");
+    assert_eq!(engine.sinks(&Principal::local()).len(), 5);
+}
