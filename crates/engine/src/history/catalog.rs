@@ -1,4 +1,4 @@
-//! What is named and durable: streams, views, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams, views, joins, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -30,6 +30,7 @@ use super::{
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
     sinks::{Delivered, Sinks, SinksSnapshot},
+    stream_joins::{JoinEntry, JoinSnapshot},
 };
 use crate::EngineError;
 
@@ -46,6 +47,7 @@ pub(crate) struct Catalog {
     next_view: u32,
     views: BTreeMap<Box<str>, ViewEntry>,
     pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
+    pub(super) joins: BTreeMap<Box<str>, JoinEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
     endpoints: EndpointEntries,
@@ -100,6 +102,8 @@ pub(crate) enum Change {
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View { text: String, from: u64 },
+    /// A join was created, of what stands in the log from a place on.
+    Join { text: String, from: u64 },
     /// A sink was created, of a view's windows from one on.
     Sink { text: String, view: u32, from: Option<Millis> },
     /// A sink has delivered.
@@ -127,6 +131,8 @@ pub(crate) struct Snapshot {
     views: Vec<ViewSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     alerts: Vec<AlertSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    joins: Vec<JoinSnapshot>,
     #[serde(default)]
     next_job: u32,
     #[serde(default)]
@@ -253,7 +259,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// Gives a number out, to a view or an alert.
+    /// Gives a number out, to a view, an alert or a join.
     pub(super) fn take_view_number(&mut self) -> u32 {
         self.next_view += 1;
         self.next_view - 1
@@ -337,6 +343,14 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
+            Change::Join { text, from } => {
+                let Ddl::CreateJoin(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.create_join(&create, *from, record.at);
+                created.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
             Change::Sink { text, view, from } => {
                 let Ddl::CreateSink(create) = read(text)? else { return Err(unexpected(text)) };
                 let created = self.sinks.create(&create, (*view, *from), record.at);
@@ -368,7 +382,8 @@ impl Catalog {
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
             // It is of a stream from an offset on, which a statement does not say.
-            Ddl::CreateView(_) | Ddl::CreateSink(_) => Ok(false),
+            Ddl::CreateView(_) | Ddl::CreateSink(_) | Ddl::CreateJoin(_) => Ok(false),
+            Ddl::DropJoin { name, if_exists } => self.drop_join(name, *if_exists),
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
@@ -472,6 +487,7 @@ impl Catalog {
             });
         }
         self.check_untold(name.as_str())?;
+        self.check_streams_unjoined(name)?;
         if self.endpoints.of_stream(name.as_str()).is_some() {
             return Err(self.has_endpoint("stream", name.as_str()));
         }
@@ -534,6 +550,7 @@ impl Catalog {
             next_view: self.next_view,
             views: self.views.values().map(ViewEntry::snapshot).collect(),
             alerts: self.alerts.values().map(AlertEntry::snapshot).collect(),
+            joins: self.joins.values().map(JoinEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
@@ -562,6 +579,10 @@ impl Catalog {
         for snapshot in &snapshot.alerts {
             let entry = AlertEntry::from_snapshot(snapshot)?;
             catalog.alerts.insert(entry.create.name.clone(), entry);
+        }
+        for snapshot in &snapshot.joins {
+            let entry = JoinEntry::from_snapshot(snapshot)?;
+            catalog.joins.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -626,6 +647,14 @@ mod tests {
                 return Ok(false);
             }
             let record = ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3 });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+            return Ok(true);
+        }
+        if let Ddl::CreateJoin(create) = ddl(text) {
+            if !catalog.check_join(&create)? {
+                return Ok(false);
+            }
+            let record = ChangeRecord::new(7, Change::Join { text: text.to_owned(), from: 4 });
             catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
             return Ok(true);
         }
@@ -700,6 +729,12 @@ mod tests {
             "CREATE MATERIALIZED VIEW gone AS SELECT COUNT(*) FROM STREAM(a)",
             "DROP VIEW gone",
             "CREATE MATERIALIZED VIEW v AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+            "CREATE STREAM pairs (x LONG)",
+            "CREATE JOIN gone INTO pairs AS SELECT u.x FROM STREAM(a) u JOIN STREAM(a) w ON u.x = w.x AND \
+             w.ts BETWEEN u.ts AND u.ts + INTERVAL '1 hour'",
+            "DROP JOIN gone",
+            "CREATE JOIN j INTO pairs AS SELECT u.x FROM STREAM(a) u JOIN STREAM(a) w ON u.x = w.x AND \
+             w.ts BETWEEN u.ts AND u.ts + INTERVAL '1 hour' WHERE u.y <> w.y",
             "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
             "DROP ENDPOINT GET '/gone'",
             "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
@@ -747,6 +782,7 @@ mod tests {
             "DROP ENDPOINT POST '/a'",
             "DROP ENDPOINT GET '/v/{x}'",
             "DROP VIEW v",
+            "DROP JOIN j",
             "DROP STREAM a",
         ] {
             carry_out(&mut catalog, text).unwrap();

@@ -49,6 +49,7 @@ impl History {
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateAlert(create) => self.check_alert(create)?,
             Ddl::CreateSink(create) => return self.create_sink(shared, create).await,
+            Ddl::CreateJoin(create) => return self.create_join(create).await,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             Ddl::CreateEndpoint(create) => self.check_endpoint(create)?,
             _ => {}
@@ -109,6 +110,7 @@ impl History {
             }
             Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
+            Ddl::DropJoin { name, .. } => self.end_join(name),
             Ddl::DropSink { .. } => self.sinks.changed.notify_one(),
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
@@ -154,6 +156,7 @@ impl History {
         let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
+        self.check_joins(alter, &entry)?;
         self.check_endpoints_of(&entry.create)?;
         let Some(stored) = self.stored(&alter.name) else {
             return if entry.create.is_stored() {

@@ -34,6 +34,7 @@ mod jobs;
 mod past;
 mod sinks;
 mod statements;
+mod stream_joins;
 mod tables;
 mod views;
 
@@ -54,6 +55,7 @@ pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
 pub use sinks::SinkStatus;
 pub use state::Disks;
+pub use stream_joins::JoinsMetrics;
 pub use views::{
     KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted,
 };

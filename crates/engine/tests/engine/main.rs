@@ -20,4 +20,5 @@ mod live;
 mod patterns;
 mod rollups;
 mod shared;
+mod stream_joins;
 mod views;

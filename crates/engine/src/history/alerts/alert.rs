@@ -166,7 +166,7 @@ fn rows_as_events<'r>(rows: impl Iterator<Item = &'r [u8]>) -> EventBatch {
 }
 
 /// A JSON object a line as a batch.
-pub(super) fn as_events(text: Vec<u8>) -> EventBatch {
+pub(crate) fn as_events(text: Vec<u8>) -> EventBatch {
     let limits = CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
     check_block(Bytes::from(text), &limits, 1).batch
 }

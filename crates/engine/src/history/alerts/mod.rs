@@ -10,5 +10,5 @@ mod entry;
 mod keeping;
 mod show;
 
-pub(crate) use alert::Alert;
+pub(crate) use alert::{Alert, as_events};
 pub(crate) use entry::{AlertEntry, AlertSnapshot};

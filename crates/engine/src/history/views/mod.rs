@@ -18,6 +18,7 @@ mod view;
 
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::Closed;
+pub(in crate::history) use defaults::Defaults;
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
