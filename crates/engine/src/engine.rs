@@ -151,7 +151,7 @@ impl Engine {
             let opened = DirDisk::open(&path);
             Ok(Arc::new(opened.map_err(|source| HistoryError::Directory { path, source })?))
         };
-        let disks = Disks { log: disk(dir.log())?, catalog: disk(dir.catalog())? };
+        let disks = Disks { log: disk(dir.log())?, catalog: disk(dir.catalog())?, views: Some(dir.views()) };
         let location = dir.tables().to_string_lossy().into_owned();
         let store = Store::open(history.store(location), Arc::clone(&clock)).await?;
         Engine::open_on(config, history, (Some(dir), disks, store), clock).await
@@ -184,6 +184,7 @@ impl Engine {
                 let _ = engine.shared.sql.set(Arc::new(sql));
                 let _ = engine.shared.tables.set(tables);
                 history.begin_alerts(&engine.shared);
+                history.begin_joins(&engine.shared);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
                 let sinks = Arc::clone(&history).keep_sinks(Arc::downgrade(&engine.shared));

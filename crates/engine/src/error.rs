@@ -110,6 +110,31 @@ pub enum EngineError {
         /// One of those over it.
         upper: String,
     },
+    /// No such join.
+    #[error("no join `{0}`")]
+    NoJoin(String),
+    /// A join would be of a stream whose events are not kept, or write into one.
+    #[error("stream `{0}` is not stored, and a join is of streams that are, and writes into one")]
+    JoinOfUnstored(String),
+    /// A join would write into a stream that it is of, or that others make those of.
+    #[error("what goes into stream `{0}` would come back to the join")]
+    JoinOfItself(String),
+    /// A stream that a join is of, or writes into.
+    #[error("join `{join}` is of stream `{stream}`, or writes into it")]
+    StreamHasJoin {
+        /// The stream.
+        stream: String,
+        /// One such join.
+        join: String,
+    },
+    /// What a join keeps cannot be read at present.
+    #[error("what join `{join}` keeps cannot be read at present: {why}")]
+    JoinUnavailable {
+        /// Which.
+        join: String,
+        /// Why.
+        why: String,
+    },
     /// A view that a sink is of.
     #[error("sink `{sink}` is of view `{view}`")]
     ViewHasSink {
@@ -319,12 +344,14 @@ impl EngineError {
             | EngineError::AlertOfEvents
             | EngineError::AlertOnViewQuery(_)
             | EngineError::Expression { .. }
+            | EngineError::JoinOfItself(_)
             | EngineError::EndpointUnfit { .. }
             | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
             | EngineError::NoView(_)
             | EngineError::NoSink(_)
+            | EngineError::NoJoin(_)
             | EngineError::NoJob(_)
             | EngineError::NoAlert(_)
             | EngineError::NoEndpoint(_)
@@ -341,6 +368,8 @@ impl EngineError {
             | EngineError::ViewHasAlert { .. }
             | EngineError::StreamHasAlert { .. }
             | EngineError::StreamIsWatched { .. }
+            | EngineError::JoinOfUnstored(_)
+            | EngineError::StreamHasJoin { .. }
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
@@ -360,6 +389,7 @@ impl EngineError {
             | EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
             | EngineError::ViewUnavailable { .. }
+            | EngineError::JoinUnavailable { .. }
             | EngineError::EndpointUnavailable { .. }
             | EngineError::Table(_) => ErrorKind::Unavailable,
         }
@@ -379,9 +409,14 @@ impl EngineError {
             EngineError::Schedule(error) => Some(error.hint().to_owned()),
             EngineError::NoView(_) => Some("SHOW VIEWS tells which there are.".to_owned()),
             EngineError::ViewOfNoStream => Some("Write FROM STREAM(name).".to_owned()),
-            EngineError::ViewOfUnstored(stream) | EngineError::AlertIntoUnstored(stream) => {
+            EngineError::ViewOfUnstored(stream)
+            | EngineError::AlertIntoUnstored(stream)
+            | EngineError::JoinOfUnstored(stream) => {
                 Some(format!("ALTER STREAM {stream} SET (store = true) keeps its events from then on."))
             }
+            EngineError::NoJoin(_) => Some("SHOW JOINS tells which there are.".to_owned()),
+            EngineError::JoinOfItself(_) => Some("Let it write into another stream.".to_owned()),
+            EngineError::StreamHasJoin { join, .. } => Some(format!("DROP JOIN {join} first.")),
             EngineError::NoAlert(_) => Some("SHOW ALERTS tells which there are.".to_owned()),
             EngineError::AlertOnItself { .. } => Some("Tell another stream.".to_owned()),
             EngineError::AlertOnViewQuery(view) => Some(format!(

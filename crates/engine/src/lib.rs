@@ -40,9 +40,10 @@ pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
-    EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, KeyValue, MANIFEST_NAME, ManifestError,
-    PRODUCER_BYTES_MAX, QUARANTINE, RestoreError, ScheduleError, SinkStatus, ViewChange, ViewChanges,
-    ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore, verify_backup,
+    EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, JoinsMetrics, KeyValue, MANIFEST_NAME,
+    ManifestError, PRODUCER_BYTES_MAX, QUARANTINE, RestoreError, ScheduleError, SinkStatus, ViewChange,
+    ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore,
+    verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};

@@ -190,6 +190,8 @@ pub struct HistoryMetrics {
     pub tables: Vec<TableMetrics>,
     /// All views together.
     pub views: ViewsMetrics,
+    /// All joins together.
+    pub joins: crate::JoinsMetrics,
 }
 
 /// All views together.

@@ -1,6 +1,7 @@
 //! A query as it is written: names unresolved, places kept, parentheses kept.
 
 mod pattern;
+mod stream_join;
 
 use swiftwater_event::Type;
 
@@ -9,6 +10,7 @@ use crate::{
     source::Span,
 };
 pub(crate) use pattern::{PatternOrder, PatternStep, Recognize};
+pub(crate) use stream_join::{JoinBound, JoinCondition, JoinSource, StreamJoin};
 
 /// A whole statement.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 //! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in a row that was computed: by the
 //! lateral views, or by the aggregation. Knows nothing of matching, shards or time, except as numbers.
 
+mod join;
 mod pattern;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -10,6 +11,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use swiftwater_event::{Path, StreamName, Type};
 
 use crate::{Dialect, names::aggregate_text};
+pub use join::{JoinPlan, JoinSide};
 pub use pattern::{Element, Measure, MeasureFunction, Pattern, Skip, Variable};
 
 /// What one text asks for.

@@ -16,6 +16,7 @@ mod meaning;
 mod operate;
 mod standing;
 mod step;
+mod stream_join;
 
 pub use commons::Commons;
 pub use condition::RowCondition;
@@ -34,4 +35,7 @@ pub use operate::{
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
+pub use stream_join::{
+    Apart, JoinEvent, JoinPair, JoinPlace, JoinProgress, JoinQuery, Kept, Match, SIDES, step as join_step,
+};
 pub use swiftwater_sketch::SketchSizes;

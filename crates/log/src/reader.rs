@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    LogError, LogPosition, Record, frame,
+    Head, LogError, LogPosition, Record, frame,
     packed::{Compression, unpack},
     queue::Shared,
     segments::Segment,
@@ -42,6 +42,11 @@ impl LogReader {
     // Not an `Iterator`: a record borrows the reader's buffer.
     #[expect(clippy::should_implement_trait, reason = "a record borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, LogError> {
+        self.next_where(|_| true)
+    }
+
+    /// The same; a record whose head is not wanted has no payload.
+    pub fn next_where(&mut self, wants: impl FnOnce(&Head) -> bool) -> Result<Option<Record<'_>>, LogError> {
         if !self.find()? {
             return Ok(None);
         }
@@ -64,6 +69,7 @@ impl LogReader {
         let packed = frame::payload(&front, frame).map_err(corrupt)?;
         let head = frame::read_head(&front, frame).map_err(corrupt)?;
         let payload = match front.packing {
+            _ if !wants(&head) => &[],
             Compression::None if packed.len() == front.unpacked_bytes => packed,
             packing => {
                 unpack(packed, packing, front.unpacked_bytes, unpacked)

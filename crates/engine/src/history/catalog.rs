@@ -1,4 +1,4 @@
-//! What is named and durable: streams, views, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams, views, joins, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -30,6 +30,7 @@ use super::{
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
     sinks::{Delivered, SinkStart, Sinks, SinksSnapshot},
+    stream_joins::{JoinEntry, JoinSnapshot},
 };
 use crate::EngineError;
 
@@ -46,6 +47,7 @@ pub(crate) struct Catalog {
     next_view: u32,
     pub(super) views: BTreeMap<Box<str>, ViewEntry>,
     pub(super) alerts: BTreeMap<Box<str>, AlertEntry>,
+    pub(super) joins: BTreeMap<Box<str>, JoinEntry>,
     next_job: u32,
     jobs: BTreeMap<Box<str>, JobEntry>,
     endpoints: EndpointEntries,
@@ -113,6 +115,8 @@ pub(crate) enum Change {
         #[serde(flatten)]
         start: AlertStart,
     },
+    /// A join was created, of what stands in the log from a place on.
+    Join { text: String, from: u64 },
     /// A sink was created, of a view's windows from one on.
     Sink {
         text: String,
@@ -144,6 +148,8 @@ pub(crate) struct Snapshot {
     views: Vec<ViewSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     alerts: Vec<AlertSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    joins: Vec<JoinSnapshot>,
     #[serde(default)]
     next_job: u32,
     #[serde(default)]
@@ -272,7 +278,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// Gives a number out, to a view or an alert.
+    /// Gives a number out, to a view, an alert or a join.
     pub(super) fn take_view_number(&mut self) -> u32 {
         self.next_view += 1;
         self.next_view - 1
@@ -383,6 +389,14 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
+            Change::Join { text, from } => {
+                let Ddl::CreateJoin(create) = read(text)? else { return Err(unexpected(text)) };
+                let created = self.create_join(&create, *from, record.at);
+                created.map_err(|error| HistoryError::Statement {
+                    text: text.clone(),
+                    why: error.to_string(),
+                })?;
+            }
             Change::Sink { text, start } => {
                 let Ddl::CreateSink(create) = read(text)? else { return Err(unexpected(text)) };
                 let created = self.sinks.create(&create, start.clone(), record.at);
@@ -414,9 +428,10 @@ impl Catalog {
             Ddl::AlterStream(alter) => self.alter_stream(alter),
             Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
             // They are of a stream from an offset on, or of windows from one on, which a statement does not say.
-            Ddl::CreateView(_) | Ddl::CreateSink(_) => Ok(false),
+            Ddl::CreateView(_) | Ddl::CreateSink(_) | Ddl::CreateJoin(_) => Ok(false),
             // As older versions wrote it down.
             Ddl::CreateAlert(create) => self.create_alert(create, &AlertStart::default(), at),
+            Ddl::DropJoin { name, if_exists } => self.drop_join(name, *if_exists),
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
@@ -526,6 +541,7 @@ impl Catalog {
             return Err(view.keeps(name));
         }
         self.check_untold(name.as_str())?;
+        self.check_streams_unjoined(name)?;
         if self.endpoints.of_stream(name.as_str()).is_some() {
             return Err(self.has_endpoint("stream", name.as_str()));
         }
@@ -588,6 +604,7 @@ impl Catalog {
             next_view: self.next_view,
             views: self.views.values().filter(|view| view.owner.is_none()).map(ViewEntry::snapshot).collect(),
             alerts: self.alerts.values().map(|alert| self.snapshot_of_alert(alert)).collect(),
+            joins: self.joins.values().map(JoinEntry::snapshot).collect(),
             next_job: self.next_job,
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
@@ -616,6 +633,10 @@ impl Catalog {
         }
         for snapshot in &snapshot.alerts {
             catalog.add_alert(snapshot)?;
+        }
+        for snapshot in &snapshot.joins {
+            let entry = JoinEntry::from_snapshot(snapshot)?;
+            catalog.joins.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.jobs {
             let text = snapshot.text();
@@ -702,6 +723,14 @@ mod tests {
             catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
             return Ok(true);
         }
+        if let Ddl::CreateJoin(create) = ddl(text) {
+            if !catalog.check_join(&create)? {
+                return Ok(false);
+            }
+            let record = ChangeRecord::new(7, Change::Join { text: text.to_owned(), from: 4 });
+            catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
+            return Ok(true);
+        }
         let Some(change) = catalog.check(&ddl(text))? else { return Ok(false) };
         let record = ChangeRecord::new(7, change);
         catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
@@ -780,6 +809,12 @@ mod tests {
             "CREATE ALERT on_view ON v WHEN n > 1 INTO told",
             "CREATE ALERT hot ON (SELECT x, MAX(\"größe\") AS m FROM STREAM(a) GROUP BY x) WHEN m > ')' INTO \
              WEBHOOK 'http://x/' WITH (retries = 5, dead_letter = told)",
+            "CREATE STREAM pairs (x LONG)",
+            "CREATE JOIN gone INTO pairs AS SELECT u.x FROM STREAM(a) u JOIN STREAM(a) w ON u.x = w.x AND \
+             w.ts BETWEEN u.ts AND u.ts + INTERVAL '1 hour'",
+            "DROP JOIN gone",
+            "CREATE JOIN j INTO pairs AS SELECT u.x FROM STREAM(a) u JOIN STREAM(a) w ON u.x = w.x AND \
+             w.ts BETWEEN u.ts AND u.ts + INTERVAL '1 hour' WHERE u.y <> w.y",
             "CREATE ENDPOINT GET '/gone' AS SELECT 1 AS one",
             "DROP ENDPOINT GET '/gone'",
             "CREATE ENDPOINT GET '/v/{x}' (x LONG CHECK (x > 0) ELSE 404 'it''s none') AS SELECT n FROM v WHERE x = $x",
@@ -830,6 +865,7 @@ mod tests {
             "DROP ALERT on_view",
             "DROP VIEW v",
             "DROP ALERT hot",
+            "DROP JOIN j",
             "DROP STREAM a",
         ] {
             carry_out(&mut catalog, text).unwrap();

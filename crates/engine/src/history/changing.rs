@@ -49,6 +49,7 @@ impl History {
             Ddl::CreateView(create) => return self.create_view(shared, create).await,
             Ddl::CreateAlert(create) => return self.create_alert(shared, create).await,
             Ddl::CreateSink(create) => return self.create_sink(shared, create).await,
+            Ddl::CreateJoin(create) => return self.create_join(create).await,
             Ddl::CreateJob(create) => self.has_room_for(create)?,
             Ddl::CreateEndpoint(create) => self.check_endpoint(create)?,
             _ => {}
@@ -114,6 +115,7 @@ impl History {
             Ddl::DropView { name, .. } => self.end_view(name),
             Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
+            Ddl::DropJoin { name, .. } => self.end_join(name),
             Ddl::DropSink { .. } => {
                 self.sinks.changed.notify_one();
                 of_sink.iter().for_each(|view| self.let_go_of_changes(view));
@@ -162,6 +164,7 @@ impl History {
         let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
+        self.check_joins(alter, &entry)?;
         self.check_endpoints_of(&entry.create)?;
         let Some(stored) = self.stored(&alter.name) else {
             return if entry.create.is_stored() {

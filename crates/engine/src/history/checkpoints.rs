@@ -51,14 +51,14 @@ impl History {
         Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
     }
 
-    /// The place in the log from which on a table may need events, as far as is synced.
+    /// The place in the log from which on a table, a view or a join may need events, as far as is synced.
     fn needed_from(&self) -> LogPosition {
         // Read first: what is appended from here on is needed whoever asks.
         let mut needed = self.log.horizons().synced;
         for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
             needed = needed.min(position);
         }
-        needed
+        self.join_holds.first().map_or(needed, |first| needed.min(first))
     }
 
     pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {

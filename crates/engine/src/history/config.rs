@@ -73,6 +73,12 @@ pub struct HistoryConfig {
     pub views_cache_bytes: usize,
     /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
     pub views_commit_interval_ms: u64,
+    /// The most joins that there can be.
+    pub joins_max: usize,
+    /// Bytes of kept events that all joins together hold in memory, about; others are read from disk.
+    pub joins_memory_bytes_max: usize,
+    /// Bytes that one join keeps of events at most; one that would keep more does not go on.
+    pub joins_state_bytes_max: u64,
     /// The most sinks that there can be.
     pub sinks_max: usize,
     /// Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of.
@@ -133,6 +139,9 @@ impl HistoryConfig {
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
+            joins_max: 100,
+            joins_memory_bytes_max: 256 << 20,
+            joins_state_bytes_max: 16 << 30,
             sinks_max: 1_000,
             sinks_changes_max: 10_000_000,
             sinks_dir: String::new(),

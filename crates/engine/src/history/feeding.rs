@@ -203,7 +203,7 @@ fn runs(fed: Vec<Fed>) -> Vec<Vec<Fed>> {
 }
 
 /// The events of a record. They were checked when they came in, and are again.
-fn events(head: &EventsHead, payload: &[u8]) -> Option<EventBatch> {
+pub(super) fn events(head: &EventsHead, payload: &[u8]) -> Option<EventBatch> {
     let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
     let mut payload = payload.to_vec();
     payload.push(b'\n');

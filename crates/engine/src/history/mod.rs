@@ -36,6 +36,7 @@ mod past;
 mod rows;
 mod sinks;
 mod statements;
+mod stream_joins;
 mod tables;
 mod views;
 
@@ -56,6 +57,7 @@ pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::QUARANTINE;
 pub use sinks::SinkStatus;
 pub use state::Disks;
+pub use stream_joins::JoinsMetrics;
 pub use views::{
     KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted,
 };

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -34,6 +35,7 @@ use super::{
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
+    stream_joins::{Join, JoinHolds},
     views::View,
 };
 use crate::{
@@ -57,8 +59,14 @@ pub(crate) struct History {
     pub(super) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
     /// Alerts at work, by name.
     pub(super) alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
+    /// Joins at work, by name.
+    pub(super) joins: RwLock<BTreeMap<Box<str>, Arc<Join>>>,
+    /// What the log keeps for them.
+    pub(super) join_holds: JoinHolds,
     /// The engine, for those who tell its streams something by themselves.
     pub(super) engine: OnceLock<Weak<Shared>>,
+    /// Where they keep what they keep.
+    pub(super) views_dir: Option<PathBuf>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
     pub(super) endpoints: Endpoints,
@@ -88,6 +96,8 @@ pub struct Disks {
     pub log: Arc<dyn Disk>,
     /// That of the catalog's snapshots.
     pub catalog: Arc<dyn Disk>,
+    /// The directory of what views and joins keep; none: there can be none of them.
+    pub views: Option<PathBuf>,
 }
 
 impl History {
@@ -101,7 +111,7 @@ impl History {
     ) -> Result<Arc<History>, HistoryError> {
         let clock = Arc::clone(&shared.clock);
         let options = config.log();
-        let Disks { log, catalog } = disks;
+        let Disks { log, catalog, views: views_dir } = disks;
         let (log_clock, began) = (Arc::clone(&clock), clock.monotonic_nanos());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, HistoryError> {
             let (snapshots, snapshot) = Snapshots::open(catalog)?;
@@ -125,7 +135,10 @@ impl History {
             stored: RwLock::default(),
             views: RwLock::default(),
             alerts: RwLock::default(),
+            joins: RwLock::default(),
+            join_holds: JoinHolds::default(),
             engine: OnceLock::new(),
+            views_dir,
             view_store: Mutex::default(),
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
@@ -203,6 +216,7 @@ impl History {
                 }
             }
         }
+        self.hold_for_joins().map_err(HistoryError::View)?;
         self.delete_dropped_views();
         self.set_endpoints(None);
         Ok(())
@@ -271,6 +285,7 @@ impl History {
             log_sync_nanos: usage.sync_nanos,
             tables: tables.iter().map(|stored| stored.metrics()).collect(),
             views: self.views_metrics(),
+            joins: self.joins_metrics(),
         }
     }
 

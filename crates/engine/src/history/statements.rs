@@ -31,13 +31,13 @@ impl OtherStatements for Statements {
             words,
             [
                 "CREATE" | "ALTER" | "DROP" | "DESCRIBE" | "DESC",
-                "STREAM" | "JOB" | "ALERT" | "SINK" | "ENDPOINT",
+                "STREAM" | "JOB" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT",
                 ..
             ] | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOBS" | "ENDPOINTS", ..]
-                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "SINK" | "ENDPOINT", ..]
+                | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOINS" | "JOBS" | "ENDPOINTS", ..]
+                | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT", ..]
         )
     }
 
@@ -63,6 +63,7 @@ impl OtherStatements for Statements {
                 let of_view = match &ddl {
                     Ddl::CreateView(create) => Some(create.query.clone()),
                     Ddl::CreateAlert(create) => Some(create.condition.clone()),
+                    Ddl::CreateJoin(create) => Some(create.query.clone()),
                     _ => None,
                 };
                 let is_changed =
@@ -150,6 +151,8 @@ impl History {
             Show::CreateEndpoint(name) => self.show_create_endpoint(name),
             Show::Sinks => Ok(self.show_sinks()),
             Show::CreateSink(name) => self.show_create_sink(name),
+            Show::Joins => Ok(self.show_joins()),
+            Show::CreateJoin(name) => self.show_create_join(name),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))
@@ -196,6 +199,9 @@ impl History {
     fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
         if kind == Some(Thing::Job) {
             return self.describe_job(name);
+        }
+        if kind == Some(Thing::Join) {
+            return self.describe_join(name);
         }
         if kind == Some(Thing::Sink) {
             return self.describe_sink(name);

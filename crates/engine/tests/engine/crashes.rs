@@ -19,6 +19,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -199,10 +200,12 @@ impl Durability for Synced {
 /// Where an engine runs: its disks and its store, on one power.
 pub(crate) struct Machine {
     kind: Kind,
-    power: Power,
+    pub(crate) power: Power,
     pub(crate) log: SimDisk,
     catalog: SimDisk,
     pub(crate) store: FailingStore,
+    /// The directory of what views and joins keep, which is a real one.
+    pub(crate) views: Option<PathBuf>,
 }
 
 impl Machine {
@@ -213,7 +216,7 @@ impl Machine {
             Kind::Remote => FailingStore::remote_on(&power),
         };
         let (log, catalog) = (SimDisk::on(&power, "log", 1), SimDisk::on(&power, "catalog", 2));
-        Machine { kind, power, log, catalog, store }
+        Machine { kind, power, log, catalog, store, views: None }
     }
 
     /// What is left of it, with the power on again.
@@ -222,7 +225,7 @@ impl Machine {
         let log = self.log.after_power_loss(&power, "log", seed);
         let catalog = self.catalog.after_power_loss(&power, "catalog", seed + 1);
         let store = self.store.after_power_loss(&power).await;
-        Machine { kind: self.kind, power, log, catalog, store }
+        Machine { kind: self.kind, power, log, catalog, store, views: self.views.clone() }
     }
 
     pub(crate) async fn open(&self, clock: &Arc<TestClock>) -> Result<Engine, HistoryError> {
@@ -253,7 +256,7 @@ impl Machine {
     ) -> Result<Engine, HistoryError> {
         let config = EngineConfig { shards: 1, ..EngineConfig::default() };
         let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
-        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog) };
+        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: self.views.clone() };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
         let objects: Arc<dyn ObjectStore> = match self.kind {
             Kind::Disk => {
@@ -266,7 +269,7 @@ impl Machine {
     }
 
     /// What something comes to, or nothing if the power goes off before: then whoever waits may wait for ever.
-    async fn unless_off<T, E: std::fmt::Display>(
+    pub(crate) async fn unless_off<T, E: std::fmt::Display>(
         &self,
         what: &str,
         work: impl Future<Output = Result<T, E>>,

@@ -49,7 +49,7 @@ impl Parts {
         (history.checkpoint_interval_ms, history.store_commit_interval_ms) = (3_600_000, 3_600_000);
         history.sql_threads = 2;
         let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
-        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog) };
+        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: None };
         let options =
             StoreOptions { commit_interval: Duration::from_secs(3600), ..StoreOptions::at("memory") };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;

@@ -23,4 +23,5 @@ mod receiver;
 mod rollups;
 mod shared;
 mod sinks_of_changes;
+mod stream_joins;
 mod views;

@@ -16,9 +16,10 @@
 //! ALTER JOB name ENABLE | DISABLE | SET SCHEDULE 'cron' | SET (option = value, …) | RESET (option, …)
 //! DROP JOB [IF EXISTS] name          RUN JOB name
 //! CREATE SINK, DROP SINK: [`sink`]          CREATE ALERT, DROP ALERT: [`alert`]
+//! CREATE JOIN, DROP JOIN: [`join`]
 //! CREATE ENDPOINT …: the grammar stands in [`endpoint`]        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
-//! SHOW STREAMS | VIEWS | SINKS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW|SINK name       SHOW CREATE ENDPOINT GET|POST 'path'
-//! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK] name       DESCRIBE ENDPOINT GET|POST 'path'
+//! SHOW STREAMS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
+//! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK|JOIN] name       DESCRIBE ENDPOINT GET|POST 'path'
 //! ```
 //!
 //! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
@@ -30,6 +31,7 @@ mod alert;
 mod alter;
 pub mod endpoint;
 mod job;
+mod join;
 mod options;
 mod print;
 mod sink;
@@ -49,6 +51,7 @@ pub use self::{
         ParameterPlace, PathTemplate, Refusal, RowSource, Segment,
     },
     job::{CreateJob, JobChange, JobOption, JobOptions},
+    join::CreateJoin,
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
@@ -119,6 +122,15 @@ pub enum Ddl {
     CreateSink(CreateSink),
     /// `DROP SINK`.
     DropSink {
+        /// Which.
+        name: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `CREATE JOIN`.
+    CreateJoin(CreateJoin),
+    /// `DROP JOIN`.
+    DropJoin {
         /// Which.
         name: Box<str>,
         /// That there is none is no error.
@@ -197,6 +209,10 @@ pub enum Show {
     Sinks,
     /// The statement that makes a sink.
     CreateSink(Box<str>),
+    /// All joins.
+    Joins,
+    /// The statement that makes a join.
+    CreateJoin(Box<str>),
 }
 
 /// Kinds of what has a name.
@@ -216,6 +232,8 @@ pub enum Thing {
     Endpoint,
     /// A sink.
     Sink,
+    /// A join.
+    Join,
 }
 
 /// `CREATE STREAM`: all that is declared of a stream.

@@ -82,6 +82,11 @@ impl Display for Ddl {
                 write!(f, "DROP SINK {}", if_exists(optional))?;
                 write_name(f, name)
             }
+            Ddl::CreateJoin(create) => create.fmt(f),
+            Ddl::DropJoin { name, if_exists: optional } => {
+                write!(f, "DROP JOIN {}", if_exists(optional))?;
+                write_name(f, name)
+            }
             Ddl::CreateJob(create) => create.fmt(f),
             Ddl::AlterJob { name, change } => {
                 f.write_str("ALTER JOB ")?;
@@ -131,6 +136,11 @@ impl Display for Ddl {
                 f.write_str("SHOW CREATE SINK ")?;
                 write_name(f, name)
             }
+            Ddl::Show(Show::Joins) => f.write_str("SHOW JOINS"),
+            Ddl::Show(Show::CreateJoin(name)) => {
+                f.write_str("SHOW CREATE JOIN ")?;
+                write_name(f, name)
+            }
             Ddl::Show(Show::Tables) => f.write_str("SHOW TABLES"),
             Ddl::Show(Show::Jobs) => f.write_str("SHOW JOBS"),
             Ddl::Show(Show::CreateStream(name)) => {
@@ -148,6 +158,7 @@ impl Display for Ddl {
                     // It is named otherwise, by `DescribeEndpoint`.
                     Some(Thing::Endpoint) => "DESCRIBE ENDPOINT ",
                     Some(Thing::Sink) => "DESCRIBE SINK ",
+                    Some(Thing::Join) => "DESCRIBE JOIN ",
                 })?;
                 // A kind's own word would be taken for the kind.
                 match (kind, &**name) {
@@ -160,7 +171,9 @@ impl Display for Ddl {
 }
 
 fn is_kind(word: &str) -> bool {
-    ["STREAM", "VIEW", "ALERT", "TABLE", "JOB"].iter().any(|kind| kind.eq_ignore_ascii_case(word))
+    ["STREAM", "VIEW", "ALERT", "TABLE", "JOB", "SINK", "JOIN"]
+        .iter()
+        .any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 impl Display for CreateStream {

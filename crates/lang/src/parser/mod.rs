@@ -23,7 +23,7 @@ mod stream;
 mod types;
 mod window;
 
-pub(crate) use ddl::parse as parse_ddl;
+pub(crate) use ddl::{parse as parse_ddl, parse_join};
 pub(crate) use expr::level;
 
 use self::clauses::CLAUSES;

@@ -44,7 +44,7 @@ impl Parser<'_> {
             Some(ahead) => {
                 let span = self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].span;
                 Err(Fault::not_yet(span, "a join of streams").hint(
-                    "One query is over one stream. Events of one stream that follow one another are found by MATCH_RECOGNIZE.",
+                    "One query is over one stream. CREATE JOIN pairs events of two into a third; events of one stream that follow one another are found by MATCH_RECOGNIZE.",
                 ))
             }
             None => Ok(()),

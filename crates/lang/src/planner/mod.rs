@@ -21,9 +21,12 @@ mod lower;
 mod path;
 mod pattern;
 mod result;
+mod stream_join;
 mod structure;
 mod table;
 mod window;
+
+pub(crate) use stream_join::plan_join;
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -29,7 +29,7 @@ mod window;
 mod collector;
 
 pub use cells::image::NoState;
-pub(crate) use cells::image::{push_varint, take_varint};
+pub(crate) use cells::image::{decode_value, encode_value, push_varint, take_varint};
 pub use collector::{Collector, CollectorLimits, PatternFaults, ResultSet, ResultWindow};
 pub(crate) use explode::{Matches, explode};
 pub(crate) use group_result::{Bounds, GroupResult, look_at_row, write_groups};

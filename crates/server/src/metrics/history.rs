@@ -1,8 +1,8 @@
-//! The log, the tables of stored streams, and views, in numbers.
+//! The log, the tables of stored streams, views and joins, in numbers.
 //!
 //! A stream whose own numbers are shown has those of its table too; the tables of the others are told as one.
 
-use swiftwater_engine::{HistoryMetrics, StreamStatus, TableMetrics, ViewsMetrics};
+use swiftwater_engine::{HistoryMetrics, JoinsMetrics, StreamStatus, TableMetrics, ViewsMetrics};
 
 use super::{Kind, Numbers, Table, own_and_others};
 
@@ -10,6 +10,7 @@ use super::{Kind, Numbers, Table, own_and_others};
 pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[StreamStatus]) {
     log_families(table, history);
     view_families(table, &history.views);
+    join_families(table, &history.joins);
     let is_shown = |table: &TableMetrics| shown.iter().any(|stream| stream.name == table.name);
     let (own, rest): (Vec<_>, Vec<_>) = history.tables.iter().cloned().partition(is_shown);
     let others = rest.into_iter().reduce(|mut sum, table| {
@@ -49,6 +50,18 @@ fn view_families(table: &mut Table, views: &ViewsMetrics) {
     table.gauge("swiftwater_alerts_firing_keys", firing, views.alerts_firing);
     let failing = "Alerts that do not go on at present.";
     table.gauge("swiftwater_alerts_failing", failing, views.alerts_failing);
+}
+
+fn join_families(table: &mut Table, joins: &JoinsMetrics) {
+    table.gauge("swiftwater_joins", "Joins.", joins.joins);
+    let pairs = "Pairs that joins told since they were created.";
+    table.counter("swiftwater_joins_pairs_total", pairs, joins.pairs);
+    let late = "Events that were late for a join, and joined nothing.";
+    table.counter("swiftwater_joins_late_total", late, joins.late);
+    let kept = "Events that joins keep for those to come.";
+    table.gauge("swiftwater_joins_kept_events", kept, joins.kept_events);
+    table.gauge("swiftwater_joins_kept_bytes", "Bytes that these take.", joins.kept_bytes);
+    table.gauge("swiftwater_joins_failing", "Joins that do not go on at present.", joins.failing);
 }
 
 fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {

@@ -20,5 +20,6 @@ mod postgres;
 mod queries;
 mod recorded;
 mod sql;
+mod stream_joins;
 mod syslog;
 mod views;

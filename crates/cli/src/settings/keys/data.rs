@@ -236,6 +236,24 @@ pub(super) fn keys() -> Vec<Key> {
             "How often what changed in a view is put on disk; after a crash, events since then are read again."
         ),
         number!(
+            "joins.joins_max",
+            Kind::Count(0, 100_000),
+            history.joins_max,
+            "The most joins that there can be."
+        ),
+        number!(
+            "joins.memory_bytes_max",
+            Kind::Bytes(0, 16 * TIB),
+            history.joins_memory_bytes_max,
+            "Bytes of the events that all joins together hold in memory, about; others are read from disk."
+        ),
+        number!(
+            "joins.state_bytes_max",
+            Kind::Bytes(MIB, 1024 * TIB),
+            history.joins_state_bytes_max,
+            "Bytes of events that one join keeps at most, on disk; one that would keep more does not go on."
+        ),
+        number!(
             "sinks.sinks_max",
             Kind::Count(0, 100_000),
             history.sinks_max,

@@ -9,10 +9,10 @@ use swiftwater_lang::{
 
 /// The constants that stand in for missing values, by where these lie in an event. When an event arrived (`DEFAULT NOW`) is
 /// not among them.
-pub(super) struct Defaults(Vec<(Path, Expr)>);
+pub(in crate::history) struct Defaults(Vec<(Path, Expr)>);
 
 impl Defaults {
-    pub(super) fn of(stream: &CreateStream) -> Result<Defaults, QueryErrors> {
+    pub(in crate::history) fn of(stream: &CreateStream) -> Result<Defaults, QueryErrors> {
         let mut defaults = Vec::new();
         for column in &stream.columns {
             if let Some(DefaultValue::Constant(constant)) = &column.default {
@@ -25,7 +25,7 @@ impl Defaults {
     }
 
     /// Lets an expression over an event read them.
-    pub(super) fn put(&self, expr: &mut Expr) {
+    pub(in crate::history) fn put(&self, expr: &mut Expr) {
         match expr {
             Expr::Path { path, .. } => {
                 let default = self.0.iter().find(|(of, _)| of == path);

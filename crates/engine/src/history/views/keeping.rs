@@ -25,7 +25,6 @@ use crate::{
     history::{
         catalog::{Change, StreamEntry, ViewEntry},
         columns::joined,
-        directory::DataDir,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
         state::{History, causes, heavy},
@@ -95,11 +94,8 @@ impl History {
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
         }
-        let path = self
-            .dir
-            .as_ref()
-            .map(DataDir::views)
-            .ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
+        let path =
+            self.views_dir.clone().ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
         let options = ViewStoreOptions { cache_bytes: self.config.views_cache_bytes as u64 };
         let opened = heavy(usize::MAX, || ViewStore::open(&path, options));
         let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
@@ -332,7 +328,8 @@ impl History {
         let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
         let known: Vec<u32> = self.with_catalog(|catalog| {
             let alerts = catalog.alerts().map(|alert| alert.id);
-            catalog.views().map(|view| view.id).chain(alerts).collect()
+            let joins = catalog.joins().map(|join| join.id);
+            catalog.views().map(|view| view.id).chain(alerts).chain(joins).collect()
         });
         for view in store.views().unwrap_or_default().into_iter().filter(|view| !known.contains(view)) {
             if let Err(error) = store.delete(view) {

@@ -22,6 +22,7 @@ mod view;
 
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
+pub(in crate::history) use defaults::Defaults;
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;

@@ -8,12 +8,15 @@ mod check;
 mod column;
 mod endpoint;
 mod job;
+mod join;
 mod option;
 mod sink;
 mod stream;
 mod view;
 
 use swiftwater_event::StreamName;
+
+pub(crate) use join::parse_join;
 
 use super::{Parsed, Parser};
 use crate::{
@@ -26,7 +29,7 @@ use crate::{
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 6] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOB", "ENDPOINT"];
+const THINGS: [&str; 7] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT"];
 
 /// What SQL proper has there, so that none of it is taken for a word misspelt.
 const OF_SQL: [&str; 16] = [
@@ -258,6 +261,7 @@ impl Parser<'_> {
             () if is(&["JOB"]) => Some(Thing::Job),
             () if is(&["ENDPOINT"]) => Some(Thing::Endpoint),
             () if is(&["SINK"]) => Some(Thing::Sink),
+            () if is(&["JOIN"]) => Some(Thing::Join),
             () => None,
         };
         let Some(thing) = thing else {
@@ -311,6 +315,13 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropSink { name: self.name_of("sink")?, if_exists })
             }
+            ("CREATE", Thing::Join) => self.create_join().map(Ddl::CreateJoin),
+            ("ALTER", Thing::Join) => Err(Fault::at(self.last_span(), "a join cannot be altered")
+                .hint("Drop it, and create another: it begins with the events that come then.")),
+            (_, Thing::Join) => {
+                let if_exists = self.if_exists()?;
+                Ok(Ddl::DropJoin { name: self.join_name()?, if_exists })
+            }
             ("CREATE", _) => self.create_job().map(Ddl::CreateJob),
             ("ALTER", _) => self.alter_job(),
             _ => {
@@ -327,6 +338,7 @@ impl Parser<'_> {
             ("VIEWS", Show::Views),
             ("ALERTS", Show::Alerts),
             ("SINKS", Show::Sinks),
+            ("JOINS", Show::Joins),
             ("TABLES", Show::Tables),
             ("JOBS", Show::Jobs),
             ("ENDPOINTS", Show::Endpoints),
@@ -346,6 +358,10 @@ impl Parser<'_> {
         if self.at_word(1, "CREATE") && self.at_word(2, "SINK") {
             (0..3).for_each(|_| self.advance());
             return Some(self.name_of("sink").map(|name| Ddl::Show(Show::CreateSink(name))));
+        }
+        if self.at_word(1, "CREATE") && self.at_word(2, "JOIN") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.join_name().map(|name| Ddl::Show(Show::CreateJoin(name))));
         }
         if self.at_word(1, "CREATE") && self.at_word(2, "STREAM") {
             (0..3).for_each(|_| self.advance());
@@ -379,6 +395,7 @@ impl Parser<'_> {
             ("TABLE", Thing::Table),
             ("JOB", Thing::Job),
             ("SINK", Thing::Sink),
+            ("JOIN", Thing::Join),
         ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         if self.at_word(1, "ENDPOINT") && !is_end(self.kind_at(2)) {

@@ -1,0 +1,37 @@
+//! A join of two streams, planned.
+
+use swiftwater_event::StreamName;
+
+use super::{Expr, OutputColumn};
+
+/// Pairs of events of two streams that have equal keys and happened within some time of one another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinPlan {
+    /// The left stream and the right one; they may be the same.
+    pub sides: [JoinSide; 2],
+    /// What the time of the right event, less that of the left one, is at least, in milliseconds.
+    pub low_ms: i64,
+    /// What it is at most.
+    pub high_ms: i64,
+    /// Keeps a pair only where this is true. Over slots: the left side's values, then the right side's.
+    pub filter: Option<Expr>,
+    /// What a pair is made into, over the same slots.
+    pub columns: Vec<OutputColumn>,
+}
+
+/// One of the two streams.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinSide {
+    /// Which.
+    pub stream: StreamName,
+    /// When an event happened; a path.
+    pub time: Expr,
+    /// By how many milliseconds events may be late.
+    pub lateness_ms: u64,
+    /// What is equal to the other side's, in its order; over the event.
+    pub keys: Vec<Expr>,
+    /// Events for which this is not true join nothing; over the event.
+    pub filter: Option<Expr>,
+    /// What of an event pairs are made of; paths.
+    pub values: Vec<Expr>,
+}
