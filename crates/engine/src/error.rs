@@ -88,6 +88,19 @@ pub enum EngineError {
     /// No such sink.
     #[error("no sink `{0}`")]
     NoSink(String),
+    /// What the events of a view are joined with.
+    #[error("the events of view `{view}` are joined with {kind} `{name}`")]
+    JoinedByView {
+        /// `view` or `table`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// One of the views.
+        view: String,
+    },
+    /// A table that cannot be held in memory.
+    #[error("{0}")]
+    JoinedTable(String),
     /// A view that a sink is of.
     #[error("sink `{sink}` is of view `{view}`")]
     ViewHasSink {
@@ -318,6 +331,7 @@ impl EngineError {
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
+            | EngineError::JoinedByView { .. }
             | EngineError::SinkFileTaken { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
@@ -327,9 +341,10 @@ impl EngineError {
             | EngineError::Columns(_)
             | EngineError::Schedule(_)
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
-            EngineError::Limit { .. } | EngineError::DiskFull | EngineError::TooManyBackups { .. } => {
-                ErrorKind::Limit
-            }
+            EngineError::Limit { .. }
+            | EngineError::JoinedTable(_)
+            | EngineError::DiskFull
+            | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
             EngineError::ShuttingDown
             | EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
@@ -366,6 +381,7 @@ impl EngineError {
             EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::NoSink(_) => Some("SHOW SINKS tells which there are.".to_owned()),
+            EngineError::JoinedByView { view, .. } => Some(format!("DROP VIEW {view} first.")),
             EngineError::ViewHasSink { sink, .. } => Some(format!("DROP SINK {sink} first.")),
             EngineError::SinkOfNoWindows(_) => {
                 Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
@@ -390,6 +406,7 @@ impl EngineError {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }
             EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
+            EngineError::JoinedTable(_) => Some("Join a view of its rows, which lies on disk.".to_owned()),
             EngineError::Limit { setting, .. } => Some(format!("The limit is the setting `{setting}`.")),
             _ => None,
         }

@@ -19,7 +19,7 @@ use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{AlterStream, CreateJob, CreateStream, CreateView, Ddl},
-    parse, parse_ddl, stream_of,
+    joined_names, parse, parse_ddl, stream_of,
 };
 
 use swiftwater_live::columns::InferredColumn;
@@ -29,6 +29,7 @@ use super::{
     alerts::{AlertEntry, AlertSnapshot},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
+    joins::TableColumns,
     sinks::{Delivered, Sinks, SinksSnapshot},
 };
 use crate::EngineError;
@@ -67,6 +68,10 @@ pub(crate) struct ViewEntry {
     pub(crate) stream: u32,
     /// It is of the stream's events from this offset on.
     pub(crate) from: u64,
+    /// The names of what its events are joined with.
+    pub(crate) joined: Vec<Box<str>>,
+    /// The tables among that, with the columns that they had.
+    pub(crate) tables: Vec<TableColumns>,
 }
 
 /// A stream that was created.
@@ -99,7 +104,13 @@ pub(crate) enum Change {
     /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an alert, DROP of a view.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
-    View { text: String, from: u64 },
+    View {
+        text: String,
+        from: u64,
+        /// Tables that its events are joined with, and their columns.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tables: Vec<TableColumns>,
+    },
     /// A sink was created, of a view's windows from one on.
     Sink { text: String, view: u32, from: Option<Millis> },
     /// A sink has delivered.
@@ -148,6 +159,8 @@ struct ViewSnapshot {
     text: String,
     stream: u32,
     from: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableColumns>,
 }
 
 /// A stream within a snapshot.
@@ -315,7 +328,7 @@ impl Catalog {
     pub(crate) fn check_view(&self, create: &CreateView) -> Result<Option<StreamName>, EngineError> {
         let stream = self.stream_of_view(create)?.create.name.clone();
         let mut changed = self.clone();
-        Ok(changed.create_view(create, 0, 0)?.then_some(stream))
+        Ok(changed.create_view(create, (0, &[]), 0)?.then_some(stream))
     }
 
     /// Applies a change that was logged.
@@ -329,9 +342,9 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
-            Change::View { text, from } => {
+            Change::View { text, from, tables } => {
                 let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-                let created = self.create_view(&create, *from, record.at);
+                let created = self.create_view(&create, (*from, tables), record.at);
                 created.map_err(|error| HistoryError::Statement {
                     text: text.clone(),
                     why: error.to_string(),
@@ -372,6 +385,7 @@ impl Catalog {
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
+                self.check_unjoined("view", name)?;
                 if self.endpoints.of_view(name).is_some() {
                     return Err(self.has_endpoint("view", name));
                 }
@@ -407,6 +421,18 @@ impl Catalog {
             Ddl::DropEndpoint { name, if_exists } => self.endpoints.remove(name, *if_exists),
             Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => {
                 Ok(false)
+            }
+        }
+    }
+
+    /// Refuses to let go of what a view's events are joined with.
+    pub(crate) fn check_unjoined(&self, kind: &'static str, name: &str) -> Result<(), EngineError> {
+        let view = self.views.values().find(|view| view.joined.iter().any(|joined| **joined == *name));
+        match view {
+            None => Ok(()),
+            Some(view) => {
+                let view = view.create.name.to_string();
+                Err(EngineError::JoinedByView { kind, name: name.to_owned(), view })
             }
         }
     }
@@ -448,7 +474,12 @@ impl Catalog {
         Ok(has_changed)
     }
 
-    fn create_view(&mut self, create: &CreateView, from: u64, at: Millis) -> Result<bool, EngineError> {
+    fn create_view(
+        &mut self,
+        create: &CreateView,
+        (from, tables): (u64, &[TableColumns]),
+        at: Millis,
+    ) -> Result<bool, EngineError> {
         if self.views.contains_key(&create.name) {
             return exists("view", &create.name, create.if_not_exists);
         }
@@ -457,7 +488,9 @@ impl Catalog {
         }
         let stream = self.stream_of_view(create)?.id;
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let entry = ViewEntry { id: self.take_view_number(), created: at, create, stream, from };
+        let joined = joined_by(&create);
+        let (id, tables) = (self.take_view_number(), tables.to_vec());
+        let entry = ViewEntry { id, created: at, create, stream, from, joined, tables };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -554,9 +587,11 @@ impl Catalog {
         for name in &snapshot.dropped {
             catalog.dropped.extend(StreamName::new(name).ok());
         }
-        for ViewSnapshot { id, created, text, stream, from } in &snapshot.views {
+        for ViewSnapshot { id, created, text, stream, from, tables } in &snapshot.views {
             let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-            let entry = ViewEntry { id: *id, created: *created, create, stream: *stream, from: *from };
+            let joined = joined_by(&create);
+            let (id, created, stream, from) = (*id, *created, *stream, *from);
+            let entry = ViewEntry { id, created, create, stream, from, joined, tables: tables.clone() };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.alerts {
@@ -585,8 +620,21 @@ impl Catalog {
 impl ViewEntry {
     fn snapshot(&self) -> ViewSnapshot {
         let text = Ddl::CreateView(self.create.clone()).to_string();
-        ViewSnapshot { id: self.id, created: self.created, text, stream: self.stream, from: self.from }
+        let tables = self.tables.clone();
+        ViewSnapshot {
+            id: self.id,
+            created: self.created,
+            text,
+            stream: self.stream,
+            from: self.from,
+            tables,
+        }
     }
+}
+
+/// The names of what a view's events are joined with.
+fn joined_by(create: &CreateView) -> Vec<Box<str>> {
+    joined_names(&create.query, &ParseOptions::new(Dialect::Native, 0))
 }
 
 pub(super) fn exists(kind: &'static str, name: &str, is_fine: bool) -> Result<bool, EngineError> {
@@ -625,7 +673,8 @@ mod tests {
             if catalog.check_view(&create)?.is_none() {
                 return Ok(false);
             }
-            let record = ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3 });
+            let record =
+                ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3, tables: Vec::new() });
             catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
             return Ok(true);
         }

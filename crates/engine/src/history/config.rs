@@ -73,6 +73,8 @@ pub struct HistoryConfig {
     pub views_cache_bytes: usize,
     /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
     pub views_commit_interval_ms: u64,
+    /// Bytes that a table may take in memory which events are joined with, about.
+    pub joined_bytes_max: usize,
     /// The most sinks that there can be.
     pub sinks_max: usize,
     /// The directory that files of sinks are below; empty: `sinks` in the data directory.
@@ -131,6 +133,7 @@ impl HistoryConfig {
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
+            joined_bytes_max: 256 << 20,
             sinks_max: 1_000,
             sinks_dir: String::new(),
             sinks_private_addresses: false,

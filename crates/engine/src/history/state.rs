@@ -31,6 +31,7 @@ use super::{
     endpoints::Endpoints,
     holding::{Held, Unstored},
     jobs::Jobs,
+    joins::JoinedTable,
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
@@ -61,6 +62,8 @@ pub(crate) struct History {
     pub(super) engine: OnceLock<Weak<Shared>>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
+    /// Tables that events are joined with, by name.
+    pub(super) joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
     pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
@@ -127,6 +130,7 @@ impl History {
             alerts: RwLock::default(),
             engine: OnceLock::new(),
             view_store: Mutex::default(),
+            joined_tables: Mutex::default(),
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
@@ -142,6 +146,8 @@ impl History {
             dir,
         });
         history.bring_back(shared, replay.recovered).await?;
+        let joining = Arc::clone(&history);
+        history.spawn(async move { joining.keep_joined().await });
         let housekeeping = Arc::clone(&history);
         history.spawn(async move { housekeeping.keep_house().await });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
@@ -167,7 +173,7 @@ impl History {
         for entry in &unstored {
             self.unstored.declare(entry).map_err(|error| statement_failed(entry, error))?;
         }
-        let mut is_away = false;
+        let (mut is_away, mut kept_views) = (false, Vec::new());
         for entry in entries {
             let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
@@ -184,12 +190,17 @@ impl History {
             is_away |= table.is_none();
             self.open_stream(shared, &entry, table, state)
                 .map_err(|error| statement_failed(&entry, error))?;
-            for (view, store, position) in kept {
-                let Some(stored) = self.stored(&entry.create.name) else { continue };
-                if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
-                    tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
-                    stored.remove_view(view.id);
-                }
+            let Some(stored) = self.stored(&entry.create.name) else { continue };
+            kept_views.extend(
+                kept.into_iter().map(|(view, store, position)| (view, Arc::clone(&stored), store, position)),
+            );
+        }
+        // A view may join those before it.
+        kept_views.sort_by_key(|(view, ..)| view.id);
+        for (view, stored, store, position) in kept_views {
+            if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
+                tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
+                stored.remove_view(view.id);
             }
         }
         self.delete_dropped_views();

@@ -5,8 +5,11 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::Millis;
-use swiftwater_lang::ddl::{AlterStream, CreateView, StreamChange};
+use swiftwater_event::{EventBatch, Millis};
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{AlterStream, CreateView, StreamChange},
+};
 use swiftwater_live::{Key, NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
@@ -25,6 +28,7 @@ use crate::{
         directory::DataDir,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
+        joins::{Awaited, WaitError},
         state::{History, causes, heavy},
         stored::{Reader, Stored},
     },
@@ -48,6 +52,8 @@ enum KeepError {
     Past(#[from] PastError),
     #[error("its events cannot be taken in")]
     Take(#[from] TakeError),
+    #[error("its events cannot be joined yet")]
+    Wait(#[from] WaitError),
 }
 
 impl KeepError {
@@ -59,6 +65,12 @@ impl KeepError {
 
 /// Batches that are longer are taken by themselves.
 const JOINED_BYTES_MAX: usize = 64 << 10;
+
+/// Events that wait for what they are joined with.
+struct Waiting {
+    events: Vec<Fed>,
+    awaited: Awaited,
+}
 
 /// The offset after a batch.
 fn end_of(fed: &Fed) -> u64 {
@@ -124,8 +136,9 @@ impl History {
             return Err(EngineError::Exists { kind: "table", name: create.name.to_string() });
         }
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
-        let compiled =
-            compile_view(create, &stored.declared().create, shared.config.sketch_sizes(), self.clock.now())?;
+        let options = ParseOptions::new(Dialect::Native, self.clock.now());
+        self.hold_joined(shared, &create.query, &options).await?;
+        let compiled = compile_view(self, create, &stored.declared().create, shared.config.sketch_sizes())?;
         let has_past = create.options.backfill == Some(true);
         if has_past {
             check_past(&stored.declared().create)?;
@@ -135,7 +148,8 @@ impl History {
         // From here on the log keeps what the view needs, unless that begins with what the table has.
         let from = if has_past { 0 } else { stored.add_view(id, self.config.feed_bytes_max) };
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
-        if let Err(error) = self.record(Change::View { text, from }).await {
+        let tables = compiled.joined.columns_of_tables();
+        if let Err(error) = self.record(Change::View { text, from, tables }).await {
             stored.remove_view(id);
             return Err(error);
         }
@@ -155,8 +169,8 @@ impl History {
         (store, position): (Arc<ViewStore>, Option<(u64, Millis)>),
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
-        let compiled =
-            compile_view(&entry.create, &declared.create, shared.config.sketch_sizes(), self.clock.now())?;
+        self.know_joined(&entry.tables);
+        let compiled = compile_view(self, &entry.create, &declared.create, shared.config.sketch_sizes())?;
         let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
         let at = (from, latest);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
@@ -192,8 +206,7 @@ impl History {
         for view in views {
             // What was counted so far was counted by the old types.
             let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
-            let compiled =
-                compile_view(&view.create, &altered.create, shared.config.sketch_sizes(), self.clock.now());
+            let compiled = compile_view(self, &view.create, &altered.create, shared.config.sketch_sizes());
             if alter.changes.iter().any(retypes) || compiled.is_err() {
                 return Err(EngineError::StreamHasView {
                     stream: alter.name.to_string(),
@@ -274,13 +287,13 @@ impl History {
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
         let (mut due, mut pause) = (Box::pin(tokio::time::sleep(interval)), PAUSE_MIN);
-        let mut kept_from = None;
+        let (mut kept_from, mut waiting) = (None, None);
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
                 _ = dropped.wait_for(|dropped| *dropped) => break,
-                past = self.past_of(view, &mut kept_from) => past,
+                past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
                 Ok(None) => {
@@ -293,7 +306,7 @@ impl History {
                         heavy(bytes, || events.iter().try_for_each(|batch| view.take(&mut shard, batch)));
                     taken.map(|()| view.pass(until)).map_err(KeepError::from)
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
             if let Err(error) = taken {
                 note_error(view, &error);
@@ -332,15 +345,20 @@ impl History {
                     keeping = Some(begin_keeping(view));
                     None
                 }
-                events = self.next_events(view, &mut again), if !is_full => Some(events),
+                events = self.next_joined_events(view, &mut again, &mut waiting), if !is_full => Some(events),
             };
             let Some(events) = event else { continue };
             let taken = match events {
                 Ok(events) => self.take(view, &mut shard, &events).map_err(KeepError::from),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
             let Err(error) = taken else { continue };
             note_error(view, &error);
+            if let KeepError::Wait(_) = &error {
+                // They are there still.
+                tokio::time::sleep(PAUSE_MIN).await;
+                continue;
+            }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);
             again = None;
@@ -409,6 +427,41 @@ impl History {
         false
     }
 
+    /// What a view takes next from the table, when what it is joined with counts all that was acknowledged before.
+    async fn joined_past_of(
+        &self,
+        view: &View,
+        kept: &mut Option<u64>,
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, KeepError> {
+        let past = self.past_of(view, kept).await?;
+        Awaited::now(&view.joined).reached(self).await?;
+        Ok(past)
+    }
+
+    /// The next events of a view, when what it is joined with counts all that was acknowledged before them. Nothing is lost
+    /// where it is left off.
+    async fn next_joined_events(
+        &self,
+        view: &View,
+        again: &mut Option<LogReader>,
+        waiting: &mut Option<Waiting>,
+    ) -> Result<Vec<Fed>, KeepError> {
+        if waiting.is_none() {
+            let events = self.next_events(view, again).await?;
+            if view.joined.is_empty() {
+                return Ok(events);
+            }
+            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined) });
+        }
+        if let Some(Waiting { awaited, .. }) = waiting {
+            awaited.reached(self).await?;
+        }
+        if view.has_waited.swap(false, Ordering::Relaxed) {
+            view.note_success();
+        }
+        Ok(waiting.take().map(|waiting| waiting.events).unwrap_or_default())
+    }
+
     /// The next events of a view, in order; waits until there are any. Nothing is lost where it is left off.
     async fn next_events(&self, view: &View, again: &mut Option<LogReader>) -> Result<Vec<Fed>, FeedError> {
         let (stored, reader) = (&view.stored, Reader::View(view.id()));
@@ -447,6 +500,7 @@ impl History {
 
 /// Notes why a view does not go on.
 fn note_error(view: &View, error: &KeepError) {
+    view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
     if view.note_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
         tracing::error!(
