@@ -100,6 +100,17 @@ fn windows_close_by_the_events_own_time() {
 }
 
 #[test]
+fn an_input_has_no_views_to_be_joined_with() {
+    let ran = run_with(&["query", "SELECT u.x FROM STREAM() JOIN users u ON u.id = id"], EVENTS.as_bytes());
+    assert_ne!(ran.code, Some(0));
+    assert!(
+        ran.err.contains("there are no views and tables here that events could be joined with"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn a_wrong_query_shows_the_place_and_is_told_before_the_input_is_read() {
     let mut child = swiftwater(&["query", "SELECT FROM STREAM()"])
         .stdin(Stdio::piped())

@@ -26,7 +26,7 @@ use tracing::info;
 use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
-    history::{DataDir, Held, History, HistoryTables, Statements},
+    history::{DataDir, Held, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
     mailbox::{Mailbox, Waiting},
     operator::Operator,
@@ -331,6 +331,19 @@ impl Engine {
         self.shared.history.get().ok_or(EngineError::NoHistory)?.synced(ticket).await
     }
 
+    /// Sees to it that the tables which a query is joined with are held in memory: before it is looked at or submitted.
+    pub async fn hold_joined(&self, text: &str, options: &SubmitOptions) -> Result<(), EngineError> {
+        let Some(history) = self.shared.history.get().filter(|_| options.form == QueryForm::Bql) else {
+            return Ok(());
+        };
+        let parse_options = ParseOptions {
+            parameters: &options.parameters,
+            text_bytes_max: self.shared.config.query_text_bytes_max,
+            ..ParseOptions::new(options.dialect, self.shared.clock.now())
+        };
+        history.hold_joined(&self.shared, text, &parse_options).await
+    }
+
     /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
     /// those appended meanwhile the later ones.
     pub fn submit(
@@ -357,11 +370,14 @@ impl Engine {
             return Err(EngineError::ShuttingDown);
         }
         let now = shared.clock.now();
-        let mut statement = self.parse(text, options)?;
+        let (mut statement, joined) = self.parse_joined(text, options)?;
         if config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
             statement.query.window = Window::None;
         }
         let query = compile(statement, config)?;
+        if let Some(history) = shared.history.get() {
+            history.give_joined(&joined, &query);
+        }
         let stream_name = query
             .plan
             .stream
@@ -472,17 +488,31 @@ impl Engine {
     }
 
     pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
+        self.parse_joined(text, options).map(|(statement, _)| statement)
+    }
+
+    /// A query's plan, and what its events are joined with.
+    fn parse_joined(
+        &self,
+        text: &str,
+        options: &SubmitOptions,
+    ) -> Result<(Statement, JoinSources), EngineError> {
         let mut parse_options = ParseOptions {
             dialect: options.dialect,
             schema: options.schema.as_deref(),
             types: options.types.as_deref(),
+            joined: None,
             parameters: &options.parameters,
             now: self.shared.clock.now(),
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };
         let declared = self.declared(text, options.form, &parse_options);
         parse_options.schema = parse_options.schema.or(declared.as_ref());
-        options.form.parse(text, &parse_options).map_err(EngineError::Query)
+        let history = self.shared.history.get().filter(|_| options.form == QueryForm::Bql);
+        let sources = history.map(|history| history.join_sources(text, &parse_options));
+        parse_options.joined = sources.as_ref().map(|sources| &*sources.known);
+        let statement = options.form.parse(text, &parse_options).map_err(EngineError::Query)?;
+        Ok((statement, sources.unwrap_or_default()))
     }
 
     /// What is declared of the stream that a native query is over, where nobody said otherwise what its fields are.

@@ -64,6 +64,9 @@ pub enum EngineError {
     /// An alert would be on a query over a view.
     #[error("the query of an alert is over a stream, and `{0}` is a view")]
     AlertOnViewQuery(String),
+    /// An alert would be on a query whose events are joined with rows.
+    #[error("the query of an alert is over a stream alone, and this one is joined with `{0}`")]
+    AlertOnJoin(String),
     /// An alert would be on a query without groups.
     #[error("an alert is on rows by key: its query needs GROUP BY, or aggregates over all events")]
     AlertOfEvents,
@@ -135,6 +138,19 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
+    /// What the events of a view are joined with.
+    #[error("the events of view `{view}` are joined with {kind} `{name}`")]
+    JoinedByView {
+        /// `view` or `table`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// One of the views.
+        view: String,
+    },
+    /// A table that cannot be held in memory.
+    #[error("{0}")]
+    JoinedTable(String),
     /// A view that a sink is of.
     #[error("sink `{sink}` is of view `{view}`")]
     ViewHasSink {
@@ -343,6 +359,7 @@ impl EngineError {
             | EngineError::AlertOnItself { .. }
             | EngineError::AlertOfEvents
             | EngineError::AlertOnViewQuery(_)
+            | EngineError::AlertOnJoin(_)
             | EngineError::Expression { .. }
             | EngineError::JoinOfItself(_)
             | EngineError::EndpointUnfit { .. }
@@ -373,6 +390,7 @@ impl EngineError {
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
+            | EngineError::JoinedByView { .. }
             | EngineError::SinkFileTaken { .. }
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
@@ -382,9 +400,10 @@ impl EngineError {
             | EngineError::Columns(_)
             | EngineError::Schedule(_)
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
-            EngineError::Limit { .. } | EngineError::DiskFull | EngineError::TooManyBackups { .. } => {
-                ErrorKind::Limit
-            }
+            EngineError::Limit { .. }
+            | EngineError::JoinedTable(_)
+            | EngineError::DiskFull
+            | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
             EngineError::ShuttingDown
             | EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
@@ -422,6 +441,7 @@ impl EngineError {
             EngineError::AlertOnViewQuery(view) => Some(format!(
                 "Put the condition on the rows, CREATE ALERT … ON {view} WHEN …, or on a view of this query."
             )),
+            EngineError::AlertOnJoin(_) => Some("Make a view of the query, and an alert on that.".to_owned()),
             EngineError::AlertOfEvents => Some(
                 "What a single event says: SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) FILTER (…)."
                     .to_owned(),
@@ -444,6 +464,7 @@ impl EngineError {
             EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::NoSink(_) => Some("SHOW SINKS tells which there are.".to_owned()),
+            EngineError::JoinedByView { view, .. } => Some(format!("DROP VIEW {view} first.")),
             EngineError::ViewHasSink { sink, .. } => Some(format!("DROP SINK {sink} first.")),
             EngineError::SinkOfNoWindows(_) => {
                 Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
@@ -468,6 +489,7 @@ impl EngineError {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }
             EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
+            EngineError::JoinedTable(_) => Some("Join a view of its rows, which lies on disk.".to_owned()),
             EngineError::Limit { setting, .. } => Some(format!("The limit is the setting `{setting}`.")),
             _ => None,
         }

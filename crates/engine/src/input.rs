@@ -125,6 +125,7 @@ pub fn run_input(
         dialect: options.dialect,
         schema: options.schema.as_deref(),
         types: options.types.as_deref(),
+        joined: None,
         parameters: &options.parameters,
         now: started,
         text_bytes_max: config.query_text_bytes_max,

@@ -26,6 +26,9 @@ impl Shared {
         let number = step.number;
         let mut is_due_changed = false;
         let taken = guarded("matches could not be taken in", || {
+            if let Some(failure) = &step.failure {
+                return Some(EndReason::Failed(failure.to_string()));
+            }
             let operator = merge.operators.get_mut(&number)?;
             operator.take_step(&step, first);
             if operator.passes_on {

@@ -160,6 +160,7 @@ impl Shared {
                     Some(fault)
                 });
                 if let Some(reason) = ending {
+                    running.is_ending = true;
                     self.ask_to_end(running.handle.meta.id, reason);
                 } else {
                     // A session may have begun that ends before anything that was due.
@@ -184,6 +185,9 @@ impl Shared {
         context: &EmitContext<'_>,
     ) -> Option<EndReason> {
         results.clear();
+        if let Some(failure) = &step.failure {
+            return Some(EndReason::Failed(failure.to_string()));
+        }
         running.count_parts(&step, context);
         running.take_step(step, first, results, context.now_micros);
         if running.work().collector.is_done() {

@@ -25,6 +25,10 @@ pub(crate) struct Query {
     pub(crate) distinct: Option<Span>,
     pub(crate) items: Vec<Item>,
     pub(crate) source: Source,
+    /// What the stream is called in this query.
+    pub(crate) alias: Option<Name>,
+    /// In the order of the text.
+    pub(crate) joins: Vec<Join>,
     pub(crate) recognize: Option<Box<Recognize>>,
     pub(crate) sample: Option<f64>,
     pub(crate) views: Vec<View>,
@@ -84,6 +88,18 @@ pub(crate) struct View {
     pub(crate) argument: Node,
     /// One or two.
     pub(crate) columns: Vec<Name>,
+}
+
+/// `[LEFT] JOIN name [AS alias] ON …`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Join {
+    pub(crate) span: Span,
+    pub(crate) is_outer: bool,
+    pub(crate) name: Name,
+    pub(crate) alias: Option<Name>,
+    pub(crate) on: Node,
+    /// How many lateral views stand before it.
+    pub(crate) behind: usize,
 }
 
 /// `GROUP BY …`.

@@ -61,6 +61,17 @@ impl Display for TableAggregate {
 
 impl Display for LateralView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(join) = &self.join {
+            let kind = if self.is_outer { "left join" } else { "join" };
+            let of = if join.is_view { "view" } else { "table" };
+            write!(f, "{kind} {of} {}", join.name)?;
+            let Expr::Call { args, .. } = &self.expr else { return Ok(()) };
+            for (place, (column, value)) in join.key.iter().zip(args).enumerate() {
+                let between = if place == 0 { " on" } else { " and" };
+                write!(f, "{between} {} = {value}", self.columns[*column])?;
+            }
+            return Ok(());
+        }
         let outer = if self.is_outer { "outer " } else { "" };
         write!(f, "{outer}{} as {}", self.expr, self.columns.join(", "))
     }

@@ -18,6 +18,7 @@
 pub mod ddl;
 mod dialect;
 mod error;
+mod joined;
 pub mod plan;
 mod retype;
 mod schema;
@@ -40,6 +41,7 @@ use swiftwater_event::{Millis, StreamName};
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
+pub use joined::{Joined, joined_names};
 pub use schema::{Schema, SchemaError};
 use source::{Fault, locate};
 
@@ -53,6 +55,8 @@ pub struct ParseOptions<'a> {
     /// What the events hold, where that is known: values are wanted as these types, and a field that is not among them
     /// as whatever it is. Nothing is checked against them. Without them, values are wanted as the schema says.
     pub types: Option<&'a Schema>,
+    /// What events can be joined with, of what [`joined_names`] tells; none where there is nothing stored.
+    pub joined: Option<&'a [Joined]>,
     /// What `$1`, `$2`, … stand for. The text must use each of them.
     pub parameters: &'a [plan::Literal],
     /// The time that NOW stands for.
@@ -71,6 +75,7 @@ impl ParseOptions<'_> {
             dialect,
             schema: None,
             types: None,
+            joined: None,
             parameters: &[],
             now,
             text_bytes_max: ParseOptions::TEXT_BYTES_MAX,

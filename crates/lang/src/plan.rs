@@ -50,7 +50,7 @@ pub struct Query {
     /// The pattern that events make matches of: `body`, `order_by` and all after them are over the slots of a match, not
     /// over the event, and there are no lateral views.
     pub pattern: Option<Box<Pattern>>,
-    /// Lateral views: what each event is made into before `filter`; none: itself. Their columns, one view's after
+    /// Lateral views and joins: what each event is made into before `filter`; none: itself. Their columns, one's after
     /// another's, are the slots of all expressions over the event.
     pub views: Vec<LateralView>,
     /// Keeps an event (a row of the views, where there are any) only where this is true.
@@ -68,15 +68,35 @@ pub struct Query {
     pub outer: Option<Box<Query>>,
 }
 
-/// `LATERAL VIEW [OUTER] EXPLODE(expr) AS x`, or `AS (k, v)`: a row per element of a list, or per entry of a map.
+/// `LATERAL VIEW [OUTER] EXPLODE(expr) AS x`, or `AS (k, v)`: a row per element of a list, or per entry of a map. Or a
+/// join, which adds the one row of something stored that a key is of, if there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LateralView {
-    /// A list or map; over the event's paths and the slots of the views before this one.
+    /// A list or map; over the event's paths and the slots of the views before this one. Of a join, the list of its key's
+    /// values.
     pub expr: Expr,
-    /// What has no elements, or is no list or map, gives one row, its new columns null, rather than none.
+    /// What has no elements, or is no list or map, gives one row, its new columns null, rather than none. Of a join, so does
+    /// what has no row: LEFT JOIN.
     pub is_outer: bool,
-    /// Names of the new columns: one for a list's elements, two for a map's keys and values.
+    /// Names of the new columns: one for a list's elements, two for a map's keys and values, those of the row of a join.
     pub columns: Vec<Box<str>>,
+    /// It is `[LEFT] JOIN`.
+    pub join: Option<Box<Join>>,
+}
+
+/// What events are joined with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Join {
+    /// Its name.
+    pub name: Box<str>,
+    /// Tells it from others that had its name before.
+    pub id: u64,
+    /// It is a view, rather than a table.
+    pub is_view: bool,
+    /// Places among its columns of the key's values: of a view, in the order of its key.
+    pub key: Vec<usize>,
+    /// What its columns hold.
+    pub types: Vec<Type>,
 }
 
 /// What becomes of the events that a query keeps.

@@ -2,11 +2,28 @@
 
 use std::path::Path;
 
-use swiftwater_lang::{Dialect, ParseOptions, ddl::split_statements, parse, parse_ddl};
+use swiftwater_event::Type;
+use swiftwater_lang::{Dialect, Joined, ParseOptions, ddl::split_statements, parse, parse_ddl};
+
+/// What the documents join.
+fn joined() -> [Joined; 2] {
+    let joined = |name: &str, key, columns: [&str; 3]| Joined {
+        name: name.into(),
+        id: 0,
+        key,
+        columns: columns.iter().map(|column| ((*column).into(), Type::Any)).collect(),
+    };
+    [
+        joined("users", Some(vec![Some(0)]), ["id", "country", "name"]),
+        joined("shops", None, ["id", "city", "kind"]),
+    ]
+}
 
 #[test]
 fn queries_of_the_documents_are_queries() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let joined = joined();
+    let options = ParseOptions { joined: Some(&joined), ..ParseOptions::new(Dialect::Native, 0) };
     let mut found = 0;
     for entry in std::fs::read_dir(&docs).expect("a folder of documents") {
         let path = entry.expect("a document").path();
@@ -14,7 +31,7 @@ fn queries_of_the_documents_are_queries() {
         let blocks = text.split("```bql\n").skip(1).filter_map(|rest| rest.split("```").next());
         for block in blocks {
             found += 1;
-            if let Err(errors) = parse(block, &ParseOptions::new(Dialect::Native, 0)) {
+            if let Err(errors) = parse(block, &options) {
                 panic!("{}: {block}\n{errors}", path.display());
             }
         }

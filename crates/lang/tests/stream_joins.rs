@@ -1,5 +1,7 @@
 //! Joins: their normal form, their plans, and what is wrong with them, with its place.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors,
     ddl::{CreateJoin, CreateStream, Ddl},
@@ -201,7 +203,7 @@ fn faults_tell_their_place() {
 fn a_live_query_hints_at_joins() {
     let text = "SELECT * FROM STREAM(orders) AS o JOIN STREAM(payments) AS p ON o.id = p.id";
     let errors = parse(text, &ParseOptions::new(Dialect::Native, 0)).unwrap_err();
-    let hint = "One query is over one stream. CREATE JOIN pairs events of two into a third; events of one stream that \
-                follow one another are found by MATCH_RECOGNIZE.";
+    let hint = "One query is over one stream, joined with views and tables. CREATE JOIN pairs events of two streams into a third; \
+                events of one stream that follow one another are found by MATCH_RECOGNIZE.";
     assert_eq!(shown(&errors), format!("1:35 a join of streams is not supported yet ({hint})"));
 }

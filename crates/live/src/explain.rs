@@ -63,6 +63,10 @@ pub fn explain(query: &StandingQuery) -> String {
     }
     line("residual", joined(residual).map_or("none".to_owned(), |residual| residual.to_string()));
     for view in &plan.views {
+        if view.join.is_some() {
+            line("join", format!("{view}, each key looked up once for some events"));
+            continue;
+        }
         let kind = if view.is_outer { "outer explode" } else { "explode" };
         line("view", format!("{kind} {} as {}", view.expr, view.columns.join(", ")));
     }

@@ -10,6 +10,8 @@ pub mod columns;
 mod commons;
 mod condition;
 mod explain;
+mod joined;
+mod kept_rows;
 mod keyed;
 mod matching;
 mod meaning;
@@ -22,6 +24,8 @@ pub use commons::Commons;
 pub use condition::RowCondition;
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
+pub use joined::{CompiledJoin, JoinFailure, JoinedRows, LookUp, RowsOfKey, value_in};
+pub use kept_rows::KeptRows;
 pub use keyed::{
     Changes, Fold, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Unfit, ViewWindows,
     by_part, count_rows,

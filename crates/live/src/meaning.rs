@@ -88,7 +88,7 @@ impl StandingQuery {
         let Query { dialect, sample, views, .. } = plan;
         // Names of views' columns are no part of it: expressions have their places.
         let views: Vec<_> =
-            views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len())).collect();
+            views.iter().map(|view| (&view.expr, view.is_outer, view.columns.len(), &view.join)).collect();
         let (keys, sets, table) = (&group.keys, &group.sets, &group.table);
         let text =
             format!("{dialect:?} {sample:?} {views:?} {filter:?} {keys:?} {sets:?} {table:?} {by} {time:?}");

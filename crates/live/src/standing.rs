@@ -12,14 +12,15 @@ use swiftwater_event::Want;
 use swiftwater_lang::{
     Dialect,
     plan::{
-        Aggregate, AggregateFunction, Body, Expr, Function, Group, Literal, Points, Query, SortKey, Star,
-        TableFunction, Take, Window,
+        Aggregate, AggregateFunction, Body, Expr, Function, Group, LateralView, Literal, Points, Query,
+        SortKey, Star, TableFunction, Take, Window,
     },
 };
 use swiftwater_sketch::SketchSizes;
 
 use crate::{
     expr::{CompileError, KeyOrder, Program, Wants},
+    joined::CompiledJoin,
     matching::filter::Filter,
     operate::Form,
 };
@@ -78,11 +79,24 @@ pub struct EventTime {
     pub wants: Wants,
 }
 
-/// Compiled [`LateralView`](swiftwater_lang::plan::LateralView)s.
+/// A compiled [`LateralView`].
+#[derive(Debug)]
+pub struct CompiledView {
+    /// Its container, or a join's key, over the event and the slots of the views before it.
+    pub container: Program,
+    /// What has no rows gives one.
+    pub is_outer: bool,
+    /// How many columns it has.
+    pub columns: usize,
+    /// It is a join.
+    pub join: Option<CompiledJoin>,
+}
+
+/// Compiled [`LateralView`]s.
 #[derive(Debug)]
 pub struct CompiledViews {
-    /// Each view's container, over the event and the slots of the views before it; whether it is OUTER; its columns.
-    pub views: Vec<(Program, bool, usize)>,
+    /// They.
+    pub views: Vec<CompiledView>,
     /// Keeps a row only where this is true; over the event and the views' slots.
     pub filter: Option<Program>,
 }
@@ -290,13 +304,7 @@ impl StandingQuery {
         let views = match &*plan.views {
             [] => None,
             views => Some(Box::new(CompiledViews {
-                views: views
-                    .iter()
-                    .map(|view| {
-                        let container = Program::compile(&view.expr, dialect, &mut body_wants)?;
-                        Ok((container, view.is_outer, view.columns.len()))
-                    })
-                    .collect::<Result<_, _>>()?,
+                views: compiled_views(views, &plan, &mut body_wants)?,
                 filter: program(row_filter.as_ref(), &mut body_wants)?,
             })),
         };
@@ -365,6 +373,11 @@ impl StandingQuery {
         Ok(StandingQuery { common: Arc::new(common), filter, residual })
     }
 
+    /// What its events are joined with.
+    pub fn joins(&self) -> impl Iterator<Item = &CompiledJoin> {
+        self.views.iter().flat_map(|views| &views.views).filter_map(|view| view.join.as_ref())
+    }
+
     /// Whether events delete what their groups were.
     pub(crate) fn deletes(&self) -> bool {
         matches!(&self.body, CompiledBody::Group(group) if group.deletes.is_some())
@@ -396,6 +409,37 @@ impl CompiledBody {
         };
         Some(columns.iter().map(|column| column.name.clone()).collect())
     }
+}
+
+fn compiled_views(
+    views: &[LateralView],
+    plan: &Query,
+    wants: &mut Wants,
+) -> Result<Vec<CompiledView>, CompileError> {
+    // Of what is joined, only what is read is fetched.
+    let mut read: Vec<bool> = vec![false; views.iter().map(|view| view.columns.len()).sum()];
+    for expr in plan.event_exprs() {
+        expr.visit(&mut |expr| {
+            if let Expr::Slot(slot) = expr
+                && let Some(read) = read.get_mut(*slot)
+            {
+                *read = true;
+            }
+        });
+    }
+    let mut slot = 0;
+    let compiled = views.iter().map(|view| {
+        let columns = view.columns.len();
+        let read_of = &read[slot..slot + columns];
+        slot += columns;
+        Ok(CompiledView {
+            container: Program::compile(&view.expr, plan.dialect, wants)?,
+            is_outer: view.is_outer,
+            columns,
+            join: view.join.as_ref().map(|join| CompiledJoin::new(join, read_of.into())),
+        })
+    });
+    compiled.collect()
 }
 
 /// Splits a filter into what can be tested on events, and what reads columns of the lateral views: the parts of an AND

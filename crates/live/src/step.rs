@@ -15,6 +15,7 @@ use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
 use swiftwater_lang::plan::Window;
 
 use crate::{
+    JoinFailure,
     expr::{EvalCounts, Rows, Scratch},
     matching::{
         CountsRows, Entry, Finder, Index, MatchInput, Matched, QueryNumber, mistyped_rows, prefetch,
@@ -95,6 +96,8 @@ pub struct QueryStep {
     pub pattern: Option<Box<PatternChunk>>,
     /// What the batch brings by the events' own time, if its windows go by that.
     pub timed: Option<Box<Timed>>,
+    /// Why its events could not be joined: then nothing of this counts.
+    pub failure: Option<Box<JoinFailure>>,
 }
 
 /// Nanoseconds that a step spent in each stage.
@@ -354,21 +357,29 @@ impl Shard {
         let mut scratch = std::mem::take(&mut self.view_scratch);
         // The event whose rows come now, and how many have come: its rows follow one another.
         let (mut event, mut rows_of_event) = (usize::MAX, 0);
-        explode(views, found.entry.query.dialect(), &matches, &mut scratch, counts, &mut |made, counts| {
-            let matched: Vec<u32> = made.matches.iter().map(|&place| found.rows[place]).collect();
-            let row_of_event = made.matches.iter().map(|&place| {
-                rows_of_event = if place == event { rows_of_event + 1 } else { 0 };
-                event = place;
-                rows_of_event
-            });
-            let row_of_event: Vec<u32> = row_of_event.collect();
-            let flow = self.take_rows(at, (&matched, &row_of_event), made.rows, counts, step);
-            if let Some(chunk) = &mut step.rows {
-                let new = chunk.len() - chunk.matched.len();
-                chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
-            }
-            flow
-        });
+        let failure = explode(
+            views,
+            found.entry.query.dialect(),
+            &matches,
+            &mut scratch,
+            counts,
+            &mut |made, counts| {
+                let matched: Vec<u32> = made.matches.iter().map(|&place| found.rows[place]).collect();
+                let row_of_event = made.matches.iter().map(|&place| {
+                    rows_of_event = if place == event { rows_of_event + 1 } else { 0 };
+                    event = place;
+                    rows_of_event
+                });
+                let row_of_event: Vec<u32> = row_of_event.collect();
+                let flow = self.take_rows(at, (&matched, &row_of_event), made.rows, counts, step);
+                if let Some(chunk) = &mut step.rows {
+                    let new = chunk.len() - chunk.matched.len();
+                    chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
+                }
+                flow
+            },
+        );
+        step.failure = failure.map(Box::new);
         self.view_scratch = scratch;
     }
 
@@ -518,6 +529,7 @@ impl QueryStep {
             single_rows: Vec::new(),
             pattern: None,
             timed: None,
+            failure: None,
         }
     }
 }

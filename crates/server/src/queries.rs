@@ -47,6 +47,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
 
     let principal = Principal::anonymous();
     let mut options = SubmitOptions { detach, times, ..ask.options() };
+    shared.engine.hold_joined(text, &options).await?;
     if text.to_ascii_lowercase().contains("explain") {
         let plan = match heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.explain {
             Some(Explain::Plan) => {
@@ -86,6 +87,7 @@ pub(crate) async fn validate(
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = asked(&shared, &parts.headers, body, dialect).await?;
     let (text, options) = (ask.text(), ask.options());
+    shared.engine.hold_joined(text, &options).await?;
     let facts = heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
     let answer = json!({
         "stream": facts.stream.as_str(),

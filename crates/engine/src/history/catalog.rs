@@ -19,7 +19,7 @@ use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{AlterStream, CreateJob, CreateStream, CreateView, Ddl},
-    parse, parse_ddl, stream_of,
+    joined_names, parse, parse_ddl, stream_of,
 };
 
 use swiftwater_live::columns::InferredColumn;
@@ -29,6 +29,7 @@ use super::{
     alerts::{AlertEntry, AlertSnapshot, AlertStart},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
+    joins::TableColumns,
     sinks::{Delivered, SinkStart, Sinks, SinksSnapshot},
     stream_joins::{JoinEntry, JoinSnapshot},
 };
@@ -76,6 +77,10 @@ pub(crate) struct ViewEntry {
     pub(crate) from: u64,
     /// The alert that has it for itself. Such a view has a name that nobody can write.
     pub(crate) owner: Option<Box<str>>,
+    /// The names of what its events are joined with.
+    pub(crate) joined: Vec<Box<str>>,
+    /// The tables among that, with the columns that they had.
+    pub(crate) tables: Vec<TableColumns>,
 }
 
 /// A stream that was created.
@@ -108,7 +113,13 @@ pub(crate) enum Change {
     /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of what is left.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
-    View { text: String, from: u64 },
+    View {
+        text: String,
+        from: u64,
+        /// Tables that its events are joined with, and their columns.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tables: Vec<TableColumns>,
+    },
     /// An alert was created.
     Alert {
         text: String,
@@ -173,6 +184,8 @@ struct ViewSnapshot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     of: Option<u32>,
     from: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableColumns>,
 }
 
 /// A stream within a snapshot.
@@ -359,7 +372,7 @@ impl Catalog {
         let (stream, below) = self.source_of_view(create)?;
         let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
         let mut changed = self.clone();
-        Ok(changed.create_view(create, 0, 0)?.then_some(source))
+        Ok(changed.create_view(create, (0, &[]), 0)?.then_some(source))
     }
 
     /// Applies a change that was logged.
@@ -373,9 +386,9 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
-            Change::View { text, from } => {
+            Change::View { text, from, tables } => {
                 let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
-                let created = self.create_view(&create, *from, record.at);
+                let created = self.create_view(&create, (*from, tables), record.at);
                 created.map_err(|error| HistoryError::Statement {
                     text: text.clone(),
                     why: error.to_string(),
@@ -435,6 +448,7 @@ impl Catalog {
             Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
             Ddl::DropView { name, if_exists } => {
                 self.check_unwatched(name)?;
+                self.check_unjoined("view", name)?;
                 if self.endpoints.of_view(name).is_some() {
                     return Err(self.has_endpoint("view", name));
                 }
@@ -481,6 +495,18 @@ impl Catalog {
         }
     }
 
+    /// Refuses to let go of what a view's events are joined with.
+    pub(crate) fn check_unjoined(&self, kind: &'static str, name: &str) -> Result<(), EngineError> {
+        let view = self.views.values().find(|view| view.joined.iter().any(|joined| **joined == *name));
+        match view {
+            None => Ok(()),
+            Some(view) => {
+                let view = view.create.name.to_string();
+                Err(EngineError::JoinedByView { kind, name: name.to_owned(), view })
+            }
+        }
+    }
+
     /// The name of a sink of a view.
     fn sink_of(&self, view: &str) -> Option<&str> {
         self.views.get(view).and_then(|view| self.sinks.of_view(view.id))
@@ -518,7 +544,12 @@ impl Catalog {
         Ok(has_changed)
     }
 
-    fn create_view(&mut self, create: &CreateView, from: u64, at: Millis) -> Result<bool, EngineError> {
+    fn create_view(
+        &mut self,
+        create: &CreateView,
+        (from, tables): (u64, &[TableColumns]),
+        at: Millis,
+    ) -> Result<bool, EngineError> {
         if self.views.contains_key(&create.name) {
             return exists("view", &create.name, create.if_not_exists);
         }
@@ -528,8 +559,9 @@ impl Catalog {
         let (stream, below) = self.source_of_view(create)?;
         let (stream, of) = (stream.id, below.map(|below| below.id));
         let create = CreateView { if_not_exists: false, ..create.clone() };
-        let id = self.take_view_number();
-        let entry = ViewEntry { id, created: at, create, stream, of, from, owner: None };
+        let joined = joined_by(&create);
+        let (id, tables) = (self.take_view_number(), tables.to_vec());
+        let entry = ViewEntry { id, created: at, create, stream, of, from, owner: None, joined, tables };
         self.views.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
@@ -625,10 +657,12 @@ impl Catalog {
         for name in &snapshot.dropped {
             catalog.dropped.extend(StreamName::new(name).ok());
         }
-        for ViewSnapshot { id, created, text, stream, of, from } in &snapshot.views {
+        for ViewSnapshot { id, created, text, stream, of, from, tables } in &snapshot.views {
             let Ddl::CreateView(create) = read(text)? else { return Err(unexpected(text)) };
+            let joined = joined_by(&create);
             let (id, created, stream, of, from) = (*id, *created, *stream, *of, *from);
-            let entry = ViewEntry { id, created, create, stream, of, from, owner: None };
+            let tables = tables.clone();
+            let entry = ViewEntry { id, created, create, stream, of, from, owner: None, joined, tables };
             catalog.views.insert(entry.create.name.clone(), entry);
         }
         for snapshot in &snapshot.alerts {
@@ -670,8 +704,13 @@ impl ViewEntry {
     fn snapshot(&self) -> ViewSnapshot {
         let text = Ddl::CreateView(self.create.clone()).to_string();
         let (id, created, stream, of, from) = (self.id, self.created, self.stream, self.of, self.from);
-        ViewSnapshot { id, created, text, stream, of, from }
+        ViewSnapshot { id, created, text, stream, of, from, tables: self.tables.clone() }
     }
+}
+
+/// The names of what a view's events are joined with.
+pub(super) fn joined_by(create: &CreateView) -> Vec<Box<str>> {
+    joined_names(&create.query, &ParseOptions::new(Dialect::Native, 0))
 }
 
 pub(super) fn exists(kind: &'static str, name: &str, is_fine: bool) -> Result<bool, EngineError> {
@@ -719,7 +758,8 @@ mod tests {
             if catalog.check_view(&create)?.is_none() {
                 return Ok(false);
             }
-            let record = ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3 });
+            let record =
+                ChangeRecord::new(7, Change::View { text: text.to_owned(), from: 3, tables: Vec::new() });
             catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
             return Ok(true);
         }

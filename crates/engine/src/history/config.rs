@@ -73,6 +73,8 @@ pub struct HistoryConfig {
     pub views_cache_bytes: usize,
     /// Milliseconds between the commits of a view; after a crash, events since the last one are read again.
     pub views_commit_interval_ms: u64,
+    /// Bytes that a table may take in memory which events are joined with, about.
+    pub joined_bytes_max: usize,
     /// The most joins that there can be.
     pub joins_max: usize,
     /// Bytes of kept events that all joins together hold in memory, about; others are read from disk.
@@ -139,6 +141,7 @@ impl HistoryConfig {
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
             views_commit_interval_ms: 1_000,
+            joined_bytes_max: 256 << 20,
             joins_max: 100,
             joins_memory_bytes_max: 256 << 20,
             joins_state_bytes_max: 16 << 30,

@@ -31,6 +31,7 @@ mod state;
 mod endpoints;
 mod inserted;
 mod jobs;
+mod joins;
 mod once;
 mod past;
 mod rows;
@@ -64,6 +65,7 @@ pub use views::{
 
 pub(crate) use directory::DataDir;
 pub(crate) use holding::Held;
+pub(crate) use joins::JoinSources;
 pub(crate) use state::History;
 pub(crate) use statements::Statements;
 pub(crate) use stored::{Declared, Stored};

@@ -32,6 +32,7 @@ use super::{
     endpoints::Endpoints,
     holding::{Held, Unstored},
     jobs::Jobs,
+    joins::JoinedTable,
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
@@ -69,6 +70,8 @@ pub(crate) struct History {
     pub(super) views_dir: Option<PathBuf>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
+    /// Tables that events are joined with, by name.
+    pub(super) joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
     pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
@@ -140,6 +143,7 @@ impl History {
             engine: OnceLock::new(),
             views_dir,
             view_store: Mutex::default(),
+            joined_tables: Mutex::default(),
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
@@ -155,6 +159,8 @@ impl History {
             dir,
         });
         history.bring_back(shared, replay.recovered).await?;
+        let joining = Arc::clone(&history);
+        history.spawn(async move { joining.keep_joined().await });
         let housekeeping = Arc::clone(&history);
         history.spawn(async move { housekeeping.keep_house().await });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
@@ -180,13 +186,14 @@ impl History {
         for entry in &unstored {
             self.unstored.declare(entry).map_err(|error| statement_failed(entry, error))?;
         }
-        let mut is_away = false;
+        let (mut is_away, mut kept_views) = (false, Vec::new());
         for entry in entries {
             let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
             let views: Vec<ViewEntry> =
                 self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
-            let (views, mut over): (Vec<_>, Vec<_>) = views.into_iter().partition(|view| view.of.is_none());
+            let (views, over): (Vec<_>, Vec<_>) = views.into_iter().partition(|view| view.of.is_none());
+            kept_views.extend(over.into_iter().map(|view| (view, None)));
             let mut kept = Vec::new();
             for view in views {
                 let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
@@ -198,22 +205,31 @@ impl History {
             is_away |= table.is_none();
             self.open_stream(shared, &entry, table, state)
                 .map_err(|error| statement_failed(&entry, error))?;
-            for (view, store, position) in kept {
-                let Some(stored) = self.stored(&entry.create.name) else { continue };
-                if let Err(error) = self.open_view(shared, &view, &stored, (store, position)) {
-                    tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
-                    stored.remove_view(view.id);
+            let Some(stored) = self.stored(&entry.create.name) else { continue };
+            kept_views.extend(
+                kept.into_iter().map(|(view, store, at)| (view, Some((Arc::clone(&stored), store, at)))),
+            );
+        }
+        // A view may join those before it, and be of one of them.
+        kept_views.sort_by_key(|(view, _)| view.id);
+        for (view, kept) in kept_views {
+            let opened = match kept {
+                Some((stored, store, position)) => {
+                    let opened = self.open_view(shared, &view, &stored, (store, position));
+                    if opened.is_err() {
+                        stored.remove_view(view.id);
+                    }
+                    opened
                 }
-            }
-            // A view below another is older.
-            over.sort_unstable_by_key(|view| view.id);
-            for view in over {
-                let below =
-                    self.with_catalog(|catalog| catalog.below(&view).map(|below| below.create.name.clone()));
-                let Some(below) = below else { continue };
-                if let Err(error) = self.open_over(shared, &view, &below) {
-                    tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
+                None => {
+                    let name =
+                        |catalog: &Catalog| catalog.below(&view).map(|below| below.create.name.clone());
+                    let Some(below) = self.with_catalog(name) else { continue };
+                    self.open_over(shared, &view, &below)
                 }
+            };
+            if let Err(error) = opened {
+                tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
             }
         }
         self.hold_for_joins().map_err(HistoryError::View)?;

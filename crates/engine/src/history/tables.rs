@@ -229,7 +229,11 @@ impl Tables for HistoryTables {
                 None => error,
             });
         }
+        // No view is created meanwhile that would be joined with it.
+        let _one_at_a_time = history.changing.lock().await;
+        history.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
         history.store.drop_table(name).await.map_err(from_store)?;
+        history.forget_joined(name);
         if let Some(plain) = &mut *lock(&self.plain) {
             plain.remove(name);
         }

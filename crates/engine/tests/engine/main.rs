@@ -15,6 +15,7 @@ mod history;
 mod input;
 mod jobs;
 mod jobs_crashes;
+mod joins;
 mod json_form;
 mod live;
 mod over;

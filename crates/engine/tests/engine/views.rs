@@ -25,7 +25,7 @@ fn key(values: &[&str]) -> Vec<KeyValue> {
 }
 
 /// The row of a key of a view that counts all that was acknowledged; empty where there is none.
-async fn row(engine: &Engine, view: &str, values: &[&str]) -> String {
+pub(crate) async fn row(engine: &Engine, view: &str, values: &[&str]) -> String {
     let row = engine.view_row(&Principal::local(), view, &key(values), Wanted::Acknowledged).await;
     let (row, _) = row.unwrap();
     row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default()

@@ -43,6 +43,10 @@ impl Parser<'_> {
         let over_query = matches!(query.source, Source::Query(_));
         loop {
             let start = self.span();
+            if self.at_join() {
+                self.join_clause(query, &seen);
+                continue;
+            }
             let Some(keyword) = self.keyword_at(0).filter(|keyword| CLAUSES.contains(keyword)) else {
                 return;
             };
@@ -62,6 +66,23 @@ impl Parser<'_> {
             let parsed = self.clause(keyword, start, query);
             self.recover(parsed);
         }
+    }
+
+    /// A join among the clauses, which may stand before and behind lateral views.
+    fn join_clause(&mut self, query: &mut Query, seen: &[Keyword]) {
+        let start = self.span();
+        let later = seen.iter().find(|keyword| !matches!(keyword, Keyword::Sample | Keyword::Lateral));
+        if let Some(later) = later {
+            let message = format!("JOIN must stand before {}", clause_name(*later));
+            self.faults.push(Fault::at(start, message));
+        }
+        if matches!(query.source, Source::Query(_)) {
+            let hint = "An outer query is run over each result of the inner one.";
+            self.faults.push(Fault::at(start, "JOIN belongs to the inner query").hint(hint));
+        }
+        let join = self.join(query.views.len(), query.joins.len());
+        let joined = self.recover(join);
+        query.joins.extend(joined);
     }
 
     /// Whether a clause stands twice, or behind one that it must stand before.

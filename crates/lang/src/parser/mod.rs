@@ -5,9 +5,11 @@
 //! clauses are reported together; in Bullet's dialect, which says only the first thing that is wrong, only that.
 //!
 //! ```text
-//! [EXPLAIN] SELECT [DISTINCT] item, … FROM source [SAMPLE p] [LATERAL VIEW explode]… [WHERE e] [GROUP BY e, …]
+//! [EXPLAIN] SELECT [DISTINCT] item, … FROM source [SAMPLE p] [join | LATERAL VIEW explode]… [WHERE e] [GROUP BY e, …]
 //!           [HAVING e] [ORDER BY e [ASC|DESC], …] [WINDOWING w] [LIMIT n] [;]
-//! source  = STREAM(…) [MATCH_RECOGNIZE (…)] | (SELECT … FROM STREAM(…) …)      (over a query: no SAMPLE, no WINDOWING)
+//! source  = STREAM(…) [[AS] name] [MATCH_RECOGNIZE (…)] | (SELECT … FROM STREAM(…) …)
+//!           (over a query: no SAMPLE, no WINDOWING, no join)
+//! join    = [INNER | LEFT [OUTER]] JOIN name [[AS] name] ON e
 //! item    = * | expression [[AS] name] | explode
 //! explode = [OUTER] EXPLODE(expression) AS name | [OUTER] EXPLODE(expression) AS (name, name)
 //! ```
@@ -18,6 +20,7 @@ mod clauses;
 mod ddl;
 mod expr;
 mod grouping;
+mod join;
 mod pattern;
 mod stream;
 mod types;
@@ -358,7 +361,9 @@ impl Parser<'_> {
         } else {
             let stream = self.stream();
             let source = Source::Stream(self.recover(stream).unwrap_or_default());
-            let recognize = self.no_join().and_then(|()| self.recognize());
+            let alias = self.no_join().and_then(|()| self.stream_alias());
+            query.alias = self.recover(alias).flatten();
+            let recognize = self.recognize();
             self.is_in_pattern = false;
             query.recognize = self.recover(recognize).flatten();
             source

@@ -29,28 +29,6 @@ const STEPS_MAX: usize = 64;
 const REPEATS_MAX: u64 = 1_000_000;
 
 impl Parser<'_> {
-    /// Refuses a join behind a stream.
-    pub(super) fn no_join(&self) -> Parsed<()> {
-        let joins = ["JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS"];
-        let is_join = |ahead: usize| joins.iter().any(|word| self.at_word(ahead, word));
-        // Behind the stream, or behind its alias.
-        let behind_alias = match self.kind() {
-            TokenKind::Word(Some(Keyword::As)) => Some(2),
-            TokenKind::Word(None) | TokenKind::Quoted(_) => Some(1),
-            _ => None,
-        };
-        let ahead = [Some(0), behind_alias].into_iter().flatten().find(|&ahead| is_join(ahead));
-        match ahead.filter(|_| self.dialect == Dialect::Native) {
-            Some(ahead) => {
-                let span = self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].span;
-                Err(Fault::not_yet(span, "a join of streams").hint(
-                    "One query is over one stream. CREATE JOIN pairs events of two into a third; events of one stream that follow one another are found by MATCH_RECOGNIZE.",
-                ))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// `MATCH_RECOGNIZE (…)`, where it stands here.
     pub(super) fn recognize(&mut self) -> Parsed<Option<Box<Recognize>>> {
         if self.dialect == Dialect::Bullet || !self.at_word(0, "MATCH_RECOGNIZE") {

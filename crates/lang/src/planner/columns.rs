@@ -49,8 +49,10 @@ impl<'a> Planner<'a> {
             let Item::Expr { node, alias } = item else { continue };
             let node = node.bare();
             let text = self.text_of(node);
-            let name: Box<str> =
-                alias.as_ref().map_or_else(|| text.as_str().into(), |alias| alias.text.clone());
+            let name: Box<str> = match alias {
+                Some(alias) => alias.text.clone(),
+                None => self.name_behind_source(node).unwrap_or(&text).into(),
+            };
             let span = alias.as_ref().map_or(node.span, |alias| alias.span);
             if matches!(node.kind, NodeKind::Table { .. }) {
                 let item =

@@ -4,7 +4,7 @@
 //! types. The outer query of two is looked at when the inner one is sound: its fields are that one's columns.
 //!
 //! What a name may mean. Within WHERE, GROUP BY and aggregates, and in the items of a RAW query: a column of a lateral
-//! view, else a field of the event. In HAVING and ORDER BY: an output column (by alias, or by the text of its
+//! view, else a field of the event; behind the name of what is joined, a column of that. In HAVING and ORDER BY: an output column (by alias, or by the text of its
 //! expression, `"COUNT(*)"`), else a key or, in a RAW query, a field. In the items of a grouped query: a key, else
 //! another output column. In GROUP BY (native), an item that is only a name: an output column, else a field.
 //! `window_start` and `window_end` (native) are the bounds of a grouped query's window, where nothing else has these
@@ -17,6 +17,7 @@ mod columns;
 mod fields;
 mod group;
 mod grouping;
+mod join;
 mod lower;
 mod path;
 mod pattern;
@@ -38,12 +39,13 @@ use self::{
     check::Ty,
     columns::{Column, ColumnValue, TableItem},
     fields::Fields,
+    join::JoinSource,
     lower::{Scope, Typed},
     pattern::Recognizing,
     table::Table,
 };
 use crate::{
-    Dialect, ParseOptions, TypedStatement,
+    Dialect, Joined, ParseOptions, TypedStatement,
     ast::{self, Duration, Item, Node, Source, View},
     names::{column_name, node_name},
     plan::{
@@ -76,7 +78,9 @@ pub(crate) fn plan_typed(
         Body::Raw(raw) if raw.star.is_some() => None,
         Body::Raw(raw) => Some(raw.columns.iter().map(checked).collect()),
         Body::Group(group) => {
-            let typed = |column: &OutputColumn| (column.name.clone(), result::type_of(&column.expr, group));
+            let slots = join::slot_types(&outermost.views);
+            let typed =
+                |column: &OutputColumn| (column.name.clone(), result::type_of(&column.expr, group, &slots));
             Some(group.columns.iter().map(typed).collect())
         }
     };
@@ -158,6 +162,7 @@ pub(crate) fn plan_over_slots(
     let column = |(name, ty): &(Box<str>, swiftwater_event::Type)| ViewColumn {
         name: name.clone(),
         ty: ty.clone().into(),
+        source: None,
     };
     planner.view_columns = slots.iter().map(column).collect();
     planner.only_slots = Some(what);
@@ -225,10 +230,12 @@ fn plan_query<'a>(
     }
 }
 
-/// A column of a lateral view: a slot of the expressions over the event.
+/// A column of a lateral view or of what is joined: a slot of the expressions over the event.
 struct ViewColumn {
     name: Box<str>,
     ty: Ty,
+    /// Of what is joined: which.
+    source: Option<usize>,
 }
 
 struct Planner<'a> {
@@ -241,6 +248,10 @@ struct Planner<'a> {
     /// Parts of expressions copied so far.
     copies: usize,
     view_columns: Vec<ViewColumn>,
+    /// The stream, and what is joined, in the order of the text.
+    sources: Vec<JoinSource<'a>>,
+    /// What can be joined.
+    joined: Option<&'a [Joined]>,
     /// The event's own fields cannot be named: EXPLODE stands in the select list.
     only_views: bool,
     /// There are no fields: names are slots, which are this.
@@ -284,6 +295,8 @@ impl<'a> Planner<'a> {
             trying: 0,
             copies: 0,
             view_columns: Vec::new(),
+            sources: Vec::new(),
+            joined: options.joined,
             only_views: false,
             only_slots: None,
             columns: Vec::new(),
@@ -307,6 +320,7 @@ impl<'a> Planner<'a> {
     }
 
     fn query(&mut self, texts: &Texts, ast: &'a ast::Query) -> Option<Query> {
+        self.name_sources(ast);
         self.collect_columns(ast);
         if !self.faults.is_empty() {
             return None;
@@ -353,8 +367,11 @@ impl<'a> Planner<'a> {
 
     fn views(&mut self, ast: &ast::Query) -> Vec<LateralView> {
         let mut views = Vec::new();
-        for view in &ast.views {
-            views.extend(self.view(view));
+        for place in 0..=ast.views.len() {
+            for (number, join) in ast.joins.iter().enumerate().filter(|(_, join)| join.behind == place) {
+                views.extend(self.join(number, join));
+            }
+            views.extend(ast.views.get(place).and_then(|view| self.view(view)));
         }
         // The same EXPLODE twice is one.
         if let Some(view) = ast.explodes().next() {
@@ -374,18 +391,27 @@ impl<'a> Planner<'a> {
         let names = view.columns.iter().map(|name| name.text.clone());
         let columns: Vec<Box<str>> = names.collect();
         for (name, ty) in columns.iter().zip(types) {
-            self.view_columns.push(ViewColumn { name: name.clone(), ty: ty.unwrap_or(Ty::Unknown) });
+            self.view_columns.push(ViewColumn {
+                name: name.clone(),
+                ty: ty.unwrap_or(Ty::Unknown),
+                source: None,
+            });
         }
-        Some(LateralView { expr: typed?.expr, is_outer: view.is_outer, columns })
+        Some(LateralView { expr: typed?.expr, is_outer: view.is_outer, columns, join: None })
     }
 
-    /// The columns of the views, the last of each name.
+    /// The columns of the views, the last of each name; those of what is joined with the name of that before them, and none
+    /// where EXPLODE stands in the select list.
     fn output_of_views(&self) -> Vec<OutputColumn> {
         let mut columns: Vec<OutputColumn> = Vec::new();
-        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut places: HashMap<Box<str>, usize> = HashMap::new();
         for (slot, column) in self.view_columns.iter().enumerate() {
-            let place = *places.entry(&column.name).or_insert(columns.len());
-            let output = OutputColumn { name: column.name.clone(), expr: self.view_value(slot) };
+            if self.only_views && column.source.is_some() {
+                continue;
+            }
+            let name = self.name_of_joined(column);
+            let place = *places.entry(name.clone()).or_insert(columns.len());
+            let output = OutputColumn { name, expr: self.view_value(slot) };
             match columns.get_mut(place) {
                 Some(shadowed) => *shadowed = output,
                 None => columns.push(output),

@@ -2,7 +2,7 @@
 
 use swiftwater_event::{Path, Step, Type};
 
-use super::{Planner, Typed, check::Ty, lower::Scope};
+use super::{Planner, Typed, ViewColumn, check::Ty, lower::Scope};
 use crate::{
     Dialect,
     ast::{Name, Node, NodeKind},
@@ -22,6 +22,9 @@ impl Planner<'_> {
                 if let Some(variable) = self.variable_of(base) {
                     self.see(variable);
                     return self.field(node, name, root);
+                }
+                if let Some(source) = self.source_of(base) {
+                    return self.column_of_source(node, source, name, root, scope);
                 }
                 let base = self.base(base, root, scope)?;
                 self.step(node, base, Step::Key(name.text.clone()))
@@ -57,6 +60,7 @@ impl Planner<'_> {
         if scope.is_group() {
             return self.name_of_group(node, name);
         }
+        self.is_of_one_source(node, name)?;
         self.see_name(node, name)?;
         self.field(node, name, root)
     }
@@ -91,6 +95,11 @@ impl Planner<'_> {
                 fault.hint("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."),
             );
         }
+        self.event_field(node, name, root)
+    }
+
+    /// A field of the event.
+    pub(super) fn event_field(&mut self, node: &Node, name: &Name, root: Option<&Type>) -> Option<Typed> {
         let known = self.fields.known(name);
         let field = known.clone().unwrap_or_else(|| name.text.clone());
         let (wanted, ty) = match root {
@@ -107,10 +116,16 @@ impl Planner<'_> {
         if let Some(bound) = self.window_bound(name) {
             return Some(bound);
         }
+        self.no_key(node)
+    }
+
+    /// Notes that this is nothing of a group.
+    pub(super) fn no_key(&mut self, node: &Node) -> Option<Typed> {
         if self.keys_are_faulty {
             return None;
         }
-        let what = format!("`{}` is neither a key of the groups nor within an aggregate", short(&name.text));
+        let text = self.text_of(node);
+        let what = format!("`{}` is neither a key of the groups nor within an aggregate", short(&text));
         let hint = "Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…).";
         self.unknown_for(Fault::at(node.span, what).hint(hint))
     }
@@ -136,7 +151,9 @@ impl Planner<'_> {
     /// The slot of a lateral view's column: exactly, else (native, unquoted) whatever the letter case if that is unique
     /// and no field has the name exactly.
     fn view_column(&self, name: &Name) -> Option<usize> {
-        let exact = self.view_columns.iter().rposition(|column| column.name == name.text);
+        // Those of what is joined are named behind the name of that.
+        let is_bare = |column: &&ViewColumn| column.source.is_none();
+        let exact = self.view_columns.iter().rposition(|column| is_bare(&column) && column.name == name.text);
         if exact.is_some() || name.quoted || !self.dialect.folds_names() {
             return exact;
         }
@@ -144,8 +161,8 @@ impl Planner<'_> {
             return None;
         }
         let folded = name.text.to_lowercase();
-        let mut alike =
-            self.view_columns.iter().enumerate().filter(|(_, column)| column.name.to_lowercase() == folded);
+        let is_alike = |column: &ViewColumn| is_bare(&column) && column.name.to_lowercase() == folded;
+        let mut alike = self.view_columns.iter().enumerate().filter(|(_, column)| is_alike(column));
         match (alike.next(), alike.next()) {
             (Some((slot, _)), None) => Some(slot),
             _ => None,

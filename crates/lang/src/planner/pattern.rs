@@ -320,6 +320,12 @@ impl<'a> Planner<'a> {
             let fault = Fault::at(view.span, "EXPLODE and MATCH_RECOGNIZE do not go together");
             self.note(fault.hint("A pattern is of events, and its matches have no lists to be taken apart."));
         }
+        if let Some(join) = ast.joins.first() {
+            let fault = Fault::at(join.span, "JOIN and MATCH_RECOGNIZE do not go together");
+            self.note(
+                fault.hint("Join the events that a view of them counts, or the matches where they are read."),
+            );
+        }
         if let (Some(_), Some(recognize)) = (ast.sample, &ast.recognize) {
             let fault = Fault::at(recognize.span, "SAMPLE and MATCH_RECOGNIZE do not go together");
             self.note(fault.hint("A pattern needs all events of its keys."));

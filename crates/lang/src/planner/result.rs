@@ -6,19 +6,20 @@ use super::check::{Ty, held};
 use crate::plan::{Aggregate, AggregateFunction, Expr, Group};
 
 /// The type of a column's values; ANY where it is not known.
-pub(super) fn type_of(column: &Expr, group: &Group) -> Type {
-    match of_slots(column, group) {
+/// `slots`: those of the slots over events.
+pub(super) fn type_of(column: &Expr, group: &Group, slots: &[Ty]) -> Type {
+    match of_slots(column, group, slots) {
         Ty::Known(ty) => ty,
         Ty::Unknown | Ty::Null => Type::Any,
     }
 }
 
 /// Over the slots of a group.
-fn of_slots(expr: &Expr, group: &Group) -> Ty {
+fn of_slots(expr: &Expr, group: &Group, slots: &[Ty]) -> Ty {
     let of_slot = |slot: usize| match group.keys.get(slot) {
-        Some(key) => of_event(key),
+        Some(key) => of_event(key, slots),
         None => match group.aggregates.get(slot - group.keys.len()) {
-            Some(aggregate) => of_aggregate(aggregate),
+            Some(aggregate) => of_aggregate(aggregate, slots),
             None if group.table.is_none() => Ty::Known(Type::LONG),
             None => Ty::Unknown,
         },
@@ -26,9 +27,9 @@ fn of_slots(expr: &Expr, group: &Group) -> Ty {
     of(expr, &of_slot)
 }
 
-/// Over an event; a lateral view's columns are not known.
-fn of_event(expr: &Expr) -> Ty {
-    of(expr, &|_| Ty::Unknown)
+/// Over an event.
+fn of_event(expr: &Expr, slots: &[Ty]) -> Ty {
+    of(expr, &|slot| slots.get(slot).cloned().unwrap_or(Ty::Unknown))
 }
 
 fn of(expr: &Expr, of_slot: &impl Fn(usize) -> Ty) -> Ty {
@@ -43,8 +44,8 @@ fn of(expr: &Expr, of_slot: &impl Fn(usize) -> Ty) -> Ty {
     }
 }
 
-fn of_aggregate(aggregate: &Aggregate) -> Ty {
-    let argument = || aggregate.arguments.first().map_or(Ty::Unknown, of_event);
+fn of_aggregate(aggregate: &Aggregate, slots: &[Ty]) -> Ty {
+    let argument = || aggregate.arguments.first().map_or(Ty::Unknown, |argument| of_event(argument, slots));
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::CountDistinct => Ty::Known(Type::LONG),
         AggregateFunction::Avg | AggregateFunction::Percentile { .. } => Ty::Known(Type::DOUBLE),

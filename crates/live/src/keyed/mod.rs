@@ -15,7 +15,7 @@ use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, Value, write_json};
 use swiftwater_lang::{
     Dialect,
-    plan::{AggregateFunction, Body, Window},
+    plan::{AggregateFunction, Body, LateralView, Window},
 };
 use swiftwater_sketch::hash_of_bytes;
 
@@ -25,7 +25,7 @@ pub use self::{
     windows::ViewWindows,
 };
 use crate::{
-    SlicePlan, StandingQuery,
+    JoinFailure, SlicePlan, StandingQuery,
     expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
     operate::{
@@ -86,7 +86,7 @@ pub enum Unfit {
     Bullet,
     /// Rows that lateral views make are to be deleted.
     #[error(
-        "DELETE WHEN is about events, and LATERAL VIEW makes several rows of one: they do not go together"
+        "DELETE WHEN is about events, of which LATERAL VIEW and a join with a table make several rows: they do not go together"
     )]
     DeletedRows,
     /// Groups of several sets are to be deleted.
@@ -121,6 +121,8 @@ pub struct Fold {
     pub latest: Millis,
     /// Events of windows that were closed before.
     pub late: u64,
+    /// Why its events could not be joined: then nothing of this counts.
+    pub failure: Option<JoinFailure>,
 }
 
 /// A key of a view.
@@ -156,7 +158,7 @@ impl KeyedQuery {
             (group.table.is_some(), Unfit::SeveralRows),
             (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
             (!plan.order_by.is_empty(), Unfit::Order),
-            (query.deletes() && !plan.views.is_empty(), Unfit::DeletedRows),
+            (query.deletes() && plan.views.iter().any(may_repeat), Unfit::DeletedRows),
             (query.deletes() && !group.sets.is_empty(), Unfit::DeletedSets),
             ((query.deletes() || ttl_ms.is_some()) && plan.window != Window::None, Unfit::DeletedWindows),
         ];
@@ -240,7 +242,8 @@ impl KeyedQuery {
         let mut steps = Vec::new();
         shard.step(&self.index, &input, &mut steps);
         let mut fold = Fold { latest, ..Fold::default() };
-        for step in &steps {
+        for step in &mut steps {
+            fold.failure = fold.failure.take().or(step.failure.take().map(|failure| *failure));
             fold.matched += step.matches;
             fold.mistyped += step.mistyped;
             fold.expression_errors += step.expression_errors;
@@ -377,6 +380,11 @@ impl KeyedQuery {
         json.pop()?;
         Some(Row { json, changed })
     }
+}
+
+/// Whether a view may make several rows of an event.
+fn may_repeat(view: &LateralView) -> bool {
+    !view.join.as_ref().is_some_and(|join| join.is_view)
 }
 
 /// What is known of a key besides its cells.

@@ -1,4 +1,5 @@
-//! Lateral views: matched events in, rows out, one per element of a list or entry of a map.
+//! Lateral views: matched events in, rows out, one per element of a list or entry of a map. Joins, which add what
+//! others keep by key, are views, too.
 //!
 //! Rows come depth first and a few at a time, so that what is in hand stays small however many elements there are: a
 //! view's rows are handed to the next view as soon as there are [`PART_ROWS`] of them, or as soon as their events have
@@ -9,19 +10,22 @@
 //! container of the view's kind (in Bullet's dialect, a list of lists and a map of lists are none) gives no row, or with
 //! OUTER one, its new columns null.
 //!
+//! A join looks each key of some events up once. A key with a null in it has no row; one of a table may have several.
+//!
 //! Limit: [`EVENT_ROWS_MAX`] rows of each view per event; those after them are left out, and each view of each event to
 //! which that happens is counted as one operation that could not be done. So the same rows are left out however the
 //! events are dealt over batches and shards.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Millis, Value, WantId};
 use swiftwater_lang::Dialect;
 
 use crate::{
-    expr::{EvalCounts, Rows, Scratch, has_container_type, hash_map_order, want_values},
-    standing::CompiledViews,
+    expr::{EvalCounts, Rows, Scratch, encode_group_value, has_container_type, hash_map_order, want_values},
+    joined::{CompiledJoin, JoinFailure, RowsOfKey},
+    standing::{CompiledView, CompiledViews},
 };
 
 /// Rows that one view makes of one event, at most.
@@ -57,7 +61,7 @@ pub(crate) struct ExplodedRows<'r> {
 /// What takes rows in; it breaks off where it needs no more.
 pub(crate) type TakeRows<'t> = dyn FnMut(&ExplodedRows<'_>, &mut EvalCounts) -> ControlFlow<()> + 't;
 
-/// Makes rows of all matched events, in order.
+/// Makes rows of all matched events, in order; answers why it could not, where rows of a join could not be looked up.
 pub(crate) fn explode(
     views: &CompiledViews,
     dialect: Dialect,
@@ -65,7 +69,7 @@ pub(crate) fn explode(
     scratch: &mut Scratch,
     counts: &mut EvalCounts,
     take: &mut TakeRows<'_>,
-) {
+) -> Option<JoinFailure> {
     for (part, rows) in input.rows.chunks(PART_ROWS).enumerate() {
         let arena = Bump::new();
         let values = want_values(input.decoded, input.bindings, rows, dialect, &arena);
@@ -78,12 +82,14 @@ pub(crate) fn explode(
             scratch,
             counts,
             take,
+            failure: None,
         };
         let events: Vec<u32> = (0..rows.len() as u32).collect();
         if explosion.view(0, &values, &events, &[]).is_break() {
-            return;
+            return explosion.failure;
         }
     }
+    None
 }
 
 /// The views at work on some of the matched events.
@@ -98,6 +104,7 @@ struct Explosion<'e, 'b> {
     scratch: &'e mut Scratch,
     counts: &'e mut EvalCounts,
     take: &'e mut TakeRows<'b>,
+    failure: Option<JoinFailure>,
 }
 
 /// Rows of one view that are not handed on yet.
@@ -119,18 +126,32 @@ impl Explosion<'_, '_> {
         let all: Vec<u32> = (0..event_of_row.len() as u32).collect();
         let rows = Rows::Exploded { events, event_of_row, slots, rows: &all, now: self.input.now };
         let arena = Bump::new();
-        let Some((container, is_outer, columns)) = self.views.views.get(number) else {
+        let Some(CompiledView { container, is_outer, columns, join }) = self.views.views.get(number) else {
             return self.hand_out(&rows, event_of_row, &all, &arena);
         };
         let mut containers = Vec::new();
         container.evaluate(&rows, self.scratch, &arena, self.counts, &mut containers);
+        let joined = match join {
+            None => None,
+            Some(join) => match joined_rows(join, self.input.now, &containers, &arena) {
+                Ok(joined) => Some(joined),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return ControlFlow::Break(());
+                }
+            },
+        };
         let mut made = Made {
             event_of_row: Vec::new(),
             slots: (0..slots.len() + columns).map(|_| Vec::new()).collect(),
             bytes: 0,
         };
         for (row, container) in containers.iter().enumerate() {
-            let length = self.parts(container, *columns);
+            let of_join = joined.as_ref().map(|joined| joined[row]);
+            let length = match of_join {
+                Some(found) => found.len(),
+                None => self.parts(container, *columns),
+            };
             let order = match container {
                 Value::Map(entries) if self.dialect == Dialect::Bullet && length > 0 => {
                     hash_map_order(entries)
@@ -146,13 +167,16 @@ impl Explosion<'_, '_> {
                 for (new, old) in made.slots.iter_mut().zip(slots) {
                     new.push(old[row]);
                 }
-                match (container, &mut made.slots[slots.len()..]) {
-                    (Value::List(items), [value]) if length > 0 => value.push(items[at]),
-                    (Value::Map(entries), [key, value]) if length > 0 => {
+                match (of_join.and_then(|rows| rows.get(at)), container, &mut made.slots[slots.len()..]) {
+                    (Some(joined), _, new) => {
+                        new.iter_mut().zip(*joined).for_each(|(column, value)| column.push(*value));
+                    }
+                    (None, Value::List(items), [value]) if length > 0 => value.push(items[at]),
+                    (None, Value::Map(entries), [key, value]) if length > 0 => {
                         key.push(Value::String(entries[at].0));
                         value.push(entries[at].1);
                     }
-                    (_, new) => new.iter_mut().for_each(|column| column.push(Value::Null)),
+                    (None, _, new) => new.iter_mut().for_each(|column| column.push(Value::Null)),
                 }
                 made.bytes += (self.input.event_bytes)(self.first + event_of_row[row] as usize);
                 if made.event_of_row.len() >= PART_ROWS || made.bytes >= PART_BYTES {
@@ -211,6 +235,38 @@ impl Explosion<'_, '_> {
         let rows = Rows::Exploded { events, event_of_row: of_row, slots, rows: &kept, now };
         (self.take)(&ExplodedRows { rows, matches }, self.counts)
     }
+}
+
+/// For each of the keys, which are lists, its rows in what is joined.
+fn joined_rows<'a>(
+    join: &CompiledJoin,
+    now: Millis,
+    keys: &[Value<'a>],
+    arena: &'a Bump,
+) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut distinct: Vec<&[Value<'_>]> = Vec::new();
+    let mut encoded = Vec::new();
+    let mut place_of = |key: &Value<'a>| {
+        let Value::List(values) = *key else { return None };
+        if values.iter().any(|value| matches!(value, Value::Null | Value::Error)) {
+            return None;
+        }
+        encoded.clear();
+        values.iter().for_each(|value| encode_group_value(value, Dialect::Native, &mut encoded));
+        if let Some(place) = places.get(&encoded) {
+            return Some(*place);
+        }
+        places.insert(encoded.clone(), distinct.len());
+        distinct.push(values);
+        Some(distinct.len() - 1)
+    };
+    let place_of_key: Vec<Option<usize>> = keys.iter().map(&mut place_of).collect();
+    let found = join.look_up(&distinct, now, arena)?;
+    Ok(place_of_key
+        .into_iter()
+        .map(|place| place.and_then(|place| found.get(place)).copied().unwrap_or(&[]))
+        .collect())
 }
 
 impl Made<'_> {

@@ -34,6 +34,7 @@ fn plan(dialect: Dialect, text: &str, views: &[View<'_>]) -> Query {
                 expr: raw.columns[0].expr.clone(),
                 is_outer: *is_outer,
                 columns: columns.iter().map(|&column| column.into()).collect(),
+                join: None,
             }
         })
         .collect();

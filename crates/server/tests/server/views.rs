@@ -214,3 +214,49 @@ async fn a_view_of_a_view_is_read_as_any_other() {
     let why = reply.text().await;
     assert!(why.contains("MAX cannot take out again what it took in"), "{why}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_joined_with_rows_of_views_and_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let city = "CREATE TABLE airports AS SELECT * FROM (VALUES ('JFK', 'New York'), ('LAX', 'Los Angeles')) AS t (faa, city)";
+    assert_eq!(server.send("POST", "/v1/sql", &[], city).await.status, 200);
+    assert_eq!(server.ingest("flights", EVENTS).await.status, 200);
+    server.get("/v1/views/routes?consistent=true").await;
+    let query = "SELECT f.dest, a.city, r.n FROM STREAM(live) AS f LEFT JOIN airports AS a ON a.faa = f.dest \
+         JOIN routes AS r ON r.origin = f.origin AND r.dest = f.dest LIMIT 2";
+    let valid = server.send("POST", "/v1/queries/validate", &[], query).await;
+    assert_eq!((valid.status, valid.json().await["columns"].clone()), (200, json!(["dest", "city", "n"])));
+    let mut results = server.ask("*/*", query).await;
+    let events = "{\"origin\":\"EWR\",\"dest\":\"ORD\"}\n{\"origin\":\"EWR\",\"dest\":\"LAX\"}\n{\"origin\":\"JFK\",\"dest\":\"São Paulo/GRU\"}";
+    assert_eq!(server.ingest("live", events).await.status, 200);
+    let mut records = Vec::new();
+    while let Some(emit) = results.emit().await {
+        records.extend(emit["records"].as_array().unwrap().clone());
+    }
+    let expected = [
+        json!({"dest": "LAX", "city": "Los Angeles", "n": 1}),
+        json!({"dest": "São Paulo/GRU", "city": null, "n": 1}),
+    ];
+    assert_eq!(records, expected);
+    for (query, line, column, told) in [
+        (
+            "SELECT 1 FROM STREAM(flights)\nJOIN route r ON r.dest = dest",
+            2,
+            6,
+            "there is no view or table `route`",
+        ),
+        (
+            "SELECT 1 FROM STREAM(flights)\nJOIN routes r ON r.dest = 'x'",
+            2,
+            18,
+            "ON lacks `origin`, which is of the key of view `routes`",
+        ),
+    ] {
+        let reply = server.send("POST", "/v1/queries/validate", &[], query).await;
+        assert_eq!(reply.status, 400, "{query}");
+        let problem = reply.json().await;
+        let place = (&problem["line"], &problem["column"], &problem["detail"]);
+        assert_eq!(place, (&json!(line), &json!(column), &json!(told)), "{problem}");
+    }
+}

@@ -99,6 +99,7 @@ fn rows_of_lateral_views() {
         expr,
         is_outer,
         columns: columns.iter().map(|column| (*column).into()).collect(),
+        join: None,
     };
     query.views = vec![view(path("l"), false, &["e"]), view(Expr::Slot(0), true, &["k", "v"])];
     let Body::Raw(raw) = &mut query.body else { panic!("it is RAW") };

@@ -236,6 +236,12 @@ pub(super) fn keys() -> Vec<Key> {
             "How often what changed in a view is put on disk; after a crash, events since then are read again."
         ),
         number!(
+            "views.joined_bytes_max",
+            Kind::Bytes(MIB, 16 * TIB),
+            history.joined_bytes_max,
+            "Bytes that a table may take in memory which events are joined with, about."
+        ),
+        number!(
             "joins.joins_max",
             Kind::Count(0, 100_000),
             history.joins_max,

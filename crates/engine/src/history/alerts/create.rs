@@ -65,9 +65,9 @@ impl History {
         })?;
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
         let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
-        let compiled = compile_view(view, Source::Stream(&declared.create), sizes, self.clock.now())
+        let compiled = compile_view(self, view, Source::Stream(&declared.create), sizes)
             .map_err(|error| of_query(error, &view.query))?;
-        compile(create, &compiled.1, self.clock.now())?;
+        compile(create, &compiled.columns, self.clock.now())?;
         let store = self.view_store(&view.name)?;
         let id = self.with_catalog(|catalog| catalog.next_view());
         // From here on the log keeps what the query needs.

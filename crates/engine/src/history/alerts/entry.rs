@@ -9,7 +9,7 @@ use crate::{
     EngineError,
     history::{
         HistoryError,
-        catalog::{Catalog, StreamEntry, ViewEntry, exists, read, unexpected},
+        catalog::{Catalog, StreamEntry, ViewEntry, exists, joined_by, read, unexpected},
     },
 };
 
@@ -122,6 +122,9 @@ impl Catalog {
         &self,
         create: &CreateView,
     ) -> Result<&StreamEntry, EngineError> {
+        if let Some(joined) = joined_by(create).into_iter().next() {
+            return Err(EngineError::AlertOnJoin(joined.into()));
+        }
         match self.source_of_view(create)? {
             (stream, None) => Ok(stream),
             (_, Some(below)) => Err(EngineError::AlertOnViewQuery(below.create.name.to_string())),
@@ -153,7 +156,17 @@ impl Catalog {
         if let (Some(view), Some(stream)) = (own_view(create), stream) {
             let owner = Some(create.name.clone());
             let (id, from) = (self.take_view_number(), start.events_from.unwrap_or(0));
-            self.add_view(ViewEntry { id, created: at, create: view, stream, of: None, from, owner });
+            self.add_view(ViewEntry {
+                id,
+                created: at,
+                create: view,
+                stream,
+                of: None,
+                from,
+                owner,
+                joined: Vec::new(),
+                tables: Vec::new(),
+            });
         }
         let create = CreateAlert { if_not_exists: false, ..create.clone() };
         let entry = AlertEntry { id: self.take_view_number(), created: at, create, from: start.from };
@@ -217,7 +230,17 @@ impl Catalog {
         if let (Some(OwnViewSnapshot { id, stream, from }), Some(own)) = (view, own_view(&create)) {
             let owner = Some(create.name.clone());
             let (id, stream, from) = (*id, *stream, *from);
-            self.add_view(ViewEntry { id, created: *created, create: own, stream, of: None, from, owner });
+            self.add_view(ViewEntry {
+                id,
+                created: *created,
+                create: own,
+                stream,
+                of: None,
+                from,
+                owner,
+                joined: Vec::new(),
+                tables: Vec::new(),
+            });
         }
         let entry = AlertEntry { id: *id, created: *created, create, from: *from };
         self.alerts.insert(entry.create.name.clone(), entry);

@@ -17,7 +17,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{JoinPlace, JoinProgress, JoinQuery, SIDES};
 use swiftwater_log::LogPosition;
-use swiftwater_views::{ViewStore, ViewStoreError};
+use swiftwater_views::{Commit, ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
 use super::{JoinEntry, kept::KeptEvents};
@@ -258,7 +258,8 @@ impl Known {
         let told = told.iter().map(|key| (&key[..], None));
         let own = (!pairs.is_empty()).then_some((&own[..], Some(pairs)));
         let changes = kept.chain(told).chain(own);
-        join.store.commit_noting(join.entry.id, changes, (self.position.0, &note), None)?;
+        let (view, position) = (join.entry.id, self.position.0);
+        join.store.commit_all(&[Commit { view, changes, position, note: &note, below: None, log: None }])?;
         if number > self.number {
             self.waiting.push_back(number);
         }

@@ -6,14 +6,18 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{Millis, Type};
-use swiftwater_lang::ddl::{AlterStream, CreateStream, CreateView, StreamChange};
+use swiftwater_event::{EventBatch, Millis, Type};
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{AlterStream, CreateStream, CreateView, StreamChange},
+};
 use swiftwater_live::{Changes, NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 use tokio::task::JoinHandle;
 
 use super::{
+    Compiled,
     behind::{PastError, check_past},
     compile_view,
     over::{check_timeless, rows_as_stream},
@@ -27,6 +31,7 @@ use crate::{
         columns::joined,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
+        joins::{Awaited, WaitError},
         state::{History, causes, heavy},
         stored::{Reader, Stored},
     },
@@ -50,6 +55,8 @@ enum KeepError {
     Past(#[from] PastError),
     #[error("its events cannot be taken in")]
     Take(#[from] TakeError),
+    #[error("its events cannot be joined yet")]
+    Wait(#[from] WaitError),
 }
 
 impl KeepError {
@@ -61,6 +68,12 @@ impl KeepError {
 
 /// Batches that are longer are taken by themselves.
 const JOINED_BYTES_MAX: usize = 64 << 10;
+
+/// Events that wait for what they are joined with.
+struct Waiting {
+    events: Vec<Fed>,
+    awaited: Awaited,
+}
 
 /// The offset after a batch.
 fn end_of(fed: &Fed) -> u64 {
@@ -121,9 +134,10 @@ impl History {
         if let Some(below) = below {
             return self.create_over(shared, create, &below).await;
         }
+        let options = ParseOptions::new(Dialect::Native, self.clock.now());
+        self.hold_joined(shared, &create.query, &options).await?;
         let declared = &stored.declared().create;
-        let (sizes, now) = (shared.config.sketch_sizes(), self.clock.now());
-        let compiled = compile_view(create, Source::Stream(declared), sizes, now)?;
+        let compiled = compile_view(self, create, Source::Stream(declared), shared.config.sketch_sizes())?;
         let has_past = create.options.backfill == Some(true);
         if has_past {
             check_past(declared)?;
@@ -133,7 +147,8 @@ impl History {
         // From here on the log keeps what the view needs, unless that begins with what the table has.
         let from = if has_past { 0 } else { stored.add_view(id, self.config.feed_bytes_max) };
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
-        if let Err(error) = self.record(Change::View { text, from }).await {
+        let tables = compiled.joined.columns_of_tables();
+        if let Err(error) = self.record(Change::View { text, from, tables }).await {
             stored.remove_view(id);
             return Err(error);
         }
@@ -160,9 +175,9 @@ impl History {
         }
         let rows = lower.declared();
         let source = Source::View(below, &rows);
-        let compiled = compile_view(create, source, shared.config.sketch_sizes(), self.clock.now())?;
+        let compiled = compile_view(self, create, source, shared.config.sketch_sizes())?;
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
-        self.record(Change::View { text, from: lower.entry.from }).await?;
+        self.record(Change::View { text, from: lower.entry.from, tables: Vec::new() }).await?;
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
         self.begin_over(&lower, View::over(entry, &lower, compiled, None, 0));
         Ok(true)
@@ -179,7 +194,7 @@ impl History {
         let lower = self.view(below)?;
         let rows = lower.declared();
         let source = Source::View(below, &rows);
-        let compiled = compile_view(&entry.create, source, shared.config.sketch_sizes(), self.clock.now())?;
+        let compiled = compile_view(self, &entry.create, source, shared.config.sketch_sizes())?;
         let unavailable = |error: ViewStoreError| EngineError::ViewUnavailable {
             view: entry.create.name.to_string(),
             why: error.to_string(),
@@ -230,8 +245,9 @@ impl History {
         (store, position): (Arc<ViewStore>, Option<(u64, Millis)>),
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
+        self.know_joined(&entry.tables);
         let source = Source::Stream(&declared.create);
-        let compiled = compile_view(&entry.create, source, shared.config.sketch_sizes(), self.clock.now())?;
+        let compiled = compile_view(self, &entry.create, source, shared.config.sketch_sizes())?;
         let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
         let at = (from, latest);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
@@ -267,7 +283,7 @@ impl History {
         // A view below another is older.
         views.sort_unstable_by_key(|view| view.id);
         let mut rows_of: HashMap<u32, (Box<str>, CreateStream)> = HashMap::new();
-        let (sizes, now) = (shared.config.sketch_sizes(), self.clock.now());
+        let sizes = shared.config.sketch_sizes();
         for view in views {
             // What was counted so far was counted by the old types.
             let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
@@ -275,9 +291,9 @@ impl History {
                 Some((lower, rows)) => Source::View(lower, rows),
                 None => Source::Stream(&altered.create),
             };
-            let compiled = compile_view(&view.create, source, sizes, now);
+            let compiled = compile_view(self, &view.create, source, sizes);
             let columns: Vec<(Box<str>, Type)> = match compiled {
-                Ok((_, columns)) if !alter.changes.iter().any(retypes) => columns,
+                Ok(Compiled { columns, .. }) if !alter.changes.iter().any(retypes) => columns,
                 _ => return Err(view.keeps(&alter.name)),
             };
             let rows = rows_as_stream(&alter.name, &columns);
@@ -380,13 +396,13 @@ impl History {
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
         let (mut due, mut pause) = (Box::pin(tokio::time::sleep(interval)), PAUSE_MIN);
-        let mut kept_from = None;
+        let (mut kept_from, mut waiting) = (None, None);
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
                 _ = dropped.wait_for(|dropped| *dropped) => break,
-                past = self.past_of(view, &mut kept_from) => past,
+                past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
                 Ok(None) => {
@@ -399,7 +415,7 @@ impl History {
                         heavy(bytes, || events.iter().try_for_each(|batch| view.take(&mut shard, batch)));
                     taken.map(|()| view.pass(until)).map_err(KeepError::from)
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
             if let Err(error) = taken {
                 note_error(view, &error);
@@ -441,15 +457,20 @@ impl History {
                     keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
                     None
                 }
-                events = self.next_events(view, &mut again), if !is_full => Some(events),
+                events = self.next_joined_events(view, &mut again, &mut waiting), if !is_full => Some(events),
             };
             let Some(events) = event else { continue };
             let taken = match events {
                 Ok(events) => self.take(view, &mut shard, &events).map_err(KeepError::from),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
             let Err(error) = taken else { continue };
             note_error(view, &error);
+            if let KeepError::Wait(_) = &error {
+                // They are there still.
+                tokio::time::sleep(PAUSE_MIN).await;
+                continue;
+            }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);
             again = None;
@@ -513,6 +534,41 @@ impl History {
         false
     }
 
+    /// What a view takes next from the table, when what it is joined with counts all that was acknowledged before.
+    async fn joined_past_of(
+        &self,
+        view: &View,
+        kept: &mut Option<u64>,
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, KeepError> {
+        let past = self.past_of(view, kept).await?;
+        Awaited::now(&view.joined).reached(self).await?;
+        Ok(past)
+    }
+
+    /// The next events of a view, when what it is joined with counts all that was acknowledged before them. Nothing is lost
+    /// where it is left off.
+    async fn next_joined_events(
+        &self,
+        view: &View,
+        again: &mut Option<LogReader>,
+        waiting: &mut Option<Waiting>,
+    ) -> Result<Vec<Fed>, KeepError> {
+        if waiting.is_none() {
+            let events = self.next_events(view, again).await?;
+            if view.joined.is_empty() {
+                return Ok(events);
+            }
+            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined) });
+        }
+        if let Some(Waiting { awaited, .. }) = waiting {
+            awaited.reached(self).await?;
+        }
+        if view.has_waited.swap(false, Ordering::Relaxed) {
+            view.note_success();
+        }
+        Ok(waiting.take().map(|waiting| waiting.events).unwrap_or_default())
+    }
+
     /// The next events of a view, in order; waits until there are any. Nothing is lost where it is left off.
     async fn next_events(&self, view: &View, again: &mut Option<LogReader>) -> Result<Vec<Fed>, FeedError> {
         let (stored, reader) = (&view.stored, Reader::View(view.id()));
@@ -551,6 +607,7 @@ impl History {
 
 /// Notes why a view does not go on.
 fn note_error(view: &View, error: &KeepError) {
+    view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
     if view.note_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
         tracing::error!(

@@ -26,4 +26,4 @@ pub(in crate::history) use defaults::Defaults;
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
-pub(crate) use view::{At, Source, View, compile_view, query_error};
+pub(crate) use view::{At, Compiled, Source, View, compile_view, query_error};

@@ -15,6 +15,7 @@ use swiftwater_event::{Millis, StreamName, Value};
 use swiftwater_live::{
     GroupTable, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
+    expr::Scratch,
     parse_rfc3339_micros,
 };
 use swiftwater_views::ViewStoreError;
@@ -153,6 +154,22 @@ impl View {
             }
             None => Ok(None),
         }
+    }
+
+    /// Looks at the values of the row of a key; none where it has no row.
+    pub(in crate::history) fn look_at<R>(
+        &self,
+        key: &Key,
+        now: Millis,
+        within: (&mut Scratch, &Bump),
+        look: impl FnOnce(&[Value<'_>]) -> R,
+    ) -> Result<Option<R>, EngineError> {
+        if self.first_kept(self.at()).is_some_and(|first| key.window() < first) {
+            return Ok(None);
+        }
+        let Some(state) = self.state(key)? else { return Ok(None) };
+        let looked = self.query.look_at_state(key.as_group(), &state, now, within, |values, _| look(values));
+        looked.map_err(|error| self.unavailable(error))
     }
 
     /// What is held of a key, or kept on disk.

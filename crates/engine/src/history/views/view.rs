@@ -16,7 +16,8 @@ use swiftwater_lang::{
     parse_expression, parse_typed,
 };
 use swiftwater_live::{
-    Changes, Fold, Key, KeyedPart, KeyedQuery, NO_TIME, SketchSizes, StandingQuery, by_part, count_rows,
+    Changes, Fold, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, SketchSizes, StandingQuery, by_part,
+    count_rows,
 };
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::{Notify, broadcast, watch};
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::{
     EngineError,
-    history::{catalog::ViewEntry, stored::Stored},
+    history::{catalog::ViewEntry, joins::JoinSources, state::History, stored::Stored},
     stream::lock,
 };
 
@@ -47,6 +48,8 @@ pub(crate) struct View {
     pub(crate) query: KeyedQuery,
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
+    /// What its events are joined with.
+    pub(in crate::history) joined: JoinSources,
     pub(in crate::history) store: Arc<ViewStore>,
     parts: Box<[RwLock<KeyedPart>]>,
     /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
@@ -60,6 +63,8 @@ pub(crate) struct View {
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
     pub(super) is_dropped: watch::Sender<bool>,
+    /// It failed for that what its events are joined with did not go on.
+    pub(super) has_waited: AtomicBool,
     /// It lacks events that the log does not have for it.
     pub(super) is_behind: AtomicBool,
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
@@ -124,12 +129,20 @@ pub(super) enum TakeError {
     Store(#[from] ViewStoreError),
     #[error("what is kept of a key cannot be read: it is damaged, or of another version")]
     State,
+    #[error("its events cannot be joined")]
+    Join(#[from] JoinFailure),
     #[error("the events at offset {0} made it fail: this is a fault of the engine")]
     Panic(u64),
 }
 
-/// What a view is of, and its columns.
-pub(crate) type Compiled = (KeyedQuery, Vec<(Box<str>, Type)>);
+/// What a view is of.
+pub(crate) struct Compiled {
+    pub(crate) query: KeyedQuery,
+    /// Its columns, by name and type.
+    pub(crate) columns: Vec<(Box<str>, Type)>,
+    /// What its events are joined with.
+    pub(crate) joined: JoinSources,
+}
 
 /// What a view is to be compiled over.
 #[derive(Debug, Clone, Copy)]
@@ -140,12 +153,12 @@ pub(crate) enum Source<'s> {
     View(&'s str, &'s CreateStream),
 }
 
-/// Compiles what a view is of; also answers its columns.
+/// Compiles what a view is of.
 pub(crate) fn compile_view(
+    history: &History,
     create: &CreateView,
     source: Source<'_>,
     sizes: SketchSizes,
-    now: Millis,
 ) -> Result<Compiled, EngineError> {
     let stream = match source {
         Source::Stream(stream) => stream,
@@ -156,7 +169,10 @@ pub(crate) fn compile_view(
         }
     };
     let schema = stream.is_declared().then(|| stream.schema());
-    let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
+    let options =
+        ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, history.clock.now()) };
+    let sources = history.join_sources(&create.query, &options);
+    let options = ParseOptions { joined: Some(&sources.known), ..options };
     let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
     let deletes = create.delete_when.as_deref().map(|condition| {
         parse_expression(condition, &options).map_err(|QueryErrors(errors)| {
@@ -176,10 +192,17 @@ pub(crate) fn compile_view(
     let mut counting = None;
     if let Source::View(lower, rows) = source {
         check_columns(&statement.query, lower, rows)?;
+        if statement.query.views.iter().any(|view| view.join.is_some()) {
+            let message = format!("rows of view `{lower}` cannot be joined with others");
+            let hint = "Join the stream that it is of, or join in SQL over both views.";
+            let error = QueryError { hint: Some(hint.to_owned()), ..query_error(message) };
+            return Err(EngineError::Query(QueryErrors(vec![error])));
+        }
         counting = Some(count_rows(&mut statement.query).map_err(EngineError::Unfit)?);
     }
     let query = StandingQuery::compile_view(statement.query, sizes, deletes.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
+    history.give_joined(&sources, &query);
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
     let query = match counting {
         Some(counting) => query.of_rows(counting),
@@ -188,7 +211,7 @@ pub(crate) fn compile_view(
     if create.options.retention_ms.is_some() && query.windows().is_none() {
         return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
     }
-    Ok((query, columns.unwrap_or_default()))
+    Ok(Compiled { query, columns: columns.unwrap_or_default(), joined: sources })
 }
 
 /// A fault of a query as a whole.
@@ -201,7 +224,7 @@ impl View {
     pub(crate) fn new(
         entry: ViewEntry,
         stored: Arc<Stored>,
-        (query, columns): Compiled,
+        Compiled { query, columns, joined }: Compiled,
         store: Arc<ViewStore>,
         (position, latest): (u64, Millis),
         is_new: bool,
@@ -219,6 +242,7 @@ impl View {
             stored,
             query,
             columns,
+            joined,
             store,
             parts,
             whole: RwLock::default(),
@@ -228,6 +252,7 @@ impl View {
             counts: Counts::default(),
             failing: Mutex::default(),
             is_dropped: watch::Sender::new(false),
+            has_waited: AtomicBool::new(false),
             is_behind: AtomicBool::new(false),
             looked_at: Mutex::default(),
             told: broadcast::Sender::new(TOLD_MAX),
@@ -246,7 +271,7 @@ impl View {
         noted: Option<&(u64, Vec<u8>)>,
         lower_at: u64,
     ) -> Option<(View, bool)> {
-        let meaning = meaning_of(lower.meaning, &compiled.1, &entry.create);
+        let meaning = meaning_of(lower.meaning, &compiled.columns, &entry.create);
         let (over, goes_on) = Over::of(lower, noted, meaning, lower_at);
         // Until it has all rows it is of none of the events.
         let at = (if over.is_whole() { lower_at } else { entry.from }, NO_TIME);
@@ -280,6 +305,11 @@ impl View {
 
     pub(crate) fn name(&self) -> &str {
         &self.entry.create.name
+    }
+
+    /// It was dropped.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.is_dropped.borrow()
     }
 
     /// How far it is.
@@ -364,6 +394,9 @@ impl View {
             shard.recover();
             TakeError::Panic(first)
         })?;
+        if let Some(failure) = fold.failure.take() {
+            return Err(failure.into());
+        }
         let groups = fold.groups.take();
         let by_part = groups.as_ref().map(|groups| by_part(groups, PARTS, GROUP_KEY_BYTES_MAX));
         let (by_part, long_keys) = by_part.unwrap_or_default();

@@ -1,0 +1,100 @@
+//! What events are joined with: rows by key, which somebody else keeps.
+//!
+//! A step asks for the rows of its events' keys, each key once for some events; who keeps the rows answers as they are then.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value};
+
+/// Rows by key.
+pub trait JoinedRows: fmt::Debug + Send + Sync {
+    /// For each key its rows: none, one, or where a key need not be of one row several.
+    fn look_up<'a>(&self, look_up: &LookUp<'_>, arena: &'a Bump) -> Result<Vec<RowsOfKey<'a>>, JoinFailure>;
+}
+
+/// The rows of a key, each with a value for each column. Those of columns that are not wanted may be anything.
+pub type RowsOfKey<'a> = &'a [&'a [Value<'a>]];
+
+/// What is looked up.
+#[derive(Debug)]
+pub struct LookUp<'k> {
+    /// Keys, each once, of values that are not null.
+    pub keys: &'k [&'k [Value<'k>]],
+    /// The places of the columns whose values these are.
+    pub key: &'k [usize],
+    /// Whether each column's value is asked for.
+    pub columns: &'k [bool],
+    /// When the events arrived.
+    pub now: Millis,
+}
+
+/// Why rows could not be looked up: then nothing is known of the events.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JoinFailure(pub String);
+
+/// A join of a compiled query.
+#[derive(Debug)]
+pub struct CompiledJoin {
+    /// Which rows, by number.
+    pub id: u64,
+    /// What they are called.
+    pub name: Box<str>,
+    /// The places among their columns of the key's values, in the key's order.
+    pub key: Box<[usize]>,
+    /// Whether each of their columns is read.
+    pub(crate) columns: Box<[bool]>,
+    rows: OnceLock<Arc<dyn JoinedRows>>,
+}
+
+impl CompiledJoin {
+    pub(crate) fn new(join: &swiftwater_lang::plan::Join, columns: Box<[bool]>) -> CompiledJoin {
+        let key = join.key.iter().copied().collect();
+        CompiledJoin { id: join.id, name: join.name.clone(), key, columns, rows: OnceLock::new() }
+    }
+
+    /// Says where its rows are; once they are known, that stays.
+    pub fn give(&self, rows: Arc<dyn JoinedRows>) {
+        let _ = self.rows.set(rows);
+    }
+
+    pub(crate) fn look_up<'a>(
+        &self,
+        keys: &[&[Value<'_>]],
+        now: Millis,
+        arena: &'a Bump,
+    ) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.rows.get() {
+            Some(rows) => rows.look_up(&LookUp { keys, key: &self.key, columns: &self.columns, now }, arena),
+            None => Err(JoinFailure(format!("nobody has the rows of `{}`", self.name))),
+        }
+    }
+}
+
+/// A value with all that it holds in an arena.
+pub fn value_in<'a>(value: &Value<'_>, arena: &'a Bump) -> Value<'a> {
+    match *value {
+        Value::Null => Value::Null,
+        Value::Error => Value::Error,
+        Value::Boolean(truth) => Value::Boolean(truth),
+        Value::Integer(number) => Value::Integer(number),
+        Value::Long(number) => Value::Long(number),
+        Value::Float(number) => Value::Float(number),
+        Value::Double(number) => Value::Double(number),
+        Value::Timestamp(micros) => Value::Timestamp(micros),
+        Value::String(text) => Value::String(arena.alloc_str(text)),
+        Value::List(items) => {
+            Value::List(arena.alloc_slice_fill_iter(items.iter().map(|item| value_in(item, arena))))
+        }
+        Value::Map(entries) => Value::Map(arena.alloc_slice_fill_iter(
+            entries.iter().map(|(key, value)| (&*arena.alloc_str(key), value_in(value, arena))),
+        )),
+    }
+}
