@@ -161,10 +161,13 @@ mod tests {
 
     use super::*;
 
-    /// Events by side, key, time and number.
+    /// Events by key, time and number.
+    type Events = BTreeMap<(Vec<u8>, i64, u64), Box<[u8]>>;
+
+    /// Events by side.
     #[derive(Default)]
     struct InMemory {
-        kept: [BTreeMap<(Vec<u8>, i64, u64), Box<[u8]>>; SIDES],
+        kept: [Events; SIDES],
         held_most: usize,
     }
 
