@@ -213,7 +213,7 @@ async fn the_query_of_an_alert_is_its_own() {
     assert_eq!(engine.view(&Principal::local(), "alert a").unwrap_err().to_string(), "no view `alert a`");
     for (text, expected) in [
         ("DROP STREAM told", "alert `a` tells stream `told`"),
-        ("ALTER STREAM t ALTER COLUMN k TYPE DOUBLE", "the query of alert `a` is of stream `t`"),
+        ("ALTER STREAM t ALTER COLUMN k TYPE DOUBLE", "view `v` is of stream `t`"),
     ] {
         assert_eq!(try_sql(&engine, text).await.unwrap_err().to_string(), expected);
     }
