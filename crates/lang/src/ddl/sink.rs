@@ -289,7 +289,7 @@ mod tests {
             "CREATE SINK s FROM r INTO WEBHOOK 'https://example.com/in' WITH (retries = 5, dead_letter = 'lost', \
              timeout = '10 seconds', headers = 'Authorization: Bearer it''s\nX-A: b')",
             "CREATE SINK s FROM CHANGES OF r INTO STREAM t",
-            "CREATE SINK s FROM CHANGES OF \"of\" INTO WEBHOOK 'http://x/' WITH (batch_rows = 7, timeout = '1 minute')",
+            "CREATE SINK s FROM CHANGES OF of INTO WEBHOOK 'http://x/' WITH (batch_rows = 7, timeout = '1 minute')",
             "CREATE SINK s FROM CHANGES OF r INTO FILE 'x'",
             "CREATE SINK s FROM changes INTO FILE 'x'",
             "DROP SINK IF EXISTS s",
