@@ -38,10 +38,8 @@ const USERS: usize = 50_000;
 const COMMENT_LETTERS: usize = 256;
 /// Requests that a script goes through again and again.
 const REQUESTS: usize = 20_000;
-/// Swipes that are there before anybody reads: 40 of each user.
+/// Swipes that are there before anybody reads: about 40 of each user, so that each has some.
 const SWIPES_BEFORE: u64 = 2_000_000;
-/// Of them so many are different: each user has some.
-const SWIPES_MADE: u64 = 1_200_000;
 /// What comes in while others read.
 const SWIPES_PER_SECOND: usize = 5000;
 const SWIPES_OF_A_BODY: u64 = 50;
@@ -62,8 +60,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         Run { seconds: if args.quick { 2 } else { 10 }, rounds: args.rounds(), scripts: scripts.path() };
     let half = posts(&run, directory, table)?;
     let stored = begun(directory)?;
-    let before = if args.quick { SWIPES_MADE } else { SWIPES_BEFORE };
-    fill(&stored, before)?;
+    fill(&stored)?;
     gets(&run, &stored, table)?;
     visible::run(args, &stored, half, table)
 }
@@ -175,9 +172,9 @@ fn counted(stored: &Stored) -> anyhow::Result<u64> {
 }
 
 /// Sends swipes of all users, and waits until views have them.
-fn fill(stored: &Stored, swipes: u64) -> anyhow::Result<()> {
-    let bodies = Arc::new(Bodies::generate(Workload::Swipes(SwipesSettings::default()), SWIPES_MADE)?);
-    let count = bodies.holding(swipes);
+fn fill(stored: &Stored) -> anyhow::Result<()> {
+    let bodies = Arc::new(Bodies::generate(Workload::Swipes(SwipesSettings::default()), SWIPES_BEFORE)?);
+    let count = bodies.holding(SWIPES_BEFORE);
     Sending::start(&Plan::all(stored.server()?.address, "swipes", &bodies, count))?.finish()?;
     let (sent, counted) = (bodies.events(count), counted(stored)?);
     ensure!(sent == counted, "{counted} swipes are counted, not {sent}");
