@@ -289,9 +289,10 @@ impl Stream {
             return Take::Due(arrival);
         }
         let closes = intake.pace == Pace::Singly;
+        let mut is_parted = false;
         if closes {
             intake.pace = Pace::Waits(arrival);
-            intake.part_first();
+            is_parted = intake.part_first();
         }
         let Some(first) = intake.waiting.front() else { return Take::Nothing };
         let offset = first.meta().first.0;
@@ -322,6 +323,8 @@ impl Stream {
                 break;
             }
         }
+        // The others of its batch still take up what it does.
+        let bytes = if is_parted { 0 } else { bytes };
         intake.waiting_bytes -= bytes;
         let sequence = intake.next_sequence;
         intake.next_sequence += 1;
@@ -548,17 +551,17 @@ impl Stream {
 }
 
 impl Intake {
-    /// Makes the first event that waits a batch of its own. The others keep what the batch takes up, which all share.
-    fn part_first(&mut self) {
-        let Some(batch) = self.waiting.front().filter(|batch| batch.len() > 1) else { return };
+    /// Makes the first event that waits a batch of its own; answers whether there were others in its batch. These keep
+    /// what the batch takes up, which all share.
+    fn part_first(&mut self) -> bool {
+        let Some(batch) = self.waiting.front().filter(|batch| batch.len() > 1) else { return false };
         let rows: Vec<u32> = (1..batch.len() as u32).collect();
         let (meta, alone) = (*batch.meta(), EventBatch::concat(&[batch.select(&[0])]));
         let others = batch.select(&rows).with_meta(EventMeta { first: Offset(meta.first.0 + 1), ..meta });
-        let bytes = alone.bytes().len();
         self.waiting.pop_front();
         self.waiting.push_front(others);
         self.waiting.push_front(alone.with_meta(meta));
-        self.waiting_bytes += bytes;
+        true
     }
 
     fn replace_index(&mut self, index: Index) {
@@ -748,5 +751,34 @@ impl Merge {
             own.extend(output.steps.extract_if(.., |step| step.number == number).map(|step| (first, step)));
         }
         own
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+mod tests {
+    use bytes::Bytes;
+    use swiftwater_event::{CheckLimits, check_block};
+
+    use super::*;
+
+    #[test]
+    fn events_taken_one_by_one_give_back_what_their_batch_took_up() {
+        let stream = Stream::new(StreamName::new("s").unwrap(), 1);
+        let text = Bytes::from_static(b"{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+        let batch = check_block(text, &CheckLimits::default(), 1).batch;
+        let appended = batch.bytes().len();
+        stream.append(batch, 0, &AppendOptions::default());
+        let mut taken = Vec::new();
+        loop {
+            stream.set_pace(true);
+            match stream.take(1 << 20) {
+                Take::Work(work) => taken.push((work.events, work.bytes)),
+                Take::Nothing => break,
+                Take::Due(at) => panic!("due at {at}"),
+            }
+        }
+        assert_eq!(taken, [(1, 0), (1, 0), (1, appended)]);
+        assert_eq!(stream.status(0).pending_bytes, 0);
     }
 }
