@@ -7,6 +7,7 @@
 mod articles;
 mod exact;
 mod faults;
+pub mod published;
 mod rng;
 mod smart_home;
 mod swipes;

@@ -1,5 +1,5 @@
 //! What tests stand on: a clock that is moved by hand, a disk that loses power, fails and fills up when it is told to, a
-//! seeded source of chance, events in the shape of the published load tests and events of mixed types, random queries,
+//! seeded source of chance, events of mixed types, random queries,
 //! and an oracle: an evaluator of queries that is slow, plain and shares no code with the one it is held against.
 //! Where Python has the package for it, an S3 server, too.
 //!
@@ -13,7 +13,6 @@ mod mount;
 mod power;
 
 pub mod oracle;
-pub mod published;
 pub mod recorded;
 
 mod mixed;
@@ -32,4 +31,4 @@ pub use mount::Mount;
 pub use power::Power;
 pub use queries::{QueryTexts, Shape, Wide};
 pub use shrink::fewest;
-pub use swiftwater_generate::Rng;
+pub use swiftwater_generate::{Rng, published};

@@ -20,8 +20,8 @@ const FLOORS: [&[&str]; 8] = [
 /// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
 const TESTKIT_KNOWS: [&str; 6] = ["event", "generate", "lang", "live", "log", "store"];
 
-/// What makes events and sends requests stands beside the rooms: what each may know. Only [`TOOLS_KNOWN_BY`] know them.
-const TOOLS: [(&str, &[&str]); 2] = [("generate", &[]), ("load", &["event", "generate"])];
+/// What makes events, sends requests and draws stands beside the rooms: what each may know. Only [`TOOLS_KNOWN_BY`] know them.
+const TOOLS: [(&str, &[&str]); 3] = [("generate", &[]), ("load", &["event", "generate"]), ("plot", &[])];
 
 const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
@@ -45,7 +45,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("mimalloc", &["cli", "bench"]),
     ("object_store", &["store", "testkit"]),
     ("parquet", &["store", "sql"]),
-    ("plotters", &["bench"]),
+    ("plotters", &["plot"]),
     ("rdkafka*", &["kafka"]),
     ("reqwest", &["sinks"]),
     ("rocksdb", &["views"]),

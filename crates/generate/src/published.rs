@@ -6,7 +6,7 @@
 //! Events are made from templates: one is copied, then its random places are overwritten. So all events of a template
 //! have one length and the templates vary; and a planted value has the length of what it replaces.
 
-use crate::Rng;
+use crate::rng::Rng;
 
 /// Strings of an event: `s01` to `s62`.
 pub const STRINGS: usize = 62;
@@ -102,7 +102,7 @@ struct Planted {
 /// A stream of such events, and the queries that some of them match.
 ///
 /// ```
-/// use swiftwater_testkit::published::PublishedEvents;
+/// use swiftwater_generate::published::PublishedEvents;
 ///
 /// let mut events = PublishedEvents::new(42, 1_000, 0.01);
 /// let mut ndjson = Vec::new();
