@@ -9,6 +9,7 @@
 //! | `POST queries/async-query`, `GET`, `DELETE queries/async-query/{id}` | asked now, picked up later |
 //! | `queries/ws-query` | STOMP over SockJS; over a plain WebSocket at `queries/ws-query/websocket` |
 //! | `GET columns` | the declared fields, as a JSON API document |
+//! | `POST /drpc/{function}` | as `http-query`, for what was written against the RPC of Bullet's Storm backend |
 //!
 //! A query is BQL, or Bullet's JSON form where it begins with `{`. As in Bullet, a query that cannot be run is answered
 //! like one that was: status 200, and a result whose `meta` has `errors`. Who may ask is decided before any of this by
@@ -63,7 +64,7 @@ impl State {
 }
 
 /// The routes, as they are named in metrics.
-pub(crate) const ROUTES: [&str; 11] = [
+pub(crate) const ROUTES: [&str; 12] = [
     "/api/bullet/columns",
     "/api/bullet/queries/http-query",
     "/api/bullet/queries/sse-query",
@@ -75,6 +76,7 @@ pub(crate) const ROUTES: [&str; 11] = [
     "/api/bullet/queries/ws-query/info",
     "/api/bullet/queries/ws-query/websocket",
     "/api/bullet/queries/ws-query/{server}/{session}/{transport}",
+    "/drpc/{function}",
 ];
 
 pub(crate) fn routes() -> Router<Arc<Shared>> {
@@ -90,6 +92,8 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/api/bullet/queries/ws-query/info", get(sockjs::info))
         .route("/api/bullet/queries/ws-query/websocket", get(sockjs::plain_websocket))
         .route("/api/bullet/queries/ws-query/{server}/{session}/{transport}", any(sockjs::transport))
+        // All functions are one: which topology answers was for Storm to know.
+        .route("/drpc/{function}", post(http_query::http_query))
 }
 
 /// How Bullet's queries are submitted.

@@ -27,14 +27,12 @@ fn errors(result: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn http_query_answers_one_result() {
     let server = start(|_| {}).await;
-    for query in
-        ["SELECT n FROM STREAM(MAX, TIME) LIMIT 1", "{\"aggregation\": {\"size\": 1}, \"duration\": 30000}"]
-    {
+    let (text, form) =
+        ("SELECT n FROM STREAM(MAX, TIME) LIMIT 1", "{\"aggregation\": {\"size\": 1}, \"duration\": 30000}");
+    let http = "/api/bullet/queries/http-query";
+    for (path, query) in [(http, text), (http, form), ("/drpc/bullet", form), ("/drpc/any-other", form)] {
         let mut client = server.client().await;
-        let asking =
-            tokio::spawn(
-                async move { client.send("POST", "/api/bullet/queries/http-query", &TEXT, query).await },
-            );
+        let asking = tokio::spawn(async move { client.send("POST", path, &TEXT, query).await });
         server.until_queries(1).await;
         server.ingest("s", "{\"n\": 1}").await;
         let reply = asking.await.unwrap();
