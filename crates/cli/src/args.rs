@@ -1,6 +1,7 @@
 //! What can be said on the command line. Each command's examples stand in its help.
 
 mod load;
+mod seeds;
 mod value;
 
 use std::{path::PathBuf, time::Duration};
@@ -11,6 +12,7 @@ use clap_complete::Shell;
 pub(crate) use self::load::{
     BenchArgs, BenchCommand, GenerateArgs, LoadArgs, MadeArgs, ReportForm, Workload,
 };
+pub(crate) use self::seeds::{SeedsArgs, SeedsForm, ValidateArgs};
 use self::value::{batch_bytes, duration, interval, rate, share};
 use crate::{demo::Speed, settings::SettingFlags};
 

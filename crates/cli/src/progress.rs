@@ -11,6 +11,7 @@ pub(crate) struct Progress(ProgressBar);
 
 const KNOWN: &str = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {events} ETA {eta}";
 const EVENTS: &str = "{wide_bar} {human_pos}/{human_len} events {per_sec} ETA {eta}";
+const SECONDS: &str = "{wide_bar} {msg} {elapsed} ETA {eta}";
 const OPEN: &str = "{spinner} {bytes} {bytes_per_sec} {events}";
 
 impl Progress {
@@ -49,6 +50,16 @@ impl Progress {
     /// So many events.
     pub(crate) fn events(all: u64, quiet: bool) -> Progress {
         Progress::counted(all, quiet, EVENTS)
+    }
+
+    /// Seconds that something is expected to take.
+    pub(crate) fn seconds(all: u64, quiet: bool) -> Progress {
+        Progress::counted(all, quiet, SECONDS)
+    }
+
+    /// What is being done.
+    pub(crate) fn say(&self, what: String) {
+        self.0.set_message(what);
     }
 
     /// So far, in bytes or whatever is counted.

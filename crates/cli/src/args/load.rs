@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use swiftwater_generate::Fault;
 
-use super::value::{count, duration, fault, interval, rate, time_ms};
+use super::{
+    seeds::{SeedsArgs, ValidateArgs},
+    value::{count, duration, fault, interval, rate, time_ms},
+};
 
 /// Whose events are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,6 +112,10 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchCommand {
     /// Sends HTTP requests over many connections, as fast as they are answered or at a steady rate
     Load(LoadArgs),
+    /// Runs published experiments of four systems again, and prints their figures and ours side by side
+    Seeds(SeedsArgs),
+    /// Asks many queries at once whose answers are known, sends the events, and holds what comes against what has to
+    Validate(ValidateArgs),
 }
 
 /// `swiftwater bench load`

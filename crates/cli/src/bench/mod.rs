@@ -5,6 +5,7 @@
 mod load;
 mod report;
 mod requests;
+mod seeds;
 
 use std::sync::Arc;
 
@@ -19,5 +20,7 @@ use crate::{
 pub(crate) fn run(args: &BenchArgs, clock: Arc<dyn Clock>) -> Outcome {
     match &args.command {
         BenchCommand::Load(args) => load::run(args, &*clock),
+        BenchCommand::Seeds(args) => seeds::run(args, clock),
+        BenchCommand::Validate(args) => seeds::validate::run(args, clock),
     }
 }

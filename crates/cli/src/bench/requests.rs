@@ -169,7 +169,7 @@ mod tests {
     fn requests(words: &[&str]) -> anyhow::Result<Vec<Request>> {
         let words = ["swiftwater", "bench", "load"].iter().chain(words);
         let Command::Bench(args) = Cli::try_parse_from(words)?.command else { panic!("not bench") };
-        let BenchCommand::Load(args) = args.command;
+        let BenchCommand::Load(args) = args.command else { panic!("not load") };
         read(&args, "/")
     }
 

@@ -1,0 +1,201 @@
+//! Events that are sent to a stream in the background, at a rate or as fast as they are taken.
+//!
+//! Bodies are made beforehand and sent by turns, so that making them costs the measured machine nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use swiftwater_generate::published::PublishedEvents;
+use swiftwater_load::{Arrival, Body, Lines, Plan, Report, Request, Template};
+
+use super::{scenario::Context, server::Server};
+
+/// Different bodies.
+const BODIES: usize = 48;
+/// About the bytes of one.
+const BODY_BYTES: usize = 256 << 10;
+/// Connections that share a rate: while one waits for its answer, others send.
+const CONNECTIONS: usize = 4;
+/// How long an answer may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bodies of events, each a list of as many.
+pub(super) struct Bodies {
+    lines: Arc<Lines>,
+    /// Events of each.
+    pub(super) events: u64,
+    /// Bytes of an event.
+    pub(super) event_bytes: f64,
+}
+
+impl Bodies {
+    /// Events that are made by a call each, which ends them with a line break.
+    pub(super) fn new(make: impl FnMut(&mut Vec<u8>)) -> Bodies {
+        Bodies::many(BODIES, make)
+    }
+
+    /// So many bodies.
+    pub(super) fn many(bodies: usize, mut make: impl FnMut(&mut Vec<u8>)) -> Bodies {
+        let mut event = Vec::new();
+        make(&mut event);
+        let events = (BODY_BYTES / event.len().max(1)).max(1);
+        let mut all = Vec::with_capacity(bodies * BODY_BYTES * 5 / 4);
+        for _ in 0..bodies {
+            for place in 0..events {
+                all.push(if place == 0 { b'[' } else { b',' });
+                event.clear();
+                make(&mut event);
+                all.extend_from_slice(event.trim_ascii_end());
+            }
+            all.extend_from_slice(b"]\n");
+        }
+        let event_bytes = all.len() as f64 / (bodies * events) as f64 - 1.0;
+        let lines = Arc::new(Lines::new(all).expect("there is a body"));
+        Bodies { lines, events: events as u64, event_bytes }
+    }
+
+    /// Events of Bullet's published load tests, that no query matches.
+    pub(super) fn of_bullet(seed: u64) -> Bodies {
+        let mut events = PublishedEvents::new(seed, 0, 0.0);
+        Bodies::new(|out| events.write(1, out))
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fed {
+    /// Events that were acknowledged.
+    pub(super) events: u64,
+    /// A second.
+    pub(super) reached: f64,
+    /// Until the last answer.
+    pub(super) seconds: f64,
+    /// Bodies that were refused or lost.
+    pub(super) failures: u64,
+}
+
+impl Fed {
+    /// What is wrong with it, if anything: `taken` is how many events the stream has.
+    pub(super) fn fault(&self, taken: u64) -> Option<String> {
+        if self.failures > 0 {
+            return Some(format!("{} bodies of events failed", self.failures));
+        }
+        (taken != self.events)
+            .then(|| format!("{} events were acknowledged, the stream has {taken}", self.events))
+    }
+}
+
+/// Events on their way.
+pub(super) struct Feed {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<std::io::Result<Report>>,
+    events: u64,
+}
+
+fn plan(server: &Server, stream: &str, bodies: &Bodies, rate: Option<f64>) -> anyhow::Result<Plan> {
+    let request = Request {
+        name: stream.to_owned(),
+        weight: 1,
+        method: "POST".to_owned(),
+        path: Template::new(&format!("/v1/streams/{stream}/events")).context("a path")?,
+        fields: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+        body: Body::Lines(Arc::clone(&bodies.lines)),
+    };
+    Ok(Plan {
+        address: server.address,
+        host: server.address.to_string(),
+        requests: vec![request],
+        arrival: rate.map_or(Arrival::Answered, |rate| Arrival::Rate(rate / bodies.events as f64)),
+        requests_max: None,
+        duration: None,
+        warm_up: Duration::ZERO,
+        connections: CONNECTIONS,
+        threads: 1,
+        retries: 0,
+        expected: Vec::new(),
+        timeout: PATIENCE,
+        seed: 1,
+        producer: None,
+    })
+}
+
+impl Feed {
+    /// At so many events a second, or as fast as they are taken, until it is ended.
+    pub(super) fn start(
+        context: &Context,
+        server: &Server,
+        stream: &str,
+        bodies: &Bodies,
+        rate: Option<f64>,
+    ) -> anyhow::Result<Feed> {
+        let plan = plan(server, stream, bodies, rate)?;
+        let (stop, clock) = (Arc::new(AtomicBool::new(false)), Arc::clone(&context.clock));
+        let stopped = Arc::clone(&stop);
+        let work = move || swiftwater_load::run(&plan, &*clock, &stopped, None, None, |_| {});
+        let thread = thread::Builder::new().name("feed".to_owned()).spawn(work)?;
+        Ok(Feed { stop, thread, events: bodies.events })
+    }
+
+    /// Ends it, with what is on its way.
+    pub(super) fn end(self) -> anyhow::Result<Fed> {
+        self.stop.store(true, Ordering::Relaxed);
+        let report = self.thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+        Ok(fed(&report.context("cannot send events")?, self.events))
+    }
+}
+
+/// Sends so many bodies as fast as they are taken.
+pub(super) fn send(
+    context: &Context,
+    server: &Server,
+    stream: &str,
+    bodies: &Bodies,
+    count: u64,
+) -> anyhow::Result<Fed> {
+    ensure!(count > 0, "nothing is to be sent");
+    let plan = Plan { requests_max: Some(count), ..plan(server, stream, bodies, None)? };
+    let report = swiftwater_load::run(&plan, &*context.clock, &context.stop, None, None, |_| {})?;
+    context.check()?;
+    Ok(fed(&report, bodies.events))
+}
+
+fn fed(report: &Report, events: u64) -> Fed {
+    let total = report.total();
+    let done = (total.latency.count() - total.failures) * events;
+    let reached = if report.seconds > 0.0 { done as f64 / report.seconds } else { 0.0 };
+    Fed { events: done, reached, seconds: report.seconds, failures: total.failures }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_lists_of_as_many_events() {
+        let mut number = 0;
+        let bodies = Bodies::many(3, |out| {
+            out.extend_from_slice(
+                format!("{{\"n\":{number},\"pad\":\"{}\"}}\n", "x".repeat(50_000)).as_bytes(),
+            );
+            number += 1;
+        });
+        assert_eq!(bodies.events, 5);
+        assert_eq!(number, 16, "one tells how long they are");
+        assert!((50_000.0..50_100.0).contains(&bodies.event_bytes), "{}", bodies.event_bytes);
+    }
+
+    #[test]
+    fn what_was_acknowledged_must_be_there() {
+        let fed = Fed { events: 10, reached: 10.0, seconds: 1.0, failures: 0 };
+        assert_eq!(fed.fault(10), None);
+        assert!(fed.fault(9).unwrap().contains("the stream has 9"));
+        assert!(Fed { failures: 1, ..fed }.fault(10).is_some());
+    }
+}

@@ -1,0 +1,34 @@
+//! The scenarios, one file each, and what some of them share.
+
+mod bullet;
+mod bullet_1_latency;
+mod bullet_2_find;
+mod bullet_3_raw;
+mod bullet_4_raw;
+mod bullet_5_bigdata;
+mod bullet_6_data;
+mod bullet_7_queries;
+mod simultaneous;
+mod telecom;
+mod telecom_aggregate;
+mod telecom_flatten;
+mod telecom_flow;
+mod telecom_workers;
+
+pub(super) use self::bullet::{collect, stand};
+use super::scenario::Scenario;
+
+/// All of them, in the order in which they run.
+pub(super) const ALL: &[&Scenario] = &[
+    &bullet_1_latency::SCENARIO,
+    &bullet_2_find::SCENARIO,
+    &bullet_3_raw::SCENARIO,
+    &bullet_4_raw::SCENARIO,
+    &bullet_5_bigdata::SCENARIO,
+    &bullet_6_data::SCENARIO,
+    &bullet_7_queries::SCENARIO,
+    &telecom_flatten::SCENARIO,
+    &telecom_aggregate::SCENARIO,
+    &telecom_flow::SCENARIO,
+    &telecom_workers::SCENARIO,
+];
