@@ -4,17 +4,18 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 CARGO ?= cargo
 RUN_ARGS ?=
 BENCH_ARGS ?=
+SEEDS_ARGS ?=
 
 # rustup's directory, for shells that were opened before it was installed.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 export CARGO
 export FUZZ_SECONDS SOAK_SECONDS
 
-.PHONY: help setup run test torture bench fmt
+.PHONY: help setup run test torture bench bench-seeds fmt
 
 help: ## List these targets.
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
-		printf '  make %-8s %s\n' "$$target" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
+		printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 setup: ## Check that the tools to build with are there; as root, install missing ones.
 	@sh scripts/setup.sh
@@ -34,6 +35,10 @@ bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_A
 	RUSTFLAGS="-C target-cpu=native" $(CARGO) build --release -p swiftwater-bench --target-dir $(TARGET_DIR)/native
 	SWIFTWATER_BENCH_NATIVE=$(abspath $(TARGET_DIR))/native/release/swiftwater-bench \
 		$(CARGO) run --release -p swiftwater-bench -- $(or $(BENCH_ARGS),--write)
+
+bench-seeds: setup ## Published experiments run again, the short form (SEEDS_ARGS="--output html").
+	$(CARGO) build --release -p swiftwater-cli
+	$(TARGET_DIR)/release/swiftwater bench seeds $(SEEDS_ARGS)
 
 fmt: setup ## Format the code.
 	$(CARGO) fmt --all

@@ -118,7 +118,7 @@ impl Context {
                 return Ok(());
             }
             let nap = Duration::from_nanos(left).min(Duration::from_millis(50));
-            self.runtime.block_on(tokio::time::sleep(nap));
+            self.runtime.block_on(async { tokio::time::sleep(nap).await });
         }
     }
 
