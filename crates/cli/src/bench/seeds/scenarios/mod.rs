@@ -9,6 +9,13 @@ mod bullet_5_bigdata;
 mod bullet_6_data;
 mod bullet_7_queries;
 mod simultaneous;
+mod swipes;
+mod swipes_commit;
+mod swipes_fresh;
+mod swipes_get;
+mod swipes_mixed;
+mod swipes_post;
+mod swipes_shards;
 mod telecom;
 mod telecom_aggregate;
 mod telecom_flatten;
@@ -31,4 +38,10 @@ pub(super) const ALL: &[&Scenario] = &[
     &telecom_aggregate::SCENARIO,
     &telecom_flow::SCENARIO,
     &telecom_workers::SCENARIO,
+    &swipes_post::SCENARIO,
+    &swipes_commit::SCENARIO,
+    &swipes_shards::SCENARIO,
+    &swipes_mixed::SCENARIO,
+    &swipes_get::SCENARIO,
+    &swipes_fresh::SCENARIO,
 ];
