@@ -145,7 +145,11 @@ impl Report {
                     reason: String::new(),
                 }));
             }
-            let alone = rows.iter().filter(|row| row.key.is_none());
+            let is_beside = |row: &&Row| {
+                let figure = FIGURES.iter().find(|figure| row.key.as_ref() == Some(&figure.key));
+                figure.is_some_and(|figure| figure.scenario.as_deref() == Ok(id))
+            };
+            let alone = rows.iter().filter(|row| !is_beside(row));
             lines.extend(alone.map(|row| Line {
                 scenario: id,
                 published: None,

@@ -25,9 +25,7 @@ const LINES_SHOWN: usize = 5;
 
 /// See the head of this module. A child ends with it, and its directory goes.
 pub(super) struct Server {
-    /// `http://host:port`.
-    pub(super) url: String,
-    /// Where that is.
+    /// Where it listens.
     pub(super) address: SocketAddr,
     client: Client,
     runtime: Handle,
@@ -89,25 +87,14 @@ impl Server {
         let host = url.trim_start_matches("http://").trim_end_matches('/');
         let address = host.to_socket_addrs().ok().and_then(|mut all| all.next());
         let address = address.with_context(|| format!("`{url}` is not known"))?;
-        let server = Server { url: url.to_owned(), address, client, runtime, child: None };
+        let server = Server { address, client, runtime, child: None };
         server.ask(Method::GET, "/healthz", &[], Bytes::new())?;
         Ok(server)
-    }
-
-    /// Whether it was started here, so that nobody else uses it.
-    pub(super) fn is_own(&self) -> bool {
-        self.child.is_some()
     }
 
     /// For connections of one's own.
     pub(super) fn client(&self) -> Client {
         self.client.clone()
-    }
-
-    /// The bytes of its data directory; none where that is not ours.
-    pub(super) fn disk_bytes(&self) -> Option<u64> {
-        let (_, directory) = self.child.as_ref()?;
-        Some(bytes_below(&directory.path().join("data")))
     }
 
     /// One request; the answer's body if it went well.
@@ -131,14 +118,6 @@ impl Server {
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let bytes = self.ask(Method::GET, path, &[], Bytes::new())?;
         serde_json::from_slice(&bytes).with_context(|| format!("GET {path} is no JSON"))
-    }
-
-    /// Runs statements; rows of the last, an object each.
-    pub(super) fn sql(&self, text: &str) -> anyhow::Result<Vec<Value>> {
-        let headers = [("content-type", "text/plain"), ("accept", "application/x-ndjson")];
-        let bytes = self.ask(Method::POST, "/v1/sql", &headers, text.to_owned())?;
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line).context("a row is no JSON")).collect()
     }
 
     /// Asks a live query and leaves it standing; its id.
@@ -209,18 +188,6 @@ fn peak_of(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-/// Of all files; what goes away meanwhile counts for nothing.
-fn bytes_below(directory: &std::path::Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(facts) if facts.is_dir() => bytes_below(&entry.path()),
-            Ok(facts) => facts.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }
 
 /// What `/metrics` told at a moment.

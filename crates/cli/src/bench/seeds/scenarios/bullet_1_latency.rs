@@ -30,7 +30,7 @@ const UNIT: &str = "ms from the query";
 fn run(context: &Context) -> anyhow::Result<Measured> {
     let (asked, queries) = (context.size.of(2_000.0, 76_000.0, 76_000.0), context.size.of(10, 100, 100));
     let server = Server::start(context, &[], false)?;
-    let bodies = Bodies::of_bullet(21);
+    let bodies = Bodies::few_of_bullet();
     let had = server.events(STREAM)?;
     let feed = Feed::start(context, &server, STREAM, &bodies, Some(asked))?;
     context.pause(warm_up(context.size))?;
