@@ -111,7 +111,7 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Sends HTTP requests over many connections, as fast as they are answered or at a steady rate
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
     /// Runs published experiments of four systems again, and prints their figures and ours side by side
     Seeds(SeedsArgs),
     /// Asks many queries at once whose answers are known, sends the events, and holds what comes against what has to
