@@ -36,6 +36,11 @@ fn the_telecom_flow_runs_in_its_least_form() {
 }
 
 #[test]
+fn the_matching_app_runs_in_its_least_form() {
+    passes("swipes");
+}
+
+#[test]
 fn what_cannot_be_begun_says_why() {
     let ran = run(&["bench", "seeds", "--only", "nothing"]);
     assert_eq!(ran.code, Some(2));

@@ -120,6 +120,14 @@ impl Server {
         serde_json::from_slice(&bytes).with_context(|| format!("GET {path} is no JSON"))
     }
 
+    /// Runs statements; rows of the last, an object each.
+    pub(super) fn sql(&self, text: &str) -> anyhow::Result<Vec<Value>> {
+        let headers = [("content-type", "text/plain"), ("accept", "application/x-ndjson")];
+        let bytes = self.ask(Method::POST, "/v1/sql", &headers, text.to_owned())?;
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).context("a row is no JSON")).collect()
+    }
+
     /// Asks a live query and leaves it standing; its id.
     pub(super) fn detach(&self, query: &str) -> anyhow::Result<String> {
         let headers = [("content-type", "text/plain")];
