@@ -201,6 +201,40 @@ fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
     runs.last().unwrap()["run"].as_u64().unwrap()
 }
 
+/// Asks a query that outlives its asker, and the server; answers where it is.
+fn detached(server: &TestServer, text: &str) -> String {
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let answer = connection.ask_with("POST", "/v1/queries?detach=true", &[], text.as_bytes()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(answer["durable"], true, "{answer}");
+    format!("/v1/queries/{}", answer["id"].as_str().unwrap())
+}
+
+/// Ends such a query; answers all its records, and how many events it saw.
+fn ended(server: &TestServer, place: &str) -> (Vec<Value>, u64) {
+    let ask = |method: &str, place: &str, fields: &[&str]| {
+        let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+        connection.ask_with(method, place, fields, b"").unwrap()
+    };
+    assert_eq!(ask("DELETE", place, &[]).status, 204);
+    let answer = ask("GET", &format!("{place}/results"), &["accept: application/json"]);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(answer["meta"]["query"]["reason"], "killed", "{answer}");
+    (answer["records"].as_array().unwrap().clone(), answer["meta"]["counts"]["seen"].as_u64().unwrap())
+}
+
+/// Queries that stood all the time have counted each event once.
+fn check_queries(server: &TestServer, [all, windows]: &[String; 2], events: u64, seed: u64) {
+    let (records, seen) = ended(server, all);
+    let by_client = "SELECT client, count(*) AS n, sum(number) AS s FROM t GROUP BY client ORDER BY client";
+    let mut found = records;
+    found.sort_by_key(|record| record["client"].as_u64());
+    assert_eq!((found, seen), (sql(server, by_client), events), "KILLS_SEED={seed}");
+    let (records, seen) = ended(server, windows);
+    let sum: u64 = records.iter().map(|record| record["n"].as_u64().unwrap()).sum();
+    assert_eq!((sum, seen), (events, events), "KILLS_SEED={seed}");
+}
+
 #[test]
 fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
@@ -209,6 +243,11 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
     sql(&server, VIEWS);
+    let queries = [
+        "SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t, MAX, TIME) GROUP BY client",
+        "SELECT COUNT(*) AS n FROM STREAM(t, MAX, TIME) WINDOWING TUMBLING(50, TIME)",
+    ];
+    let queries = queries.map(|text| detached(&server, text));
     let address: Address = Arc::default();
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, tries) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -262,6 +301,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let events: u64 = acknowledged.iter().sum();
     assert_eq!(offsets[0]["d"].as_u64(), Some(events));
     assert_eq!(offsets[0]["top"].as_u64(), Some(events - 1), "no offset is left out");
+    check_queries(&server, &queries, events, seed);
     let runs = check_copies(&server, events, seed);
     assert!(runs > answered, "a run that was answered is remembered");
     println!(

@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     ops::ControlFlow,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::AtomicBool,
         mpsc::{self, SyncSender},
     },
@@ -354,6 +354,8 @@ impl<'m> Merger<'m> {
             ends: None,
             is_detached: AtomicBool::new(false),
             mailbox: Mailbox::default(),
+            following: None,
+            fleeting: OnceLock::new(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
         let is_dealt = is_dealt(&query.plan, options);
@@ -517,6 +519,7 @@ impl<'m> Merger<'m> {
             looks: None,
             now: now_micros.div_euclid(1000),
             now_micros,
+            is_again: false,
         }
     }
 }

@@ -27,6 +27,7 @@ use super::{
     backup::Backups,
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
+    detached::{FOLLOWER, Followers},
     directory::DataDir,
     endpoints::Endpoints,
     holding::{Held, Unstored},
@@ -61,6 +62,8 @@ pub(crate) struct History {
     pub(super) engine: OnceLock<Weak<Shared>>,
     /// What they keep; opened with the first of them.
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
+    /// What durable queries stand on.
+    pub(super) followers: Followers,
     pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
@@ -127,6 +130,7 @@ impl History {
             alerts: RwLock::default(),
             engine: OnceLock::new(),
             view_store: Mutex::default(),
+            followers: Followers::default(),
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
@@ -179,6 +183,9 @@ impl History {
                 let from = position.map_or(view.from, |(position, _)| position);
                 state.views.push((view.id, from));
                 kept.push((view, store, position));
+            }
+            if let Some(needed) = self.with_catalog(|catalog| catalog.detached.needs_from(entry.id)) {
+                state.views.push((FOLLOWER, needed));
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();

@@ -332,7 +332,7 @@ impl History {
                     keeping = Some(begin_keeping(view));
                     None
                 }
-                events = self.next_events(view, &mut again), if !is_full => Some(events),
+                events = self.next_events(&view.stored, Reader::View(view.id()), &mut again), if !is_full => Some(events),
             };
             let Some(events) = event else { continue };
             let taken = match events {
@@ -409,9 +409,13 @@ impl History {
         false
     }
 
-    /// The next events of a view, in order; waits until there are any. Nothing is lost where it is left off.
-    async fn next_events(&self, view: &View, again: &mut Option<LogReader>) -> Result<Vec<Fed>, FeedError> {
-        let (stored, reader) = (&view.stored, Reader::View(view.id()));
+    /// The next events of a view, or of durable queries, in order; waits until there are any. Nothing is lost where it is left off.
+    pub(in crate::history) async fn next_events(
+        &self,
+        stored: &Stored,
+        reader: Reader,
+        again: &mut Option<LogReader>,
+    ) -> Result<Vec<Fed>, FeedError> {
         loop {
             let fed = stored.fed.notified();
             tokio::pin!(fed);
