@@ -620,6 +620,14 @@ impl Engine {
         self.shared.pending.empty().await;
     }
 
+    /// Waits until durable queries, who see events when these are on disk, have seen every event appended so far, and their
+    /// windows and durations are closed that are over now.
+    pub async fn followed(&self) {
+        if let Some(history) = self.shared.history.get() {
+            history.all_followed().await;
+        }
+    }
+
     /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
     /// `grace` it no longer waits for events to be looked at. Does nothing the second time.
     pub async fn shutdown(&self, grace: Duration) {

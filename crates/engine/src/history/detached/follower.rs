@@ -61,6 +61,8 @@ pub(crate) struct Follower {
     new_from: u64,
     /// Told when that has changed.
     told: Notify,
+    /// The first event that was not looked at when it was last idle, and how far time had come then.
+    idle_at: watch::Sender<(u64, Millis)>,
     is_dropped: watch::Sender<bool>,
 }
 
@@ -121,7 +123,8 @@ enum FollowError {
 }
 
 impl Plan {
-    /// Plans a step, behind those that are done before the same event.
+    /// Plans a step, behind those that are done before the same event and no later: after a restart an end comes before a later one
+    /// of another query, whichever is planned first.
     pub(super) fn add(
         &mut self,
         query: &Arc<QueryHandle>,
@@ -129,7 +132,7 @@ impl Plan {
         what: What,
         is_sure: bool,
     ) {
-        let place = self.steps.partition_point(|step| step.offset <= offset);
+        let place = self.steps.partition_point(|step| (step.offset, step.at) <= (offset, at));
         self.steps.insert(place, Step { offset, at, is_sure, query: Arc::clone(query), what });
     }
 
@@ -164,6 +167,22 @@ impl History {
         lock(&self.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
     }
 
+    /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
+    pub(crate) async fn all_followed(&self) {
+        let now = self.clock.now();
+        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        for follower in all {
+            let (end, _) = follower.source.mark(i64::MIN);
+            let mut idle_at = follower.idle_at.subscribe();
+            let mut dropped = follower.is_dropped.subscribe();
+            let is_there = |(offset, time): &(u64, Millis)| *offset >= end && *time >= now;
+            tokio::select! {
+                _ = idle_at.wait_for(is_there) => {}
+                _ = dropped.wait_for(|dropped| *dropped) => {}
+            }
+        }
+    }
+
     /// The follower of a stream.
     pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
         lock(&self.followers.0).get(name).cloned()
@@ -195,6 +214,7 @@ impl History {
                     stored: Arc::clone(stored),
                     plan: Mutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
                     told: Notify::new(),
+                    idle_at: watch::Sender::new((from, i64::MIN)),
                     is_dropped: watch::Sender::new(false),
                 });
                 followers.insert(stored.name.clone(), Arc::clone(&follower));
@@ -346,7 +366,9 @@ impl History {
                 if has_all && self.is_free(follower) {
                     // All that there was is there: from now on it is as if nothing had been.
                     self.advance(&shared, follower, now).await;
+                    self.drain(follower).await;
                     stream.is_again.store(false, Ordering::Relaxed);
+                    follower.idle_at.send_replace((position, now));
                 }
             }
             for Fed { batch, .. } in events {
