@@ -142,16 +142,17 @@ impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C>
 
     fn write(&self, opened: &Opened, batch: &mut fjall::OwnedWriteBatch) -> Result<Cleared, fjall::Error> {
         let mut cleared = Cleared::default();
+        // What is written in order is near to what was written before it: the files' tables in memory are lists by key.
+        let mut kept: Vec<_> = self.kept().collect();
+        kept.sort_unstable_by_key(|(key, _)| *key);
         if let Some(cut) = &self.log {
             let log = opened.logs.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
-            let mut count = 0;
-            for (key, state) in self.kept() {
+            for (key, state) in &kept {
                 // No state is empty.
                 batch.insert(log, stored_key(&place_of(self.position, key)), state.unwrap_or_default());
-                count += 1;
             }
             let done = stored_key(cut.done);
-            for pair in log.range(stored_key(&[])..).take(CLEARED_AT_ONCE.max(2 * count)) {
+            for pair in log.range(stored_key(&[])..).take(CLEARED_AT_ONCE.max(2 * kept.len())) {
                 let place = pair.key()?;
                 if place[..] <= done[..] {
                     cleared.done += 1;
@@ -164,7 +165,7 @@ impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C>
             }
         }
         let rows = opened.views.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
-        for (key, state) in self.kept() {
+        for (key, state) in kept {
             match state {
                 Some(state) => batch.insert(rows, stored_key(key), state),
                 None => batch.remove(rows, stored_key(key)),

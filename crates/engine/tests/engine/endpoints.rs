@@ -202,6 +202,61 @@ async fn bad_input_is_told_by_what_is_wrong_with_it() {
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM swipes").await, "{\"n\":0}\n");
 }
 
+/// Requests that come at one time are one batch: on one thread all of them put their events by before any is taken in.
+#[tokio::test]
+async fn requests_that_come_together_each_have_their_own_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = swipe_app(dir.path()).await;
+    let long = "x".repeat(LIMITS.body_bytes_max - 36);
+    let mut requests = tokio::task::JoinSet::new();
+    for number in 0..300_u64 {
+        let (engine, long) = (engine.clone(), long.clone());
+        requests.spawn(async move {
+            let body = match number % 7 {
+                // Refused by the stream's columns, each with its own reason.
+                3 => format!(r#"{{"swiper":{},"swipee":1,"comment":""}}"#, 50_001 + number),
+                5 => format!(r#"{{"swiper":1,"swipee":{},"comment":""}}"#, 1_000_001 + number),
+                // The body is not too long, the event that is made of it is: some of these are in the batch.
+                6 if number < 20 => format!(r#"{{"swiper":1,"swipee":2,"comment":"{long}"}}"#),
+                _ => format!(r#"{{"swiper":7,"swipee":{},"comment":"{}"}}"#, number + 1, "y".repeat(200)),
+            };
+            let path = if number % 2 == 0 { "/swipe/right" } else { "/swipe/left" };
+            (number, send(&engine, path, &body, None).await)
+        });
+    }
+    let mut positions = std::collections::BTreeMap::new();
+    let mut refused = [0; 7];
+    while let Some(done) = requests.join_next().await {
+        let (number, answer) = done.unwrap();
+        match answer {
+            Ok(answer) => assert_eq!(positions.insert(answer.position.unwrap(), number), None),
+            Err(_) => {
+                let (status, message) = told(answer);
+                refused[(number % 7) as usize] += 1;
+                let expected = match number % 7 {
+                    3 => (400, "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold"),
+                    5 => (400, "column `swipee`: `CHECK (swipee BETWEEN 1 AND 1000000)` does not hold"),
+                    _ => (413, "the event has "),
+                };
+                assert!(
+                    status == expected.0 && message.starts_with(expected.1),
+                    "{number}: {status} {message}"
+                );
+            }
+        }
+    }
+    assert_eq!(refused, [0, 0, 0, 43, 0, 43, 2]);
+    // Those that were taken stand where their answers say.
+    assert_eq!(positions.keys().copied().collect::<Vec<_>>(), (1..=212).collect::<Vec<u64>>());
+    let kept = sql(&engine, "SELECT _offset AS o, swipee FROM swipes ORDER BY 1").await;
+    let expected: String = positions
+        .iter()
+        .map(|(position, number)| format!("{{\"o\":{},\"swipee\":{}}}\n", position - 1, number + 1))
+        .collect();
+    assert_eq!(kept, expected);
+    stop(engine, Duration::from_secs(5)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_numbered_request_is_taken_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     expr::{decode_group_value, encode_group_value},
+    matching::prefetch,
     standing::CompiledGroup,
 };
 
@@ -43,7 +44,7 @@ const SAMPLED_HELD_MAX: usize = 4 * SAMPLED;
 #[derive(Debug, Clone)]
 pub struct GroupTable {
     /// One for each grouping set, or for all.
-    tables: Vec<HashTable<u32>>,
+    tables: Vec<HashTable<Slot>>,
     hasher: DefaultHashBuilder,
     /// All keys' bytes, one after another.
     key_bytes: Vec<u8>,
@@ -68,6 +69,25 @@ pub struct GroupTable {
     /// By group, what was deleted of it; empty where nothing was.
     deletions: Vec<Deletion>,
 }
+
+/// A group in a hash table.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    group: u32,
+    /// [`tag`] of its key's hash: nearly all other keys are told apart by it, without a look at their bytes.
+    tag: u32,
+}
+
+/// The part of a hash that the hash table itself makes little use of.
+fn tag(hash: u64) -> u32 {
+    (hash >> 25) as u32
+}
+
+/// Rows ahead whose groups' keys are asked for, and where these begin.
+const AHEAD: usize = 8;
+
+/// Of keys of fewer bytes all are near already.
+const FAR_BYTES: usize = 1 << 18;
 
 /// What was deleted of a group by its own rows ([`CompiledGroup::deletes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -166,7 +186,8 @@ impl GroupTable {
         let table_cell = self.table_cells.as_ref().map_or(0, TableCells::cell_bytes);
         let cells = self.cells.iter().enumerate().filter(|(place, _)| !self.lanes.has(*place));
         let of_cells = cells.map(|(_, cells)| cells.cell_bytes()).sum::<usize>();
-        let per_group = 8 + 5 + of_cells + self.lanes.group_bytes() + table_cell;
+        let per_group =
+            size_of::<usize>() + size_of::<Slot>() + 1 + of_cells + self.lanes.group_bytes() + table_cell;
         let keys = self.key_bytes.len() + size_of_val(&self.key_widths[..]);
         size_of::<GroupTable>() + keys + self.len() * per_group + self.heap_bytes
     }
@@ -196,15 +217,51 @@ impl GroupTable {
         self.update_cells(Picked::all(&group_of_row), input)
     }
 
-    /// Keys are encoded and hashed before any is looked for: looking for several at once waits for memory once.
     fn groups_of_rows(&mut self, rows: usize, input: &GroupInput<'_>, group_of_row: &mut Vec<u32>) {
         let dialect = self.dialect;
         let keys = Combinations::of_rows(rows, |row, out| {
             input.keys.iter().for_each(|column| encode_group_value(&column[row], dialect, out));
         });
-        let hashes: Vec<u64> = (0..rows as u32).map(|row| self.hasher.hash_one(keys.get(row))).collect();
-        let found = hashes.iter().zip(0..);
-        group_of_row.extend(found.map(|(&hash, row)| self.group_hashed(0, hash, 0, &[], keys.get(row), &[])));
+        self.groups_of_keys(rows, |row| keys.get(row as u32), group_of_row);
+    }
+
+    /// Appends the groups of keys that are no texts; new ones where there are none.
+    ///
+    /// All are hashed before any is looked for, and each is looked for by its hash before any is compared: of many groups
+    /// each step waits for memory, and those of several keys wait at once.
+    fn groups_of_keys<'k>(&mut self, count: usize, key: impl Fn(usize) -> &'k [u8], groups: &mut Vec<u32>) {
+        let before = groups.len();
+        let places: Vec<(usize, usize, u64)> = (0..count)
+            .map(|at| {
+                let (table, skipped) = self.lead.table(key(at));
+                (table, skipped, self.hasher.hash_one(&key(at)[skipped..]))
+            })
+            .collect();
+        let likely = |(at, &(table, skipped, hash)): (usize, &(usize, usize, u64))| {
+            let tag = tag(hash);
+            match self.tables[table].find(hash, |slot| slot.tag == tag) {
+                Some(slot) => slot.group,
+                None => self.group_hashed(table, hash, skipped, &[], key(at), &[]),
+            }
+        };
+        groups.extend(places.iter().enumerate().map(likely));
+        let groups = &mut groups[before..];
+        let is_far = self.key_bytes.len() > FAR_BYTES;
+        for at in 0..count {
+            if is_far {
+                if let Some(&group) = groups.get(at + 2 * AHEAD) {
+                    prefetch(&self.key_ends, group as usize);
+                }
+                if let Some(&group) = groups.get(at + AHEAD) {
+                    prefetch(&self.key_bytes, self.key_start(group as usize));
+                }
+            }
+            let key = key(at);
+            if self.key(groups[at] as usize) != key {
+                let (table, skipped, hash) = places[at];
+                groups[at] = self.group_hashed(table, hash, skipped, &[], key, &[]);
+            }
+        }
     }
 
     /// As [`GroupTable::update`], of some rows of an input whose keys were encoded before; native only. The group of each
@@ -290,6 +347,12 @@ impl GroupTable {
     fn merge_keyed(&mut self, other: &GroupTable, chosen: &[u32], first: &[u8]) -> Vec<u32> {
         let mut group_of = vec![PASSED_OVER; other.len()];
         let mut key = Vec::new();
+        if first.is_empty() && !self.dialect.keys_are_text() {
+            let mut ours = Vec::with_capacity(chosen.len());
+            self.groups_of_keys(chosen.len(), |at| other.key(chosen[at] as usize), &mut ours);
+            chosen.iter().zip(ours).for_each(|(&theirs, ours)| group_of[theirs as usize] = ours);
+            return self.merge_cells(other, group_of);
+        }
         for &group in chosen {
             let theirs = other.key(group as usize);
             let ours = match first {
@@ -303,6 +366,11 @@ impl GroupTable {
             };
             group_of[group as usize] = self.group(ours, other.widths(group as usize));
         }
+        self.merge_cells(other, group_of)
+    }
+
+    /// Takes in the cells of another's groups, each into the group of ours that is told; answers these.
+    fn merge_cells(&mut self, other: &GroupTable, group_of: Vec<u32>) -> Vec<u32> {
         self.resize_cells();
         self.lanes.merge(&other.lanes, &group_of, &mut self.cells);
         for (place, (ours, theirs)) in self.cells.iter_mut().zip(&other.cells).enumerate() {
@@ -489,8 +557,11 @@ impl GroupTable {
 
     /// A group's key.
     pub fn key(&self, group: usize) -> &[u8] {
-        let start = if group == 0 { 0 } else { self.key_ends[group - 1] };
-        &self.key_bytes[start..self.key_ends[group]]
+        &self.key_bytes[self.key_start(group)..self.key_ends[group]]
+    }
+
+    fn key_start(&self, group: usize) -> usize {
+        group.checked_sub(1).map_or(0, |before| self.key_ends[before])
     }
 
     fn widths(&self, group: usize) -> &[u32] {
@@ -525,19 +596,20 @@ impl GroupTable {
         };
         let hasher = &self.hasher;
         let hashed = &key[skipped - first.len()..];
+        let tag = tag(hash);
         let entry = self.tables[table].entry(
             hash,
-            |&group| key_of(group) == hashed,
-            |&group| hasher.hash_one(key_of(group)),
+            |slot| slot.tag == tag && key_of(slot.group) == hashed,
+            |slot| hasher.hash_one(key_of(slot.group)),
         );
         match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Occupied(found) => found.get().group,
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 if self.dropped_from.is_some_and(|bound| hash_of_bytes(key) >= bound) {
                     return PASSED_OVER;
                 }
                 let group = self.key_ends.len() as u32;
-                vacant.insert(group);
+                vacant.insert(Slot { group, tag });
                 self.key_bytes.extend_from_slice(first);
                 self.key_bytes.extend_from_slice(key);
                 self.key_ends.push(self.key_bytes.len());

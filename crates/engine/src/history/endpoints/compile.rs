@@ -173,6 +173,7 @@ impl Endpoint {
                     stream: name.clone(),
                     event: EventShape::new(members, stream)?,
                     returning: returning.as_ref().map(|returning| shown(returning, &create)).transpose()?,
+                    together: Arc::default(),
                 })
             }
             EndpointAction::Select { columns, source: None, .. } => Action::Select(Box::new(SelectPlan {

@@ -94,6 +94,16 @@ pub(super) fn checked(
     }
 }
 
+/// Events that stand one after another and end at `ends`, each followed by the end of a line, as they are checked; none
+/// where something is wrong with any.
+pub(super) fn checked_all(text: &Bytes, ends: &[usize], limits: &EndpointLimits) -> Option<EventBatch> {
+    let batch = check_block(text.clone(), &limits.check(), 1).batch;
+    let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
+    let are_they = batch.len() == ends.len()
+        && starts.zip(ends).enumerate().all(|(row, (start, &end))| batch.span(row) == (start..end));
+    are_they.then_some(batch)
+}
+
 impl EndpointLimits {
     fn check(&self) -> CheckLimits {
         CheckLimits {

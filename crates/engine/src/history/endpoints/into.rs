@@ -1,8 +1,9 @@
 //! Events that are made of requests.
 
+use std::sync::Arc;
+
 use bumpalo::Bump;
-use bytes::Bytes;
-use swiftwater_event::{EventBatch, Step, StreamName, Value, write_json};
+use swiftwater_event::{Step, StreamName, Value, write_json};
 use swiftwater_lang::ddl::{CreateStream, OtherFields};
 use swiftwater_live::expr::{Program, Scratch};
 
@@ -11,6 +12,7 @@ use super::{
     compile::unfit,
     input::{OtherFields as Others, Said, checked, read},
     select::{ShownColumn, write_row},
+    together::Together,
 };
 use crate::EngineError;
 
@@ -20,6 +22,7 @@ pub(super) struct IntoPlan {
     pub(super) stream: StreamName,
     pub(super) event: EventShape,
     pub(super) returning: Option<Vec<ShownColumn>>,
+    pub(super) together: Arc<Together>,
 }
 
 /// The fields of an event, or of an object within.
@@ -157,14 +160,14 @@ impl Part {
     }
 }
 
-/// The event that a request makes, and what is answered when it was taken.
+/// The text of the event that a request makes, and what is answered when it was taken.
 pub(super) fn event(
     endpoint: &Endpoint,
     plan: &IntoPlan,
     input: &EndpointInput<'_>,
     (now, limits): (swiftwater_event::Millis, &EndpointLimits),
     (scratch, arena): (&mut Scratch, &Bump),
-) -> Result<(EventBatch, Option<Vec<u8>>), EndpointError> {
+) -> Result<(Vec<u8>, Option<Vec<u8>>), EndpointError> {
     let body = if endpoint.reads_body() { Some(checked("body", &input.body, limits)?) } else { None };
     // Events are UTF-8: that was checked.
     let text = body.as_ref().and_then(|body| std::str::from_utf8(body.event(0)).ok());
@@ -186,5 +189,5 @@ pub(super) fn event(
         answer.push(b'\n');
         answer
     });
-    Ok((checked("event", &Bytes::from(event), limits)?, answer))
+    Ok((event, answer))
 }

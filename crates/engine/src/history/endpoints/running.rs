@@ -9,6 +9,7 @@ use std::{
 };
 
 use bumpalo::Bump;
+use bytes::Bytes;
 use swiftwater_event::{EventMeta, StreamName};
 use swiftwater_lang::ddl::{CreateEndpoint, EndpointName};
 use swiftwater_live::expr::Scratch;
@@ -17,6 +18,7 @@ use super::{
     Endpoint, EndpointInput, EndpointRoute,
     compile::{Action, with_counts_of},
     entry::EndpointEntry,
+    input::checked,
     into, select,
 };
 use crate::{
@@ -291,8 +293,16 @@ impl Engine {
         let now = micros.div_euclid(1000);
         let (event, body) =
             with_work(|scratch, arena| into::event(endpoint, plan, input, (now, limits), (scratch, arena)))?;
+        if numbered.is_none() {
+            let position = Some(self.take_together(endpoint, plan, &event, limits).await?);
+            return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
+        }
         let ack = self.ack(&plan.stream);
-        let event = event.with_meta(EventMeta { arrival: now, read_micros: micros, ..EventMeta::default() });
+        let event = checked("event", &Bytes::from(event), limits)?.with_meta(EventMeta {
+            arrival: now,
+            read_micros: micros,
+            ..EventMeta::default()
+        });
         let options = AppendOptions { numbered, ..AppendOptions::default() };
         let appended = self.append(principal, &plan.stream, event, options).await?;
         let Appended { position, refusals, is_repeated, ticket, .. } = appended;

@@ -3,8 +3,9 @@
 use swiftwater_event::Millis;
 
 use super::{
-    GroupTable, PASSED_OVER,
+    GroupTable, PASSED_OVER, Slot,
     sets::{encoded, whole},
+    tag,
 };
 use crate::operate::{
     Groups,
@@ -20,7 +21,9 @@ impl GroupTable {
         use std::hash::BuildHasher;
         let (table, skipped) = self.lead.table(key);
         let hash = self.hasher.hash_one(key.get(skipped..)?);
-        self.tables.get(table)?.find(hash, |&group| self.key(group as usize) == key).copied()
+        let tag = tag(hash);
+        let is_it = |slot: &Slot| slot.tag == tag && self.key(slot.group as usize) == key;
+        self.tables.get(table)?.find(hash, is_it).map(|slot| slot.group)
     }
 
     /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
