@@ -20,12 +20,10 @@ pub struct Records {
 impl Records {
     /// The first so many of them.
     pub(crate) fn first(&self, count: u64) -> Records {
-        let ends = self.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let mut ends = self.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let end = match count {
             0 => 0,
-            _ => {
-                ends.skip(usize::try_from(count - 1).unwrap_or(usize::MAX)).next().unwrap_or(self.text.len())
-            }
+            _ => ends.nth(usize::try_from(count - 1).unwrap_or(usize::MAX)).unwrap_or(self.text.len()),
         };
         Records { text: self.text.slice(..end), count: count.min(self.count) }
     }

@@ -323,8 +323,7 @@ impl Stream {
     /// Whether all that was appended was looked at.
     pub(crate) fn is_drained(&self) -> bool {
         let merge = lock(&self.merge);
-        let is_drained = merge.position >= lock(&self.intake).next_offset;
-        is_drained
+        merge.position >= lock(&self.intake).next_offset
     }
 
     pub(crate) fn count_rejected(&self, count: u64) {

@@ -409,7 +409,9 @@ async fn what_a_restart_goes_through_again_is_bounded_by_the_window() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_durable_says_why() {
     let clock = Arc::new(TestClock::at(START));
-    let machine = Machine::new(Kind::Disk);
+    let dir = tempfile::tempdir().unwrap();
+    let mut machine = Machine::new(Kind::Disk);
+    machine.views = Some(dir.path().to_owned());
     let engine =
         machine.open_as(&clock, EngineConfig { detached_durable_max: 1, ..config(1) }).await.unwrap();
     try_sql(&engine, "CREATE STREAM s (n LONG)").await.unwrap();
@@ -431,6 +433,15 @@ async fn what_is_not_durable_says_why() {
     );
     let bullet = SubmitOptions { dialect: swiftwater_lang::Dialect::Bullet, ..options() };
     assert!(why("SELECT n FROM STREAM(MAX, TIME)", bullet).await.starts_with("by Bullet's rules"));
+    try_sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT n, COUNT(*) AS c FROM STREAM(s) GROUP BY n")
+        .await
+        .unwrap();
+    assert_eq!(
+        why("SELECT s.n, v.c FROM STREAM(s) AS s JOIN v ON v.n = s.n", options()).await,
+        "its events are joined with rows of `v` as these were when each came, which cannot be had again"
+    );
+    assert_eq!(why("SELECT n FROM STREAM(v, MAX, TIME)", options()).await, "stream `v` is not stored");
+    try_sql(&engine, "DROP VIEW v").await.unwrap();
     let durable = ask("SELECT n FROM STREAM()", options()).await.unwrap();
     assert!(engine.query(&Principal::local(), &durable.id).unwrap().durable);
     let one = "1 queries that go on stand already (`engine.detached_durable_max`)";

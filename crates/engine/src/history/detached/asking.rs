@@ -7,7 +7,8 @@ use swiftwater_lang::{Dialect, ddl::Ddl};
 
 use super::{
     entry::{DetachedEntry, DetachedStep, Ended},
-    follower::{Plan, What, tells_all},
+    noting::tells_all,
+    plan::{Plan, What},
 };
 use crate::{
     EndReason, Engine, EngineError, Principal, QueryId, SubmitOptions,

@@ -7,6 +7,9 @@
 mod asking;
 mod entry;
 mod follower;
+mod giving;
+mod noting;
+mod plan;
 
 pub use asking::Detached;
 pub(crate) use entry::{DetachedEntries, DetachedSnapshot, DetachedStep};
