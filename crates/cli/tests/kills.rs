@@ -504,7 +504,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     assert!(runs > answered, "a run that was answered is remembered");
     println!(
         "killed {kills} times under {CLIENTS} clients, who tried {} requests; {events} events acknowledged, found once, and \
-         copied once in {runs} runs of a job, and counted once in 4 views, KILLS_SEED={seed}",
+         copied once in {runs} runs of a job, and counted once in 4 views and 3 detached queries, KILLS_SEED={seed}",
         tries.load(Ordering::Relaxed)
     );
 }

@@ -105,6 +105,8 @@ struct Resumed {
     frontier: Frontier,
     /// The number of the last emit that was put in.
     last: u64,
+    /// The reader has what comes up to this number.
+    has_up_to: u64,
 }
 
 impl Numbering {
@@ -269,6 +271,10 @@ impl Mailbox {
         }
         let keeps = state.keeps;
         let numbering = state.resumed.as_ref().map(|resumed| resumed.numbering);
+        if let Some((after, resumed)) = after.zip(state.resumed.as_mut()) {
+            // That it has this may have been written down nowhere before what is made again was gone.
+            resumed.has_up_to = after;
+        }
         let Some((after, queue)) = after.zip(state.queue.as_mut()) else { return true };
         while let Some(emit) = queue.taken.pop_back_if(|emit| emit.number > after) {
             queue.emits.push_front(emit);
@@ -291,7 +297,7 @@ impl Mailbox {
     pub(crate) fn resume(&self, numbering: Numbering, frontier: Frontier) {
         let mut state = self.lock();
         state.dropped = frontier.dropped;
-        state.resumed = Some(Box::new(Resumed { numbering, frontier, last: 0 }));
+        state.resumed = Some(Box::new(Resumed { numbering, frontier, last: 0, has_up_to: 0 }));
     }
 
     /// How far its reader is.
@@ -373,7 +379,8 @@ impl MailboxState {
     fn made_again(&mut self, mut emit: Waiting, total_bytes: &AtomicU64) -> Option<Waiting> {
         let Some(resumed) = &mut self.resumed else { return Some(emit) };
         resumed.last = resumed.last.max(emit.number);
-        let Frontier { gone, read, .. } = resumed.frontier;
+        let gone = resumed.frontier.gone;
+        let read = resumed.frontier.read.max(resumed.has_up_to);
         let is_last = emit.finished().is_some();
         if emit.number <= gone && !is_last {
             return None;
@@ -382,7 +389,7 @@ impl MailboxState {
             emit.cut_up_to(gone);
         }
         let first = emit.number - resumed.numbering.width(emit.records.count).min(emit.number);
-        if first >= read || is_last {
+        if first >= read || is_last && emit.number <= read {
             return Some(emit);
         }
         let (again, rest) = match emit.number <= read {
@@ -392,6 +399,7 @@ impl MailboxState {
                 let mut again = emit.clone();
                 again.records = again.records.first(read - first);
                 again.number = read;
+                again.rest = None;
                 emit.cut_up_to(read);
                 (again, Some(emit))
             }

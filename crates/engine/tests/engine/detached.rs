@@ -407,6 +407,51 @@ async fn what_a_restart_goes_through_again_is_bounded_by_the_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_has_some_gets_what_comes_after_though_that_was_not_written_down() {
+    let clock = Arc::new(TestClock::at(START));
+    let mut machine = Machine::new(Kind::Disk);
+    let config = || EngineConfig { detached_noted_ms: 86_400_000, ..config(1) };
+    let mut engine = machine.open_as(&clock, config()).await.unwrap();
+    try_sql(&engine, "CREATE STREAM s WITH (store = true)").await.unwrap();
+    let mut askers = Vec::new();
+    for text in [
+        "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(100, TIME)",
+        "SELECT n FROM STREAM(MAX, TIME)",
+    ] {
+        askers.push(asked(&engine, text).await);
+    }
+    for number in 0..12 {
+        if number == 6 {
+            askers.iter_mut().for_each(|asker| asker.read_some(&engine));
+            assert_eq!([askers[0].last, askers[1].last], [3, 6]);
+            machine.cut();
+            engine.shutdown(Duration::ZERO).await;
+            machine = machine.after_power_loss(1).await;
+            engine = machine.open_as(&clock, config()).await.unwrap();
+        }
+        // Whoever reads is there before what it has is made again.
+        let attach = |asker: &Asker| engine.attach_after(&Principal::local(), &asker.id, asker.last).unwrap();
+        let mut readers: Vec<_> = if number == 6 { askers.iter().map(attach).collect() } else { Vec::new() };
+        send(&engine, &event(number), true).await;
+        clock.advance_ms(50);
+        engine.followed().await;
+        for (asker, reader) in askers.iter_mut().zip(&mut readers) {
+            while let Some(emit) = reader.try_next() {
+                asker.take(&emit);
+            }
+        }
+    }
+    for asker in &mut askers {
+        engine.end_query(&Principal::local(), &asker.id, EndReason::Client).unwrap();
+        asker.read_all(&engine).await;
+    }
+    assert_eq!(askers[0].given.emits.keys().copied().collect::<Vec<_>>(), (1..=7).collect::<Vec<_>>());
+    let all: String = (0..12).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    assert_eq!(askers[1].given.records, all);
+    engine.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_durable_says_why() {
     let clock = Arc::new(TestClock::at(START));
     let dir = tempfile::tempdir().unwrap();
