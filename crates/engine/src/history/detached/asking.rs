@@ -234,8 +234,14 @@ impl History {
         drop(queries);
         let at: Millis = entry.received;
         plan.add(&handle, (needed, at), What::Begin(Box::new((wanted, options))), true);
-        if let Some(ended) = &entry.ended {
-            plan.add(&handle, (ended.offset.max(needed), ended.at), What::End(ended.reason()), true);
-        }
+        let Some(ended) = &entry.ended else { return };
+        let at = match ended.reason() {
+            // These come again by themselves, with the event or the time that they came with.
+            EndReason::Limit | EndReason::Duration => return,
+            // When that was found out is no time of the events.
+            EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
+            _ => ended.at,
+        };
+        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason()), true);
     }
 }
