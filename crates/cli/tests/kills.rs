@@ -355,6 +355,77 @@ fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
     runs.last().unwrap()["run"].as_u64().unwrap()
 }
 
+/// Asks a query that outlives its asker, and the server; answers where it is.
+fn detached(server: &TestServer, text: &str) -> String {
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let answer = connection.ask_with("POST", "/v1/queries?detach=true", &[], text.as_bytes()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(answer["durable"], true, "{answer}");
+    format!("/v1/queries/{}", answer["id"].as_str().unwrap())
+}
+
+/// Ends such a query; answers all its records, and how many events it saw.
+fn ended(server: &TestServer, place: &str) -> (Vec<Value>, u64) {
+    let ask = |method: &str, place: &str, fields: &[&str]| {
+        let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+        connection.ask_with(method, place, fields, b"").unwrap()
+    };
+    assert_eq!(ask("DELETE", place, &[]).status, 204);
+    let answer = ask("GET", &format!("{place}/results"), &["accept: application/json"]);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(answer["meta"]["query"]["reason"], "killed", "{answer}");
+    (answer["records"].as_array().unwrap().clone(), answer["meta"]["counts"]["seen"].as_u64().unwrap())
+}
+
+/// Reads the windows of such a query as they come, through all kills, each time after the last that it has; answers how many events each
+/// counted, once the query has ended.
+fn window_reader(address: Address, place: String) -> JoinHandle<Vec<u64>> {
+    std::thread::spawn(move || {
+        let mut counts: Vec<u64> = Vec::new();
+        loop {
+            let at = address.lock().unwrap().clone();
+            let path = format!("{place}/results?after={}", counts.len());
+            let results = Connection::open(&at).and_then(|mut connection| {
+                connection.send("GET", &path, &[], b"")?;
+                connection.results()
+            });
+            let Ok(mut results) = results else {
+                std::thread::park_timeout(Duration::from_millis(5));
+                continue;
+            };
+            while let Ok(Some(emit)) = results.next() {
+                let number = emit["meta"]["window"]["number"].as_u64();
+                assert_eq!(number, Some(counts.len() as u64 + 1), "each window comes once: {emit}");
+                counts.push(emit["records"][0]["n"].as_u64().unwrap());
+                if emit["meta"]["query"]["finished"].is_string() {
+                    return counts;
+                }
+            }
+        }
+    })
+}
+
+/// Queries that stood all the time have counted each event once.
+fn check_queries(
+    server: &TestServer,
+    [all, windows, read]: &[String; 3],
+    reader: JoinHandle<Vec<u64>>,
+    events: u64,
+    seed: u64,
+) {
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    assert_eq!(connection.ask_with("DELETE", read, &[], b"").unwrap().status, 204);
+    assert_eq!(reader.join().unwrap().iter().sum::<u64>(), events, "KILLS_SEED={seed}");
+    let (records, seen) = ended(server, all);
+    let by_client = "SELECT client, count(*) AS n, sum(number) AS s FROM t GROUP BY client ORDER BY client";
+    let mut found = records;
+    found.sort_by_key(|record| record["client"].as_u64());
+    assert_eq!((found, seen), (sql(server, by_client), events), "KILLS_SEED={seed}");
+    let (records, seen) = ended(server, windows);
+    let sum: u64 = records.iter().map(|record| record["n"].as_u64().unwrap()).sum();
+    assert_eq!((sum, seen), (events, events), "KILLS_SEED={seed}");
+}
+
 #[test]
 fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let (kills, seed) = (setting("KILLS", 10), setting("KILLS_SEED", 1));
@@ -366,6 +437,12 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     sql(&server, JOB);
     sql(&server, VIEWS);
     sql(&server, &alerts(hook));
+    let queries = [
+        "SELECT client, COUNT(*) AS n, SUM(number) AS s FROM STREAM(t, MAX, TIME) GROUP BY client",
+        "SELECT COUNT(*) AS n FROM STREAM(t, MAX, TIME) WINDOWING TUMBLING(500, TIME)",
+        "SELECT COUNT(*) AS n FROM STREAM(t, MAX, TIME) WINDOWING TUMBLING(200, TIME)",
+    ];
+    let queries = queries.map(|text| detached(&server, text));
     let address: Address = Arc::default();
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, tries) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -373,6 +450,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         *address.lock().unwrap() = server.url.strip_prefix("http://").unwrap().to_owned();
     };
     set_address(&server);
+    let reader = window_reader(Arc::clone(&address), queries[2].clone());
     let clients: Vec<JoinHandle<u64>> = (0..CLIENTS)
         .map(|number| {
             let counts = (Arc::clone(&sent), Arc::clone(&tries));
@@ -421,11 +499,12 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let events: u64 = acknowledged.iter().sum();
     assert_eq!(offsets[0]["d"].as_u64(), Some(events));
     assert_eq!(offsets[0]["top"].as_u64(), Some(events - 1), "no offset is left out");
+    check_queries(&server, &queries, reader, events, seed);
     let runs = check_copies(&server, events, seed);
     assert!(runs > answered, "a run that was answered is remembered");
     println!(
         "killed {kills} times under {CLIENTS} clients, who tried {} requests; {events} events acknowledged, found once, and \
-         copied once in {runs} runs of a job, and counted once in 4 views, KILLS_SEED={seed}",
+         copied once in {runs} runs of a job, and counted once in 4 views and 3 detached queries, KILLS_SEED={seed}",
         tries.load(Ordering::Relaxed)
     );
 }

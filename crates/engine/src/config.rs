@@ -77,6 +77,10 @@ pub struct EngineConfig {
     pub slow_reader: SlowReader,
     /// Milliseconds that a detached query that ended is kept for pick-up.
     pub detached_kept_ms: u64,
+    /// Detached queries over stored streams that may stand and go on after a restart; further ones do not go on.
+    pub detached_durable_max: usize,
+    /// Milliseconds after which it is written down how far such queries are.
+    pub detached_noted_ms: u64,
     /// Distinct values that COUNT(DISTINCT) counts exactly: [`SketchSizes::distinct_entries`].
     pub distinct_entries: u32,
     /// Values of which quantiles and distributions are exact: [`SketchSizes::quantile_k`].
@@ -126,6 +130,8 @@ impl Default for EngineConfig {
             subscribers_bytes_max: 1 << 30,
             slow_reader: SlowReader::Drop,
             detached_kept_ms: 600_000,
+            detached_durable_max: 1_000,
+            detached_noted_ms: 1_000,
             distinct_entries: sketches.distinct_entries,
             quantile_k: sketches.quantile_k,
             top_entries: sketches.top_entries,

@@ -17,6 +17,18 @@ pub struct Records {
     pub count: u64,
 }
 
+impl Records {
+    /// The first so many of them.
+    pub(crate) fn first(&self, count: u64) -> Records {
+        let mut ends = self.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let end = match count {
+            0 => 0,
+            _ => ends.nth(usize::try_from(count - 1).unwrap_or(usize::MAX)).unwrap_or(self.text.len()),
+        };
+        Records { text: self.text.slice(..end), count: count.min(self.count) }
+    }
+}
+
 /// One answer, or one part of an answer that never ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Emit {
@@ -31,7 +43,8 @@ pub struct Emit {
 pub struct EmitMeta {
     /// The query; the same for all its emits.
     pub query: Arc<QueryMeta>,
-    /// Counts the query's emits, from 1, whether they were read or lost.
+    /// Counts the query's emits, from 1, whether they were read or lost. Of a durable query that gives each match as it
+    /// comes, the number of the emit's last record.
     pub number: u64,
     /// When the query ended; only in its last emit, which always comes.
     pub finished: Option<Finished>,

@@ -8,8 +8,9 @@ use swiftwater_live::ResultSet;
 use tracing::debug;
 
 use crate::{
-    EndReason, QueryId,
+    Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
     fault::guarded,
+    mailbox::{EmitRest, Waiting},
     running::{EmitContext, QueryHandle, Running},
     shared::{Errand, Shared},
     stream::{Merge, Stream, Turn, lock},
@@ -28,7 +29,7 @@ impl Shared {
     pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
         let handle = self.queries.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         let Some(handle) = handle else { return false };
-        let Some(stream) = self.find_stream(&handle.stream) else { return false };
+        let Some(stream) = self.stream_of(&handle) else { return false };
         let tick = lock(&stream.tick);
         // Before it leaves: no window is taken for whole that it has left by then.
         let now = self.clock.now();
@@ -37,7 +38,8 @@ impl Shared {
             Some(ends) if ends <= now && !is_fault => EndReason::Duration,
             _ => reason,
         };
-        if !is_fault {
+        // Of a durable query it goes by the time of the events that it follows.
+        if !is_fault && handle.following.is_none() {
             self.tick_held(&stream, now);
         }
         let has_ended = self.end_held(&stream, &handle, reason, now);
@@ -164,8 +166,9 @@ impl Shared {
                 merge.forget_member(shared, number, &self.totals);
             }
             if !running.is_finished {
-                running.give_out(&mut results, Some(reason), &context);
+                running.give_out(&mut results, Some(reason.clone()), &context);
             }
+            running.ended = Some(reason);
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);
         }
@@ -178,8 +181,9 @@ impl Shared {
         let handle = &running.handle;
         if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
             let mut status = self.status_of(running, context);
-            status.finished = Some(context.now);
-            let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
+            let ended = self.note_end(running, context);
+            status.finished = Some(ended);
+            let until = ended.saturating_add_unsigned(self.config.detached_kept_ms);
             let mut kept = lock(&self.kept);
             kept.until.insert((until, handle.meta.id));
             kept.by_id.insert(handle.meta.id, (until, status));
@@ -190,7 +194,58 @@ impl Shared {
             }
         } else {
             self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
+            self.note_forgotten(handle);
         }
+    }
+
+    /// Has it written down that a durable query has ended; answers when that was.
+    fn note_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
+        let handle = &running.handle;
+        let Some(following) = &handle.following else { return context.now };
+        if let Some(ended) = following.ended.get() {
+            return *ended;
+        }
+        let ended = *following.ended.get_or_init(|| context.now);
+        let (reason, offset) = running.end();
+        if let Some(history) = self.history.get() {
+            history.note_end(handle.meta.id, &reason, offset, ended);
+        }
+        ended
+    }
+
+    /// Has it written down that nothing is left of a durable query.
+    fn note_forgotten(&self, handle: &QueryHandle) {
+        if handle.following.is_some()
+            && let Some(history) = self.history.get()
+        {
+            history.note_forgotten(handle.meta.id);
+        }
+    }
+
+    /// Ends a durable query that cannot go on and has not begun.
+    pub(crate) fn fail_before(&self, handle: &Arc<QueryHandle>, stream: &Stream, why: String) {
+        let context = self.context(stream, 0);
+        let finished =
+            Finished { at: context.now, reason: EndReason::Failed(why), cost: QueryCost::default() };
+        let emit = Waiting {
+            records: Records::default(),
+            number: handle.mailbox.frontier().read + 1,
+            position: 0,
+            lag_ms: 0,
+            sample: None,
+            counts: Counts::default(),
+            rest: Some(Box::new(EmitRest { finished: Some(finished), ..EmitRest::default() })),
+        };
+        handle.mailbox.put(emit, &self.config, &self.totals.subscriber_bytes);
+        self.queries
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(handle.meta.id, Arc::clone(handle));
+        let status = QueryStatus { finished: Some(context.now), ..self.status_before(handle, &context) };
+        let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
+        let mut kept = lock(&self.kept);
+        kept.until.insert((until, handle.meta.id));
+        kept.by_id.insert(handle.meta.id, (until, status));
     }
 
     /// Forgets a query that has ended; false where it still stands.
@@ -202,6 +257,7 @@ impl Shared {
         }
         if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
+            self.note_forgotten(&handle);
         }
         true
     }

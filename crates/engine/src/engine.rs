@@ -2,22 +2,18 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
 
-use swiftwater_event::{Clock, EventBatch, StreamName};
+use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
-    plan::{Body, Literal, Statement, Window},
+    plan::{Literal, Statement, Window},
     stream_of,
 };
-use swiftwater_live::{CollectorLimits, SlicePlan, StandingQuery, explain};
+use swiftwater_live::{StandingQuery, explain};
 use swiftwater_log::{DirDisk, Disk};
 use swiftwater_sql::{OtherStatements, Sql, Tables};
 use swiftwater_store::Store;
@@ -26,13 +22,13 @@ use tracing::info;
 use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
+    begin::WantedQuery,
     history::{DataDir, Held, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
-    mailbox::{Mailbox, Waiting},
-    operator::Operator,
-    running::{QueryHandle, Running},
+    mailbox::Waiting,
+    running::QueryHandle,
     shared::{Errand, Shared},
-    stream::{Turn, lock},
+    stream::lock,
 };
 
 /// How long threads are waited for that were told to end, however short the grace is.
@@ -185,6 +181,7 @@ impl Engine {
                 let _ = engine.shared.tables.set(tables);
                 history.begin_alerts(&engine.shared);
                 history.begin_joins(&engine.shared);
+                history.begin_followers(&engine);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
                 let sinks = Arc::clone(&history).keep_sinks(Arc::downgrade(&engine.shared));
@@ -365,12 +362,36 @@ impl Engine {
 
     fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, EngineError> {
         let shared = &self.shared;
+        let wanted = self.wanted(text, options, shared.clock.now())?;
+        let stream = shared.stream(&wanted.stream)?;
+        let change = lock(&stream.change);
+        // Under that lock, so that on a stream numbers grow in the order in which queries begin.
+        let handle = shared.new_handle(&wanted, &stream.name, options.detach);
+        shared.begin(&stream, &handle, &wanted, options);
+        drop(change);
+        if let Some(history) = shared.history.get() {
+            history.stream_view(shared, &stream.name);
+        }
+        // Shutdown ends what it finds standing; what it came too early to find is ended here.
+        if shared.is_closing.load(Ordering::Acquire) {
+            shared.end(&handle.meta.id, EndReason::Shutdown);
+        }
+        Ok(Subscription { shared: Arc::clone(shared), handle })
+    }
+
+    /// What is asked for, if it may stand; received at `now`.
+    pub(crate) fn wanted(
+        &self,
+        text: &str,
+        options: &SubmitOptions,
+        now: Millis,
+    ) -> Result<WantedQuery, EngineError> {
+        let shared = &self.shared;
         let config = &shared.config;
         if shared.is_closing.load(Ordering::Acquire) {
             return Err(EngineError::ShuttingDown);
         }
-        let now = shared.clock.now();
-        let (mut statement, joined) = self.parse_joined(text, options)?;
+        let (mut statement, joined) = self.parse_joined(text, options, now)?;
         if config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
             statement.query.window = Window::None;
         }
@@ -378,7 +399,7 @@ impl Engine {
         if let Some(history) = shared.history.get() {
             history.give_joined(&joined, &query);
         }
-        let stream_name = query
+        let stream = query
             .plan
             .stream
             .clone()
@@ -399,96 +420,13 @@ impl Engine {
             (stated, 0) => stated,
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };
-        let meaning = query.meaning();
-        // What is shared has no texts of its own.
-        let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
-        let query = Arc::new(lock(&shared.commons).share(query));
-        let stream = shared.stream(&stream_name)?;
-        let change = lock(&stream.change);
-        // Under that lock, so that on a stream numbers grow in the order in which queries begin.
-        let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
-        let meta = Arc::new(QueryMeta {
-            id: QueryId::new(now, number, &shared.id_secret),
-            printed: if printed == text { Arc::clone(&text) } else { printed },
-            text,
-            received: now,
-            sample: query.plan.sample,
-            columns: query.column_names(),
-        });
-        let handle = Arc::new(QueryHandle {
-            number,
-            meta: Arc::clone(&meta),
-            // The stream's own: a name in each query's would be one more text each.
-            stream: stream.name.clone(),
-            dialect: query.dialect(),
-            ends: duration_ms.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
-            is_detached: AtomicBool::new(options.detach),
-            mailbox: Mailbox::default(),
-        });
-        if options.detach {
-            handle.mailbox.keep();
-        }
-        handle.mailbox.attach(None);
-        let limits = CollectorLimits {
-            one_answer: options.one_answer,
-            answer_rows_default: config.answer_rows_default,
-            emits_empty_windows: true,
-            times: options.times,
-            closes_singly: options.dialect == Dialect::Bullet,
-            pattern_partials_max: config.pattern_partials_max,
-        };
-        let mut running = Running::new(Arc::clone(&handle), Arc::clone(&query), limits, u64::MAX);
-        shared.queries.write().unwrap_or_else(PoisonError::into_inner).insert(meta.id, Arc::clone(&handle));
-        let shared_with = meaning.as_ref().and_then(|meaning| {
-            let cuts = running.work().collector.cuts();
-            lock(&stream.merge).find_operator(meaning, &cuts)
-        });
-        let (shared_with, places) = shared_with.unzip();
-        // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
-        let entry = shared_with.unwrap_or_else(|| match &meaning {
-            Some(_) => shared.next_number.fetch_add(1, Ordering::Relaxed),
-            None => number,
-        });
-        let slices = match query.plan.body {
-            Body::Raw(_) => Arc::clone(&shared.uncut),
-            Body::Group(_) => Arc::new(SlicePlan::of(&query, now)),
-        };
-        let index = shared_with.is_none().then(|| stream.index().with_slices(entry, &query, &slices));
-        {
-            let mut merge = lock(&stream.merge);
-            running.due = running.next_due();
-            if let Some(due) = running.due {
-                merge.agenda.insert((due, number));
-            }
-            // Before it begins: no shard is to take for it what arrives when it is due.
-            stream.set_next_due(&merge);
-            let turn = Turn::Begins(number, now);
-            match (meaning, index) {
-                (None, Some(index)) => (running.first_offset, _) = stream.turn(turn, Some(index), None),
-                (None, None) => {}
-                (Some(meaning), index) => {
-                    if index.is_some() {
-                        merge.open(entry, Operator::new(slices, meaning, query.is_of_single_events()));
-                    }
-                    merge.join(&stream, (entry, places), &mut running, turn, index);
-                }
-            }
-            merge.running.insert(number, Box::new(running));
-        }
-        stream.forget_replaced();
-        drop(change);
-        if let Some(history) = shared.history.get() {
-            history.stream_view(shared, &stream.name);
-        }
-        // Shutdown ends what it finds standing; what it came too early to find is ended here.
-        if shared.is_closing.load(Ordering::Acquire) {
-            shared.end(&meta.id, EndReason::Shutdown);
-        }
-        Ok(Subscription { shared: Arc::clone(shared), handle })
+        let ends = duration_ms.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)));
+        let joined = joined.known.first().map(|joined| joined.name.clone());
+        Ok(shared.wanted_of(query, stream, now, ends, joined))
     }
 
     pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, EngineError> {
-        self.parse_joined(text, options).map(|(statement, _)| statement)
+        self.parse_joined(text, options, self.shared.clock.now()).map(|(statement, _)| statement)
     }
 
     /// A query's plan, and what its events are joined with.
@@ -496,6 +434,7 @@ impl Engine {
         &self,
         text: &str,
         options: &SubmitOptions,
+        now: Millis,
     ) -> Result<(Statement, JoinSources), EngineError> {
         let mut parse_options = ParseOptions {
             dialect: options.dialect,
@@ -503,7 +442,7 @@ impl Engine {
             types: options.types.as_deref(),
             joined: None,
             parameters: &options.parameters,
-            now: self.shared.clock.now(),
+            now,
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };
         let declared = self.declared(text, options.form, &parse_options);
@@ -569,13 +508,13 @@ impl Engine {
         after: Option<u64>,
     ) -> Result<Subscription, EngineError> {
         let handle = self.handle(id)?;
-        if !handle.mailbox.attach(after) {
+        if !handle.mailbox.attach(after, &self.shared.totals.subscriber_bytes) {
             return Err(EngineError::Attached(id.to_string()));
         }
         Ok(Subscription { shared: Arc::clone(&self.shared), handle })
     }
 
-    fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, EngineError> {
+    pub(crate) fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, EngineError> {
         let queries = self.shared.queries.read().unwrap_or_else(PoisonError::into_inner);
         queries.get(id).cloned().ok_or_else(|| EngineError::NoQuery(id.to_string()))
     }
@@ -602,8 +541,14 @@ impl Engine {
         id: &QueryId,
         reason: EndReason,
     ) -> Result<(), EngineError> {
-        let stream = self.handle(id).ok().and_then(|handle| self.shared.find_stream(&handle.stream));
-        if let Some(stream) = stream {
+        let handle = self.handle(id)?;
+        if handle.following.is_some() {
+            return match self.end_durable(&handle, reason)? || self.shared.forget(id) {
+                true => Ok(()),
+                false => Err(EngineError::NoQuery(id.to_string())),
+            };
+        }
+        if let Some(stream) = self.shared.find_stream(&handle.stream) {
             stream.wait_for_appended(Duration::from_millis(self.shared.config.query_end_wait_ms));
         }
         if self.shared.end(id, reason) || self.shared.forget(id) {
@@ -675,6 +620,14 @@ impl Engine {
         self.shared.pending.empty().await;
     }
 
+    /// Waits until durable queries, who see events when these are on disk, have seen every event appended so far, and their
+    /// windows and durations are closed that are over now.
+    pub async fn followed(&self) {
+        if let Some(history) = self.shared.history.get() {
+            history.all_followed().await;
+        }
+    }
+
     /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
     /// `grace` it no longer waits for events to be looked at. Does nothing the second time.
     pub async fn shutdown(&self, grace: Duration) {
@@ -692,8 +645,15 @@ impl Engine {
         }
         let handles: Vec<Arc<QueryHandle>> =
             self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        if let Some(history) = self.shared.history.get() {
+            // Before their readers go: how far they were.
+            let _ = tokio::time::timeout(grace, history.stop_followers()).await;
+        }
         for handle in &handles {
-            self.shared.end(&handle.meta.id, EndReason::Shutdown);
+            match handle.following {
+                Some(_) => handle.mailbox.leave_off(),
+                None => _ = self.shared.end(&handle.meta.id, EndReason::Shutdown),
+            }
         }
         if let Some(history) = self.shared.history.get() {
             history.close(grace).await;
@@ -781,6 +741,18 @@ impl Subscription {
         self.handle.mailbox.keep();
         self.handle.is_detached.store(true, Ordering::Release);
         self.handle.meta.id
+    }
+}
+
+impl Subscription {
+    /// Notes why a query that outlives its asker does not outlive the server.
+    pub(crate) fn set_fleeting(&self, why: String) {
+        let _ = self.handle.fleeting.set(why.into());
+    }
+
+    /// That, where it was noted.
+    pub(crate) fn fleeting(&self) -> Option<Box<str>> {
+        self.handle.fleeting.get().cloned()
     }
 }
 

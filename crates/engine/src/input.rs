@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     ops::ControlFlow,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::AtomicBool,
         mpsc::{self, SyncSender},
     },
@@ -355,6 +355,8 @@ impl<'m> Merger<'m> {
             ends: None,
             is_detached: AtomicBool::new(false),
             mailbox: Mailbox::default(),
+            following: None,
+            fleeting: OnceLock::new(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
         let is_dealt = is_dealt(&query.plan, options);
@@ -518,6 +520,7 @@ impl<'m> Merger<'m> {
             looks: None,
             now: now_micros.div_euclid(1000),
             now_micros,
+            is_again: false,
         }
     }
 }

@@ -22,8 +22,10 @@ mod operator;
 mod rate;
 mod running;
 
+mod begin;
 mod ends;
 mod fault;
+mod following;
 mod indexer;
 mod shard;
 mod shared;
@@ -39,7 +41,7 @@ pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
-    Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
+    Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
     EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, JoinsMetrics, KeyValue, MANIFEST_NAME,
     ManifestError, PRODUCER_BYTES_MAX, QUARANTINE, RestoreError, ScheduleError, SinkStatus, ViewChange,
     ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore,

@@ -57,6 +57,8 @@ struct MailboxState {
     queue: Option<Box<Queue>>,
     /// Whether emits that were read are kept.
     keeps: bool,
+    /// What of a query that was there before the server started is still to be told.
+    resumed: Option<Box<Resumed>>,
     /// Records lost so far.
     dropped: u64,
     /// The last emit was put in.
@@ -64,6 +66,57 @@ struct MailboxState {
     is_attached: bool,
     /// Threads that wait in `for_threads`.
     waiting_threads: u32,
+}
+
+/// How emits are numbered of which a reader may ask for those after a number, also when they are made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// Each has the next number.
+    Emits,
+    /// An emit has the number of its last record: which records come together is a matter of chance.
+    Records,
+}
+
+impl Numbering {
+    /// How many numbers an emit of so many records takes.
+    fn width(self, records: u64) -> u64 {
+        match self {
+            Numbering::Emits => 1,
+            Numbering::Records => records.max(1),
+        }
+    }
+}
+
+/// Up to where a query's emits need not be kept, and up to where they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Frontier {
+    /// Emits up to this number cannot be asked for any more.
+    pub(crate) gone: u64,
+    /// Those up to this number were read, or lost.
+    pub(crate) read: u64,
+    /// Records lost so far.
+    pub(crate) dropped: u64,
+}
+
+/// A query whose emits may be made again.
+#[derive(Debug)]
+struct Resumed {
+    numbering: Numbering,
+    frontier: Frontier,
+    /// The number of the last emit that was put in.
+    last: u64,
+    /// The reader has what comes up to this number.
+    has_up_to: u64,
+}
+
+impl Numbering {
+    /// Of emits that were read, so many can be asked for again after a restart.
+    fn read_again(self) -> usize {
+        match self {
+            Numbering::Emits => 8,
+            Numbering::Records => 64,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +151,10 @@ impl Mailbox {
             return Delivery::Queued { dropped: 0 };
         }
         let is_last = emit.finished().is_some();
+        let Some(emit) = state.made_again(emit, total_bytes) else {
+            // The last one is put in, whoever has read it.
+            return Delivery::Queued { dropped: 0 };
+        };
         let mut dropped = 0;
         let is_attached = state.is_attached;
         // Mostly one waits: of very many queries none has room for more before more do.
@@ -207,12 +264,17 @@ impl Mailbox {
 
     /// Makes the caller the one reader; false where there is one. It reads what was not read, or what comes after the
     /// emit of a number.
-    pub(crate) fn attach(&self, after: Option<u64>) -> bool {
+    pub(crate) fn attach(&self, after: Option<u64>, total_bytes: &AtomicU64) -> bool {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_attached, true) {
             return false;
         }
         let keeps = state.keeps;
+        let numbering = state.resumed.as_ref().map(|resumed| resumed.numbering);
+        if let Some((after, resumed)) = after.zip(state.resumed.as_mut()) {
+            // That it has this may have been written down nowhere before what is made again was gone.
+            resumed.has_up_to = after;
+        }
         let Some((after, queue)) = after.zip(state.queue.as_mut()) else { return true };
         while let Some(emit) = queue.taken.pop_back_if(|emit| emit.number > after) {
             queue.emits.push_front(emit);
@@ -220,7 +282,36 @@ impl Mailbox {
         while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.number <= after) {
             queue.taken.push_back(emit);
         }
+        if numbering == Some(Numbering::Records)
+            && let Some(first) = queue.emits.front_mut()
+        {
+            let before = first.bytes();
+            first.cut_up_to(after);
+            queue.bytes -= before - first.bytes();
+            total_bytes.fetch_sub((before - first.bytes()) as u64, Ordering::Relaxed);
+        }
         true
+    }
+
+    /// Its emits may be made again: those that cannot be asked for any more are then not put in.
+    pub(crate) fn resume(&self, numbering: Numbering, frontier: Frontier) {
+        let mut state = self.lock();
+        state.dropped = frontier.dropped;
+        state.resumed = Some(Box::new(Resumed { numbering, frontier, last: 0, has_up_to: 0 }));
+    }
+
+    /// How far its reader is.
+    pub(crate) fn frontier(&self) -> Frontier {
+        self.lock().frontier()
+    }
+
+    /// Ends what a reader waits for without a last emit: the query goes on without this server.
+    pub(crate) fn leave_off(&self) {
+        self.lock().is_closed = true;
+        if let Some(for_tasks) = self.for_tasks.get() {
+            for_tasks.notify_waiters();
+        }
+        self.for_threads.notify_all();
     }
 
     /// From now on keeps what is read, until it is pushed out.
@@ -262,6 +353,65 @@ impl Mailbox {
     }
 }
 
+impl MailboxState {
+    fn frontier(&self) -> Frontier {
+        let Some(resumed) = &self.resumed else { return Frontier::default() };
+        let before =
+            |emit: &Waiting| emit.number - resumed.numbering.width(emit.records.count).min(emit.number);
+        let (taken, unread) = match &self.queue {
+            None => (None, None),
+            Some(queue) => {
+                let again = queue.taken.len().saturating_sub(resumed.numbering.read_again());
+                (queue.taken.get(again).map(before), queue.emits.front().map(before))
+            }
+        };
+        let read = unread.unwrap_or(resumed.last).max(resumed.frontier.read);
+        // Until all is made again that was there, what is to come is not known.
+        let gone = match resumed.last < resumed.frontier.read {
+            true => resumed.frontier.gone,
+            false => taken.unwrap_or(read).min(read),
+        };
+        Frontier { gone: gone.max(resumed.frontier.gone), read, dropped: self.dropped }
+    }
+
+    /// What of an emit is to be put in for the reader: what was gone is left out, and what was read before is put among
+    /// what was read.
+    fn made_again(&mut self, mut emit: Waiting, total_bytes: &AtomicU64) -> Option<Waiting> {
+        let Some(resumed) = &mut self.resumed else { return Some(emit) };
+        resumed.last = resumed.last.max(emit.number);
+        let gone = resumed.frontier.gone;
+        let read = resumed.frontier.read.max(resumed.has_up_to);
+        let is_last = emit.finished().is_some();
+        if emit.number <= gone && !is_last {
+            return None;
+        }
+        if resumed.numbering == Numbering::Records {
+            emit.cut_up_to(gone);
+        }
+        let first = emit.number - resumed.numbering.width(emit.records.count).min(emit.number);
+        if first >= read || is_last && emit.number <= read {
+            return Some(emit);
+        }
+        let (again, rest) = match emit.number <= read {
+            true => (emit, None),
+            // An emit of records that were read and such that were not.
+            false => {
+                let mut again = emit.clone();
+                again.records = again.records.first(read - first);
+                again.number = read;
+                again.rest = None;
+                emit.cut_up_to(read);
+                (again, Some(emit))
+            }
+        };
+        total_bytes.fetch_add(again.bytes() as u64, Ordering::Relaxed);
+        let queue = self.queue.get_or_insert_default();
+        queue.bytes += again.bytes();
+        queue.taken.push_back(again);
+        rest
+    }
+}
+
 /// There will be no further emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Over;
@@ -299,5 +449,16 @@ impl Waiting {
 
     fn bytes(&self) -> usize {
         self.records.text.len() + EMIT_BYTES
+    }
+
+    /// Leaves out the records up to this number, of an emit that has the number of its last record.
+    fn cut_up_to(&mut self, number: u64) {
+        let before = self.number - self.records.count.min(self.number);
+        if number > before {
+            let all = self.records.count;
+            let left = self.records.first(number - before);
+            self.records.text = self.records.text.slice(left.text.len()..);
+            self.records.count = all - left.count;
+        }
     }
 }

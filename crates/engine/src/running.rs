@@ -1,7 +1,7 @@
 //! A standing query as it runs: its collector, its reader, what it has cost, and how its results become emits.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -17,7 +17,8 @@ use swiftwater_live::{
 
 use crate::{
     Counts, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
-    mailbox::{Delivery, EmitRest, Mailbox, Waiting},
+    following::{Following, Noted, Point},
+    mailbox::{Delivery, EmitRest, Mailbox, Numbering, Waiting},
     operator::{Operator, Tally},
     rate::{EmitRate, Looks},
 };
@@ -33,6 +34,10 @@ pub(crate) struct QueryHandle {
     pub(crate) ends: Option<Millis>,
     pub(crate) is_detached: AtomicBool,
     pub(crate) mailbox: Mailbox,
+    /// Where it is durable, what is to be known of that.
+    pub(crate) following: Option<Box<Following>>,
+    /// Why it is not, where it outlives its asker.
+    pub(crate) fleeting: OnceLock<Box<str>>,
 }
 
 /// What changes as it runs; its stream's merge lock guards it.
@@ -53,6 +58,8 @@ pub(crate) struct Running {
     pub(crate) is_leaving: bool,
     /// Its last emit was made.
     pub(crate) is_finished: bool,
+    /// Why it has ended.
+    pub(crate) ended: Option<EndReason>,
     /// Its place in the stream's agenda.
     pub(crate) due: Option<Millis>,
 }
@@ -73,6 +80,8 @@ pub(crate) struct QueryWork {
     emits: u64,
     rate: Option<EmitRate>,
     records: u64,
+    /// Operations that could not be done in making emits; `counts` has them, too.
+    result_errors: u64,
     /// Bytes that its groups hold on the shards.
     shard_bytes: i64,
     /// What was last added to the engine's total for it.
@@ -130,6 +139,8 @@ pub(crate) struct EmitContext<'e> {
     pub(crate) looks: Option<&'e Looks>,
     pub(crate) now: Millis,
     pub(crate) now_micros: i64,
+    /// Events are gone through again: how often a query answers is told of by no clock.
+    pub(crate) is_again: bool,
 }
 
 impl Running {
@@ -152,6 +163,7 @@ impl Running {
             is_leaving: false,
             is_cut: false,
             is_finished: false,
+            ended: None,
             due: None,
         };
         if !waits {
@@ -166,6 +178,69 @@ impl Running {
         self.work.get_or_insert_with(|| {
             Box::new(QueryWork::new(Collector::new(Arc::clone(query), started, started, limits)))
         })
+    }
+
+    /// It goes on where a durable query was, and has seen nothing yet.
+    pub(crate) fn resume(&mut self) {
+        let handle = Arc::clone(&self.handle);
+        let Some(following) = &handle.following else { return };
+        self.first_offset = following.first;
+        let (from, given) = (following.from.from.unwrap_or_default(), following.from.given);
+        let Some(given) = given else { return };
+        let work = self.work();
+        (work.emits, work.records, work.result_errors) = (given.emits, given.records, given.result_errors);
+        work.counts.matched = from.matched;
+        work.counts.mistyped = from.mistyped;
+        work.counts.expression_errors =
+            from.expression_errors - from.result_errors.min(from.expression_errors) + given.result_errors;
+        work.collector.resume(match following.numbering {
+            Numbering::Emits => given.number,
+            Numbering::Records => given.records,
+        });
+    }
+
+    /// Notes for a durable query where it is, behind what it gave out last.
+    fn pass_at(&self, at: Millis, position: u64) {
+        let (Some(following), Some(work)) = (&self.handle.following, &self.work) else { return };
+        let counts = self.counts(position);
+        following.passed(Point {
+            number: self.number(),
+            at,
+            offset: position,
+            emits: work.emits,
+            records: work.records,
+            matched: counts.matched,
+            mistyped: counts.mistyped,
+            expression_errors: counts.expression_errors,
+            result_errors: work.result_errors,
+        });
+    }
+
+    /// The number of the last emit.
+    fn number(&self) -> u64 {
+        match &self.handle.following {
+            Some(_) if self.numbers_records() => self.records(),
+            _ => self.emits(),
+        }
+    }
+
+    fn numbers_records(&self) -> bool {
+        self.handle.following.as_ref().is_some_and(|following| following.numbering == Numbering::Records)
+    }
+
+    /// Why it has ended, and before which event.
+    pub(crate) fn end(&self) -> (EndReason, u64) {
+        let last = self.work.as_ref().and_then(|work| work.last_position);
+        (self.ended.clone().unwrap_or(EndReason::Killed), last.unwrap_or(self.first_offset))
+    }
+
+    /// How far a durable query is, at this time and when everything before `position` was looked at.
+    pub(crate) fn note(&self, time: Millis, position: u64) -> Option<Noted> {
+        if self.handle.following.as_ref()?.goes_on_anywhere() && self.work.is_some() {
+            self.pass_at(time, position);
+        }
+        let collector = self.work.as_ref().map(|work| &work.collector);
+        Some(self.handle.following.as_ref()?.note(self.handle.mailbox.frontier(), collector, time))
     }
 
     /// It begins with another collector than its own.
@@ -368,6 +443,7 @@ impl Running {
     ) -> Option<EndReason> {
         if finished.is_none()
             && !self.is_ending
+            && !context.is_again
             && self.handle.dialect == Dialect::Native
             && let Some(too_often) = self.rate(context.config).check(context.now)
         {
@@ -384,13 +460,23 @@ impl Running {
         let mut must_end = None;
         for (place, mut result) in results.drain(..).enumerate() {
             let is_last = finished.is_some() && place + 1 == count;
-            if !is_last && !self.rate(context.config).admits(context.now) {
-                self.work().counts.expression_errors += result.expression_errors;
+            let window_end = result.window.map_or(i64::MIN, |window| window.end);
+            if !is_last && !context.is_again && !self.rate(context.config).admits(context.now) {
+                let is_durable = self.handle.following.is_some();
+                let work = self.work();
+                work.counts.expression_errors += result.expression_errors;
+                if is_durable {
+                    // What is left out has its number: when it is made again it may be there.
+                    work.emits += 1;
+                    work.records += result.count;
+                    work.result_errors += result.expression_errors;
+                }
                 self.handle.mailbox.count_dropped(result.count);
                 context.totals.records_dropped.fetch_add(result.count, Ordering::Relaxed);
                 continue;
             }
             let emit = self.emit(&mut result, finished.clone().filter(|_| is_last), context);
+            self.pass_at(window_end, context.stream.position);
             let size = emit.records.text.len();
             if size > context.config.emit_bytes_max && finished.is_none() {
                 must_end = Some(EndReason::Failed(format!(
@@ -471,6 +557,7 @@ impl Running {
         work.emits += 1;
         work.records += result.count;
         work.counts.expression_errors += result.expression_errors;
+        work.result_errors += result.expression_errors;
         work.cost.bytes_out += result.text.len() as u64;
         let mut warnings = Vec::new();
         if !context.stream_exists {
@@ -485,6 +572,7 @@ impl Running {
             && result.sketches.is_empty()
             && result.inner_sketches.is_none()
             && result.failure.is_none();
+        let is_empty_last = finished.is_some() && result.count == 0 && self.numbers_records();
         let rest = || EmitRest {
             finished: finished.map(|reason| Finished { at: context.now, reason, cost: self.cost() }),
             window: result.window.map(|window| WindowMeta {
@@ -504,7 +592,8 @@ impl Running {
         let records = Records { text: std::mem::take(&mut result.text).into(), count: result.count };
         Waiting {
             records,
-            number: self.emits(),
+            // The last emit has a number of its own, though it has no record.
+            number: self.number() + u64::from(is_empty_last),
             position: context.stream.position,
             lag_ms: context.stream.lag_ms,
             sample: context.stream.sample,
@@ -606,6 +695,7 @@ impl QueryWork {
             emits: 0,
             rate: None,
             records: 0,
+            result_errors: 0,
             shard_bytes: 0,
             accounted_bytes: 0,
             last_position: None,

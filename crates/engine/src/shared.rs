@@ -162,11 +162,30 @@ impl Shared {
             stream_exists: stream.has_events(),
             now,
             now_micros,
+            is_again: stream.is_again.load(Ordering::Relaxed),
         }
     }
 
     pub(crate) fn status_of(&self, running: &Running, context: &EmitContext<'_>) -> QueryStatus {
-        let handle = &running.handle;
+        QueryStatus {
+            emits: running.emits(),
+            records: running.records(),
+            state_bytes: running.state_bytes(),
+            cost: running.cost(),
+            ..self.status_before(&running.handle, context)
+        }
+    }
+
+    /// The stream that a query stands on.
+    pub(crate) fn stream_of(&self, handle: &QueryHandle) -> Option<Arc<Stream>> {
+        match &handle.following {
+            Some(following) => Some(Arc::clone(&following.stream)),
+            None => self.find_stream(&handle.stream),
+        }
+    }
+
+    /// The status of a query that has not begun.
+    pub(crate) fn status_before(&self, handle: &QueryHandle, context: &EmitContext<'_>) -> QueryStatus {
         QueryStatus {
             id: handle.meta.id,
             text: Arc::clone(&handle.meta.text),
@@ -177,12 +196,14 @@ impl Shared {
             ends: handle.ends,
             finished: None,
             detached: handle.is_detached.load(Ordering::Acquire),
+            durable: handle.following.is_some(),
+            fleeting: handle.fleeting.get().cloned(),
             attached: handle.mailbox.is_attached(),
-            emits: running.emits(),
-            records: running.records(),
+            emits: 0,
+            records: 0,
             dropped: handle.mailbox.dropped(),
-            state_bytes: running.state_bytes(),
-            cost: running.cost(),
+            state_bytes: 0,
+            cost: crate::QueryCost::default(),
             lag_ms: context.stream.lag_ms,
         }
     }
@@ -193,11 +214,15 @@ impl Shared {
             let attached = handle.mailbox.is_attached();
             return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }
-        let stream = self.find_stream(&handle.stream)?;
+        let stream = self.stream_of(handle)?;
         let mut merge = lock(&stream.merge);
         merge.tell(handle.number);
         let context = self.context(&stream, merge.position);
-        merge.running.get(&handle.number).map(|running| self.status_of(running, &context))
+        match merge.running.get(&handle.number) {
+            Some(running) => Some(self.status_of(running, &context)),
+            // It begins when its stream has come so far.
+            None => handle.following.as_ref().map(|_| self.status_before(handle, &context)),
+        }
     }
 
     pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {

@@ -27,6 +27,10 @@ pub struct QueryStatus {
     pub finished: Option<Millis>,
     /// Whether it outlives its client.
     pub detached: bool,
+    /// Whether it goes on after a restart.
+    pub durable: bool,
+    /// Why it does not, where it outlives its client.
+    pub fleeting: Option<Box<str>>,
     /// Whether somebody reads its results.
     pub attached: bool,
     /// Emits so far.

@@ -50,6 +50,8 @@ pub(crate) struct Stream {
     rates: Mutex<Rates>,
     /// When the ticker looked at the clock.
     pub(crate) looks: Looks,
+    /// Events that were looked at before a restart are looked at again.
+    pub(crate) is_again: AtomicBool,
 }
 
 /// A shard's state for one stream.
@@ -209,6 +211,7 @@ impl Stream {
             is_stored: AtomicBool::new(false),
             rates: Mutex::default(),
             looks: Looks::default(),
+            is_again: AtomicBool::new(false),
         }
     }
 
@@ -270,6 +273,57 @@ impl Stream {
         let is_behind = |merge: &mut Merge| merge.position < appended;
         // What is behind after that time is what the caller was ready to miss.
         let _ = self.delivered.wait_timeout_while(merge, time, is_behind);
+    }
+
+    /// From now on no event arrives before `at`: answers the offset of the next one, and the earliest time that it may
+    /// arrive at.
+    pub(crate) fn mark(&self, at: Millis) -> (u64, Millis) {
+        let mut intake = lock(&self.intake);
+        intake.settled = intake.settled.max(at);
+        (intake.next_offset, intake.settled.max(intake.newest_arrival))
+    }
+
+    /// Whether all events before an offset are all that there are; then none arrives before `at` any more.
+    pub(crate) fn is_at(&self, offset: u64, at: Millis) -> bool {
+        let mut intake = lock(&self.intake);
+        let is_at = intake.next_offset == offset;
+        if is_at {
+            intake.settled = intake.settled.max(at);
+        }
+        is_at
+    }
+
+    /// Puts events in line that have their offsets and arrivals; answers whether the stream must be put in the line of
+    /// those with work. For a stream that follows another.
+    pub(crate) fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
+        let mut intake = lock(&self.intake);
+        intake.newest_arrival = intake.newest_arrival.max(batch.meta().arrival);
+        intake.has_events = true;
+        intake.sample = sample.or(intake.sample);
+        intake.next_offset = batch.meta().first.0 + batch.len() as u64;
+        intake.bytes += batch.event_bytes() as u64;
+        intake.waiting_bytes += batch.bytes().len();
+        intake.waiting.push_back(batch);
+        !std::mem::replace(&mut intake.is_queued, true)
+    }
+
+    /// Goes on at an offset, where there is nothing between; nothing waits.
+    pub(crate) fn skip_to(&self, offset: u64) {
+        let mut merge = lock(&self.merge);
+        let mut intake = lock(&self.intake);
+        (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
+        intake.has_events |= offset > 0;
+    }
+
+    /// The share of its events that its sources send on, where they sample.
+    pub(crate) fn sample(&self) -> Option<f64> {
+        lock(&self.intake).sample
+    }
+
+    /// Whether all that was appended was looked at.
+    pub(crate) fn is_drained(&self) -> bool {
+        let merge = lock(&self.merge);
+        merge.position >= lock(&self.intake).next_offset
     }
 
     pub(crate) fn count_rejected(&self, count: u64) {

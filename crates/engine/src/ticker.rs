@@ -47,6 +47,10 @@ impl Shared {
                 self.tick_stream(&stream, now);
                 begin_rebuild(&stream, false, indexer);
             }
+            let followed = self.history.get().map(|history| history.followed()).unwrap_or_default();
+            for stream in &followed {
+                begin_rebuild(stream, false, indexer);
+            }
             let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
             if seconds >= 1.0 {
                 measured = self.clock.monotonic_nanos();
@@ -54,6 +58,10 @@ impl Shared {
                     stream.measure_rates(seconds);
                     stream.forget_replaced();
                     begin_rebuild(&stream, stream.was_quiet(), indexer);
+                }
+                for stream in &followed {
+                    stream.forget_replaced();
+                    begin_rebuild(stream, stream.was_quiet(), indexer);
                 }
                 self.forget_what_was_kept_long_enough(now);
                 self.forget_empty_streams();

@@ -34,7 +34,7 @@ pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_
 pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, NoState, Partial,
-    PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, RowChunk, RowTimes, Series,
+    PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, Resumes, RowChunk, RowTimes, Series,
     SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};

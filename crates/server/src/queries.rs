@@ -2,8 +2,8 @@
 //!
 //! How a query is written, [`crate::ask`] says. Its answer's form is chosen by `Accept` ([`crate::accept`]); who accepts
 //! anything gets NDJSON. `application/json` is one answer at the end, so an endless query asked that way answers when
-//! it is ended. `detach` lets the query stand without a reader; its results are fetched at `/results`. `dialect=bullet`
-//! takes it by Bullet's rules.
+//! it is ended. `detach` lets the query stand without a reader, after a restart too where its stream is stored; its results are
+//! fetched at `/results`. `dialect=bullet` takes it by Bullet's rules.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::{EndReason, EngineError, Principal, QueryId, SubmitOptions};
+use swiftwater_engine::{Detached, EndReason, EngineError, Principal, QueryId, SubmitOptions};
 use swiftwater_lang::{Dialect, plan::Explain};
 
 use crate::{
@@ -63,11 +63,13 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
         }
     }
     if detach {
-        let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
-        let id = subscription.query().id;
-        drop(subscription);
+        let Detached { id, fleeting } = shared.engine.submit_detached(&principal, text, options).await?;
         let place = format!("/v1/queries/{id}");
-        let answer = json!({"id": id.to_string(), "results": format!("{place}/results")});
+        let results = format!("{place}/results");
+        let mut answer = json!({"id": id.to_string(), "results": results, "durable": fleeting.is_none()});
+        if let Some(why) = &fleeting {
+            answer["not_durable"] = why.as_ref().into();
+        }
         let fields = [(header::LOCATION, place), (QUERY_FIELD, id.to_string())];
         return Ok((fields, json_response(StatusCode::CREATED, &answer)).into_response());
     }

@@ -124,6 +124,11 @@ impl Stream {
     }
 }
 
+/// Why an answer ends before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the server ends, and the query goes on after it")]
+struct ServerEnds;
+
 /// All emits as one: their records in order, and the last one's meta.
 struct OneAnswer {
     subscription: Subscription,
@@ -139,7 +144,11 @@ fn one_answer(subscription: Subscription, first: Emit) -> Body {
         let mut answer = answer?;
         let emit = match answer.next.take() {
             Some(emit) => emit,
-            None => answer.subscription.next().await?,
+            // The server ends, and the query goes on without it: what was sent is no whole answer.
+            None => match answer.subscription.next().await {
+                Some(emit) => emit,
+                None => return Some((Err(ServerEnds), None)),
+            },
         };
         let mut out = Vec::with_capacity(emit.records.text.len() + 512);
         if !std::mem::replace(&mut answer.begun, true) {
@@ -157,6 +166,6 @@ fn one_answer(subscription: Subscription, first: Emit) -> Body {
             wire::write_meta(&emit.meta, &mut out);
             out.extend_from_slice(b"}\n");
         }
-        Some((Ok::<_, Infallible>(Bytes::from(out)), (!last).then_some(answer)))
+        Some((Ok(Bytes::from(out)), (!last).then_some(answer)))
     }))
 }

@@ -155,6 +155,9 @@ impl Results {
         if self.lines.read_line(&mut line)? == 0 {
             return Ok(None);
         }
+        if !line.ends_with('\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         Ok(Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))))
     }
 

@@ -27,6 +27,7 @@ use swiftwater_live::columns::InferredColumn;
 use super::{
     HistoryError,
     alerts::{AlertEntry, AlertSnapshot, AlertStart},
+    detached::{DetachedEntries, DetachedSnapshot, DetachedStep},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot, JobStep},
     joins::TableColumns,
@@ -53,6 +54,7 @@ pub(crate) struct Catalog {
     jobs: BTreeMap<Box<str>, JobEntry>,
     endpoints: EndpointEntries,
     pub(crate) sinks: Sinks,
+    pub(crate) detached: DetachedEntries,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub(super) store: Option<Box<str>>,
 }
@@ -138,6 +140,8 @@ pub(crate) enum Change {
     Delivered { sink: u32, delivered: Delivered },
     /// All columns that were found so far in a stream's events: names and types.
     Found { stream: u32, columns: Vec<(Box<str>, String)> },
+    /// Something happened to a durable query, or to several.
+    Detached(DetachedStep),
     /// Something happened to a run of a job.
     Job { job: u32, run: u64, step: JobStep },
 }
@@ -169,6 +173,8 @@ pub(crate) struct Snapshot {
     endpoints: EndpointsSnapshot,
     #[serde(default)]
     sinks: SinksSnapshot,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    detached: DetachedSnapshot,
     /// Not in a backup: what is restored lies in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<Box<str>>,
@@ -418,6 +424,7 @@ impl Catalog {
                     why: error.to_string(),
                 })?;
             }
+            Change::Detached(step) => self.detached.apply(step),
             Change::Delivered { sink, delivered } => self.sinks.deliver(*sink, delivered),
             Change::Found { stream, columns } => {
                 let entry = self.streams.values_mut().find(|entry| entry.id == *stream);
@@ -581,6 +588,7 @@ impl Catalog {
             return if if_exists { Ok(false) } else { Err(EngineError::NoStream(name.to_string())) };
         };
         self.jobs.values_mut().for_each(|job| job.forget_stream(entry.id));
+        self.detached.forget_stream(entry.id);
         if entry.create.is_stored() {
             self.dropped.insert(entry.create.name);
         }
@@ -641,6 +649,7 @@ impl Catalog {
             jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
             endpoints: self.endpoints.snapshot(),
             sinks: self.sinks.snapshot(),
+            detached: self.detached.snapshot(),
             store: self.store.clone(),
         }
     }
@@ -683,6 +692,7 @@ impl Catalog {
             Ddl::CreateSink(create) => Ok(create),
             _ => Err(unexpected(text)),
         })?;
+        catalog.detached = DetachedEntries::from_snapshot(&snapshot.detached);
         catalog.endpoints = EndpointEntries::from_snapshot(&snapshot.endpoints, |text| match read(text)? {
             Ddl::CreateEndpoint(create) => Ok(create),
             _ => Err(unexpected(text)),

@@ -106,6 +106,7 @@ impl History {
                 }
                 self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
                 self.unstored.forget(name);
+                self.end_follower(shared, name);
                 // The stream is gone for good: what is left of its table goes as soon as that can be done.
                 if let Err(error) = self.clear_dropped(name).await {
                     tracing::warn!(stream = %name, %error, "the table of a stream that was dropped is deleted later");

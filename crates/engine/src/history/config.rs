@@ -59,6 +59,9 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// Bytes of the log that are kept for durable queries besides what tables and views need; what is older comes from the
+    /// stream's table.
+    pub detached_log_bytes_max: u64,
     /// The most endpoints that there can be.
     pub endpoints_max: usize,
     /// The most views that there can be.
@@ -134,6 +137,7 @@ impl HistoryConfig {
             sql_spill_bytes_max: sql.spill_bytes_max,
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
+            detached_log_bytes_max: 1 << 30,
             views_max: 1_000,
             alerts_max: 1_000,
             alert_keys_max: 100_000,

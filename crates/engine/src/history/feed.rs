@@ -117,6 +117,11 @@ impl Feed {
         self.marks.front().map(|(first, _)| *first)
     }
 
+    /// The offset of the first event that is marked at or behind a place in the log.
+    pub(crate) fn first_behind(&self, place: LogPosition) -> Option<u64> {
+        self.marks.iter().find(|(_, start)| *start >= place).map(|(first, _)| *first)
+    }
+
     /// Lets go of all that waits: it is read from the log again, from this place on, if there is one.
     pub(crate) fn begin_again(&mut self, from: Option<LogPosition>) {
         (self.line, self.bytes, self.behind) = (VecDeque::new(), 0, from);

@@ -28,6 +28,7 @@ mod opening;
 mod spec;
 mod state;
 
+mod detached;
 mod endpoints;
 mod inserted;
 mod jobs;
@@ -48,6 +49,7 @@ pub use backup::{
     MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
 pub use config::HistoryConfig;
+pub use detached::Detached;
 pub use endpoints::{
     Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits, EndpointPlace,
     EndpointRoute,

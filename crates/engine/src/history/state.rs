@@ -28,6 +28,7 @@ use super::{
     backup::Backups,
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::Columns,
+    detached::{FOLLOWER, Followers},
     directory::DataDir,
     endpoints::Endpoints,
     holding::{Held, Unstored},
@@ -72,6 +73,8 @@ pub(crate) struct History {
     pub(super) view_store: Mutex<Option<Arc<ViewStore>>>,
     /// Tables that events are joined with, by name.
     pub(super) joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
+    /// What durable queries stand on.
+    pub(super) followers: Followers,
     pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
@@ -144,6 +147,7 @@ impl History {
             views_dir,
             view_store: Mutex::default(),
             joined_tables: Mutex::default(),
+            followers: Followers::default(),
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
@@ -200,6 +204,9 @@ impl History {
                 let from = position.map_or(view.from, |(position, _)| position);
                 state.views.push((view.id, from));
                 kept.push((view, store, position));
+            }
+            if let Some(needed) = self.with_catalog(|catalog| catalog.detached.needs_from(entry.id)) {
+                state.views.push((FOLLOWER, needed));
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();

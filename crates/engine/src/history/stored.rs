@@ -333,6 +333,17 @@ impl Stored {
         state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
     }
 
+    /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
+    /// in the log from this place on.
+    pub(crate) fn hold_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        if let Some(of) = state.views.iter_mut().find(|of| of.view == view) {
+            let kept = of.feed.first_behind(place).unwrap_or(next);
+            of.committed = needed.max(kept).min(given);
+        }
+    }
+
     /// The offset of the first event that the log still has for a view, where that is not the one that it needs.
     pub(crate) fn view_lacks_up_to(&self, view: u32) -> Option<u64> {
         let mut state = lock(&self.state);

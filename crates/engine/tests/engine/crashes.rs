@@ -219,6 +219,16 @@ impl Machine {
         Machine { kind, power, log, catalog, store, views: None }
     }
 
+    /// Its power goes off now.
+    pub(crate) fn cut(&self) {
+        while !self.power.is_off() {
+            self.power.off_at(self.power.calls() + 1, false);
+            for _ in 0..3 {
+                let _ = self.log.names();
+            }
+        }
+    }
+
     /// What is left of it, with the power on again.
     pub(crate) async fn after_power_loss(&self, seed: u64) -> Machine {
         let power = Power::new();
@@ -252,9 +262,26 @@ impl Machine {
     pub(crate) async fn open_with(
         &self,
         clock: &Arc<TestClock>,
+        settings: (HistoryConfig, StoreOptions),
+    ) -> Result<Engine, HistoryError> {
+        self.open_all(clock, EngineConfig { shards: 1, ..EngineConfig::default() }, settings).await
+    }
+
+    /// With settings of the engine.
+    pub(crate) async fn open_as(
+        &self,
+        clock: &Arc<TestClock>,
+        config: EngineConfig,
+    ) -> Result<Engine, HistoryError> {
+        self.open_all(clock, config, Machine::settings()).await
+    }
+
+    async fn open_all(
+        &self,
+        clock: &Arc<TestClock>,
+        config: EngineConfig,
         (history, options): (HistoryConfig, StoreOptions),
     ) -> Result<Engine, HistoryError> {
-        let config = EngineConfig { shards: 1, ..EngineConfig::default() };
         let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
         let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: self.views.clone() };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;

@@ -9,6 +9,7 @@ mod bullet_rules;
 mod changes;
 mod crashes;
 mod declared;
+mod detached;
 mod endpoints;
 mod held;
 mod history;

@@ -11,7 +11,7 @@ pub use patterns::PatternFaults;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use swiftwater_event::Millis;
-use swiftwater_lang::plan::Window;
+use swiftwater_lang::plan::{Take, Window};
 
 use super::{
     Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices, Timeline,
@@ -42,6 +42,17 @@ pub struct CollectorLimits {
     pub closes_singly: bool,
     /// The most matches of a pattern that may be begun with one key.
     pub pattern_partials_max: usize,
+}
+
+/// How a query that has given something out can go on elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumes {
+    /// From its first event alone: what it holds depends on all that it has seen.
+    Never,
+    /// After so many windows by arrival, each of which is one result, with the events of those that are open then.
+    ByWindows,
+    /// After so many records: it holds nothing.
+    ByRecords,
 }
 
 /// Records that are ready to be emitted.
@@ -198,6 +209,41 @@ impl Collector {
             outer: query.outer.as_ref().map(|outer| Box::new(OuterQuery::new(outer))),
             query,
         }
+    }
+
+    /// What is to be known of it for another one to go on in its place.
+    pub fn resumes(&self) -> Resumes {
+        let is_plain = self.pattern.is_none() && self.sessions.is_none() && !self.limits.closes_singly;
+        let has_all = matches!(self.query.plan.window, Window::Time { take: Take::All, .. });
+        match self.axis {
+            Axis::None if is_plain && self.gives_as_they_come() => Resumes::ByRecords,
+            Axis::Arrival if is_plain && !has_all && self.shape.is_some() => Resumes::ByWindows,
+            _ => Resumes::Never,
+        }
+    }
+
+    /// Whether records are given out as they come, so that which come together is a matter of chance.
+    pub fn gives_as_they_come(&self) -> bool {
+        self.axis == Axis::None && self.streams && matches!(self.query.body, CompiledBody::Raw { .. })
+    }
+
+    /// Lets it, which has seen nothing yet, go on after so many windows or records, as [`Collector::resumes`] says. Of
+    /// windows it is to see the events from [`Collector::needs_from`] on.
+    pub fn resume(&mut self, given: u64) {
+        match self.resumes() {
+            Resumes::ByRecords => self.streamed = given,
+            Resumes::ByWindows => {
+                self.emits = given;
+                self.open = i64::try_from(given).unwrap_or(i64::MAX);
+            }
+            Resumes::Never => {}
+        }
+    }
+
+    /// When the first event may have arrived that is needed after so many windows by arrival.
+    pub fn needs_after(&self, windows: u64) -> Millis {
+        let open = i64::try_from(windows).unwrap_or(i64::MAX);
+        self.shape.map_or(i64::MIN, |shape| shape.from(open))
     }
 
     /// Where its windows by time cut the slices of groups.

@@ -30,7 +30,7 @@ mod collector;
 
 pub use cells::image::NoState;
 pub(crate) use cells::image::{decode_value, encode_value, push_varint, take_varint};
-pub use collector::{Collector, CollectorLimits, PatternFaults, ResultSet, ResultWindow};
+pub use collector::{Collector, CollectorLimits, PatternFaults, ResultSet, ResultWindow, Resumes};
 pub(crate) use explode::{Matches, explode};
 pub(crate) use group_result::{Bounds, GroupResult, look_at_row, write_groups};
 pub(crate) use group_table::Deletion;

@@ -7,9 +7,10 @@ use swiftwater_event::Position;
 use super::time_text;
 use crate::ingest::Refused;
 
-/// A standing query and its cost. `ends` and `finished` are null where there is no such time.
+/// A standing query and its cost. `ends` and `finished` are null where there is no such time; `durable` is there for those that
+/// outlive their client, `not_durable` where one was asked that does not outlive the server.
 pub fn query_json(query: &QueryStatus) -> Value {
-    json!({
+    let mut value = json!({
         "id": query.id.to_string(),
         "text": query.text.as_ref(),
         "dialect": query.dialect,
@@ -32,7 +33,14 @@ pub fn query_json(query: &QueryStatus) -> Value {
             "bytes_out": query.cost.bytes_out,
             "cpu_nanos": query.cost.cpu_nanos,
         },
-    })
+    });
+    if query.detached {
+        value["durable"] = query.durable.into();
+    }
+    if let Some(why) = &query.fleeting {
+        value["not_durable"] = why.as_ref().into();
+    }
+    value
 }
 
 /// A stream. `newest_arrival` is null before its first event, `sample` is there only where its sources sample.

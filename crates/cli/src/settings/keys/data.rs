@@ -84,6 +84,13 @@ pub(super) fn keys() -> Vec<Key> {
             "Bytes that may wait to be synced; senders wait beyond."
         ),
         number!(
+            "data.detached_log_bytes_max",
+            Kind::Bytes(0, TIB),
+            history.detached_log_bytes_max,
+            "Bytes of the log that are kept for durable queries besides what else needs them; what is older they have from \
+             the stream's table after a restart, as far as that tells it."
+        ),
+        number!(
             "data.log_bytes_max",
             Kind::Bytes(128 * MIB, 1024 * TIB),
             history.log_bytes_max,

@@ -206,6 +206,18 @@ pub(super) fn keys() -> Vec<Key> {
             "How long a detached query that ended is kept for pick-up."
         ),
         number!(
+            "engine.detached_durable_max",
+            Kind::Count(0, 1_000_000),
+            engine.detached_durable_max,
+            "Detached queries over stored streams that may stand and go on after a restart; further ones do not go on."
+        ),
+        number!(
+            "engine.detached_noted_ms",
+            Kind::Millis(10, DAY),
+            engine.detached_noted_ms,
+            "Time after which it is written down how far such queries are."
+        ),
+        number!(
             "engine.distinct_entries",
             Kind::Count(32, 67_108_864),
             engine.distinct_entries,

@@ -554,7 +554,7 @@ impl History {
         waiting: &mut Option<Waiting>,
     ) -> Result<Vec<Fed>, KeepError> {
         if waiting.is_none() {
-            let events = self.next_events(view, again).await?;
+            let events = self.next_events(&view.stored, Reader::View(view.id()), again).await?;
             if view.joined.is_empty() {
                 return Ok(events);
             }
@@ -569,9 +569,13 @@ impl History {
         Ok(waiting.take().map(|waiting| waiting.events).unwrap_or_default())
     }
 
-    /// The next events of a view, in order; waits until there are any. Nothing is lost where it is left off.
-    async fn next_events(&self, view: &View, again: &mut Option<LogReader>) -> Result<Vec<Fed>, FeedError> {
-        let (stored, reader) = (&view.stored, Reader::View(view.id()));
+    /// The next events of a view, or of durable queries, in order; waits until there are any. Nothing is lost where it is left off.
+    pub(in crate::history) async fn next_events(
+        &self,
+        stored: &Stored,
+        reader: Reader,
+        again: &mut Option<LogReader>,
+    ) -> Result<Vec<Fed>, FeedError> {
         loop {
             let fed = stored.fed.notified();
             tokio::pin!(fed);
