@@ -41,6 +41,12 @@ fn the_matching_app_runs_in_its_least_form() {
 }
 
 #[test]
+fn what_is_kept_and_asked_by_sql_runs_in_its_least_form() {
+    passes("home");
+    passes("article");
+}
+
+#[test]
 fn what_cannot_be_begun_says_why() {
     let ran = run(&["bench", "seeds", "--only", "nothing"]);
     assert_eq!(ran.code, Some(2));

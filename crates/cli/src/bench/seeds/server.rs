@@ -92,6 +92,12 @@ impl Server {
         Ok(server)
     }
 
+    /// The bytes of its data directory; none where that is not ours.
+    pub(super) fn disk_bytes(&self) -> Option<u64> {
+        let (_, directory) = self.child.as_ref()?;
+        Some(bytes_below(&directory.path().join("data")))
+    }
+
     /// For connections of one's own.
     pub(super) fn client(&self) -> Client {
         self.client.clone()
@@ -196,6 +202,18 @@ fn peak_of(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Of all files; what goes away meanwhile counts for nothing.
+fn bytes_below(directory: &std::path::Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(facts) if facts.is_dir() => bytes_below(&entry.path()),
+            Ok(facts) => facts.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 /// What `/metrics` told at a moment.

@@ -1,5 +1,7 @@
 //! The scenarios, one file each, and what some of them share.
 
+mod article_persist;
+mod article_sql;
 mod bullet;
 mod bullet_1_latency;
 mod bullet_2_find;
@@ -8,6 +10,9 @@ mod bullet_4_raw;
 mod bullet_5_bigdata;
 mod bullet_6_data;
 mod bullet_7_queries;
+mod home_persist;
+mod home_sql;
+mod kept;
 mod simultaneous;
 mod swipes;
 mod swipes_commit;
@@ -44,4 +49,8 @@ pub(super) const ALL: &[&Scenario] = &[
     &swipes_mixed::SCENARIO,
     &swipes_get::SCENARIO,
     &swipes_fresh::SCENARIO,
+    &home_persist::SCENARIO,
+    &article_persist::SCENARIO,
+    &home_sql::SCENARIO,
+    &article_sql::SCENARIO,
 ];

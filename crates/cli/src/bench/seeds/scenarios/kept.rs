@@ -1,0 +1,135 @@
+//! What the scenarios of the server for events share: readings of houses and articles of an encyclopaedia, kept in a stream each,
+//! and how fast they come in.
+
+use anyhow::Context as _;
+use hyper::Method;
+use serde_json::Value;
+use swiftwater_generate::Workload;
+
+use crate::bench::seeds::{
+    feed::{Bodies, Fed, send},
+    scenario::{Context, Measured, Row},
+    server::Server,
+};
+
+/// Different bodies: what is sent is a multiple of them, so that what they hold is known of all of it.
+const BODIES: u64 = 48;
+
+/// A stream and what comes into it.
+pub(super) struct Kept {
+    pub(super) stream: &'static str,
+    /// What an event is called.
+    pub(super) events: &'static str,
+    create: &'static str,
+    workload: Workload,
+}
+
+/// Readings of devices in houses.
+pub(super) const HOME: Kept = Kept {
+    stream: "smartHomeData",
+    events: "readings",
+    create: "CREATE STREAM smartHomeData (house_id INT, metro_area STRING, state STRING, device_id INT, power_reading FLOAT, \
+             is_peak BOOLEAN)",
+    workload: Workload::SmartHome,
+};
+
+/// Articles of an encyclopaedia.
+pub(super) const ARTICLES: Kept = Kept {
+    stream: "wiki",
+    events: "articles",
+    create: "CREATE STREAM wiki (sha1 STRING, title STRING, revision_ts LONG, contributor_username STRING, contributor_id LONG, \
+             comment STRING, model STRING, format STRING, text STRING, length INT)",
+    workload: Workload::Articles,
+};
+
+impl Kept {
+    /// A server of these settings that has the stream.
+    pub(super) fn server(&self, context: &Context, settings: &[&str]) -> anyhow::Result<Server> {
+        let server = Server::start(context, settings, true)?;
+        server.sql(self.create).context("the stream cannot be declared")?;
+        Ok(server)
+    }
+
+    /// Bodies of events; `look` is shown each event once.
+    pub(super) fn bodies(&self, mut look: impl FnMut(&[u8])) -> anyhow::Result<Bodies> {
+        let mut made = self.workload.begin(5)?;
+        Ok(Bodies::many(BODIES as usize, |out| {
+            let start = out.len();
+            made.push(out);
+            look(&out[start..]);
+        }))
+    }
+
+    /// Sends at least so many events, in whole rounds of all bodies; how many rounds these were.
+    pub(super) fn send(
+        &self,
+        context: &Context,
+        server: &Server,
+        (bodies, events): (&Bodies, u64),
+    ) -> anyhow::Result<(Fed, u64)> {
+        let rounds = events.div_ceil(bodies.events * BODIES).max(1);
+        let fed = send(context, server, self.stream, bodies, rounds * BODIES)?;
+        Ok((fed, rounds))
+    }
+
+    /// Events that SQL finds.
+    pub(super) fn count(&self, server: &Server) -> anyhow::Result<u64> {
+        let rows = server.sql(&format!("SELECT count(*) AS n FROM {}", self.stream))?;
+        rows.first().and_then(|row| row["n"].as_u64()).context("no count")
+    }
+
+    /// Events a second that are acknowledged from disk, by parts of the run: it is to have no steps.
+    pub(super) fn persist(&self, context: &Context, events: u64, keys: &[&str]) -> anyhow::Result<Measured> {
+        let server = self.server(context, &[])?;
+        let bodies = self.bodies(|_| {})?;
+        let (mut sent, mut seconds, mut failures, mut points) = (0, 0.0, 0, Vec::new());
+        let parts = context.size.of(2, 10, 10);
+        for _ in 0..parts {
+            context.check()?;
+            let (fed, _) = self.send(context, &server, (&bodies, events / parts))?;
+            (sent, seconds, failures) = (sent + fed.events, seconds + fed.seconds, failures + fed.failures);
+            points.push((sent as f64, fed.reached));
+        }
+        let stored = self.count(&server)?;
+        let fault = (failures > 0 || stored != sent)
+            .then(|| format!("{sent} were acknowledged, {stored} are stored, {failures} bodies failed"));
+        let (first, last) = (points[0].1, points[points.len() - 1].1);
+        let mut measured = Measured::default();
+        let row = Row::new(format!("{} kept, acknowledged from disk", self.events), sent as f64 / seconds, "events/s")
+            .under(format!(
+                "{sent} of {:.0} bytes in {seconds:.1} s, {:.0} MB/s; the last of {parts} parts at {:.2} of the first's rate; all are found by SQL",
+                bodies.event_bytes,
+                sent as f64 * bodies.event_bytes / seconds / 1e6,
+                last / first,
+            ))
+            .unless(fault);
+        measured.rows.extend(keys.iter().map(|key| row.clone().beside(*key)));
+        if let Some(bytes) = server.disk_bytes() {
+            let each = bytes as f64 / sent as f64;
+            measured.rows.push(
+                Row::new(format!("bytes on disk of one of the {}", self.events), each, "bytes")
+                    .under("log and table together, right after the last answer"),
+            );
+        }
+        let title = format!("{} kept, by how many there are", self.events);
+        measured.plot(&title, "events", "events/s", vec![("ours", points)]);
+        Ok(measured)
+    }
+}
+
+/// Runs a statement as it was published; how long it took, in seconds.
+pub(super) fn as_published(context: &Context, server: &Server, statement: &str) -> anyhow::Result<f64> {
+    let headers = [("content-type", "text/plain")];
+    let run = || server.ask(Method::POST, "/v1/sql?dialect=spark", &headers, statement.to_owned());
+    context.timed(run).map(|(seconds, _)| seconds).with_context(|| format!("`{statement}`"))
+}
+
+/// The rows of a table that a statement has written.
+pub(super) fn rows_of(server: &Server, table: &str) -> anyhow::Result<Vec<Value>> {
+    server.sql(&format!("SELECT * FROM {table}"))
+}
+
+/// Whether a number of an answer is this one, but for rounding.
+pub(super) fn is_about(found: &Value, wanted: f64) -> bool {
+    found.as_f64().is_some_and(|found| (found - wanted).abs() <= 1e-6 * wanted.abs().max(1.0))
+}
