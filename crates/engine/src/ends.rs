@@ -168,7 +168,7 @@ impl Shared {
             if !running.is_finished {
                 running.give_out(&mut results, Some(reason.clone()), &context);
             }
-            running.ended = Some(reason);
+            running.work().ended = Some(reason);
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);
         }

@@ -26,7 +26,7 @@ use crate::{
     history::{DataDir, Held, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
     mailbox::Waiting,
-    running::QueryHandle,
+    running::{Fleeting, QueryHandle},
     shared::{Errand, Shared},
     stream::lock,
 };
@@ -746,13 +746,8 @@ impl Subscription {
 
 impl Subscription {
     /// Notes why a query that outlives its asker does not outlive the server.
-    pub(crate) fn set_fleeting(&self, why: String) {
-        let _ = self.handle.fleeting.set(why.into());
-    }
-
-    /// That, where it was noted.
-    pub(crate) fn fleeting(&self) -> Option<Box<str>> {
-        self.handle.fleeting.get().cloned()
+    pub(crate) fn set_fleeting(&self, why: Fleeting) {
+        let _ = self.handle.fleeting.set(why);
     }
 }
 

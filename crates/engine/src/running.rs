@@ -37,7 +37,42 @@ pub(crate) struct QueryHandle {
     /// Where it is durable, what is to be known of that.
     pub(crate) following: Option<Box<Following>>,
     /// Why it is not, where it outlives its asker.
-    pub(crate) fleeting: OnceLock<Box<str>>,
+    pub(crate) fleeting: OnceLock<Fleeting>,
+}
+
+/// Why a query that outlives its asker does not outlive the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fleeting {
+    /// It is one of Bullet's.
+    Bullet,
+    /// Its records tell when they were answered.
+    Times,
+    /// Its stream is not stored.
+    Unstored,
+    /// Its events are joined first.
+    Joined,
+    /// So many go on that no further one may.
+    TooMany,
+}
+
+impl Fleeting {
+    /// What is said of it, of a query over this stream.
+    pub(crate) fn why(self, stream: &StreamName, config: &EngineConfig) -> Box<str> {
+        match self {
+            Fleeting::Bullet => {
+                "by Bullet's rules windows end when the clock is looked at, which leaves no trace".into()
+            }
+            Fleeting::Times => "its records tell when they were answered (`times`)".into(),
+            Fleeting::Unstored => format!("stream `{stream}` is not stored").into(),
+            Fleeting::Joined => {
+                "its events are joined with rows as these were when each came, which cannot be had again".into()
+            }
+            Fleeting::TooMany => {
+                let most = config.detached_durable_max;
+                format!("{most} queries that go on stand already (`engine.detached_durable_max`)").into()
+            }
+        }
+    }
 }
 
 /// What changes as it runs; its stream's merge lock guards it.
@@ -58,8 +93,6 @@ pub(crate) struct Running {
     pub(crate) is_leaving: bool,
     /// Its last emit was made.
     pub(crate) is_finished: bool,
-    /// Why it has ended.
-    pub(crate) ended: Option<EndReason>,
     /// Its place in the stream's agenda.
     pub(crate) due: Option<Millis>,
 }
@@ -88,6 +121,8 @@ pub(crate) struct QueryWork {
     accounted_bytes: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,
+    /// Why it has ended.
+    pub(crate) ended: Option<EndReason>,
 }
 
 /// Numbers of the whole engine that queries add to.
@@ -163,7 +198,6 @@ impl Running {
             is_leaving: false,
             is_cut: false,
             is_finished: false,
-            ended: None,
             due: None,
         };
         if !waits {
@@ -230,8 +264,10 @@ impl Running {
 
     /// Why it has ended, and before which event.
     pub(crate) fn end(&self) -> (EndReason, u64) {
-        let last = self.work.as_ref().and_then(|work| work.last_position);
-        (self.ended.clone().unwrap_or(EndReason::Killed), last.unwrap_or(self.first_offset))
+        let work = self.work.as_ref();
+        let last = work.and_then(|work| work.last_position);
+        let reason = work.and_then(|work| work.ended.clone());
+        (reason.unwrap_or(EndReason::Killed), last.unwrap_or(self.first_offset))
     }
 
     /// How far a durable query is, at this time and when everything before `position` was looked at.
@@ -699,6 +735,7 @@ impl QueryWork {
             shard_bytes: 0,
             accounted_bytes: 0,
             last_position: None,
+            ended: None,
         }
     }
 

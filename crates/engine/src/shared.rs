@@ -197,7 +197,7 @@ impl Shared {
             finished: None,
             detached: handle.is_detached.load(Ordering::Acquire),
             durable: handle.following.is_some(),
-            fleeting: handle.fleeting.get().cloned(),
+            fleeting: handle.fleeting.get().map(|fleeting| fleeting.why(&handle.stream, &self.config)),
             attached: handle.mailbox.is_attached(),
             emits: 0,
             records: 0,

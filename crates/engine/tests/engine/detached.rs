@@ -483,7 +483,7 @@ async fn what_is_not_durable_says_why() {
         .unwrap();
     assert_eq!(
         why("SELECT s.n, v.c FROM STREAM(s) AS s JOIN v ON v.n = s.n", options()).await,
-        "its events are joined with rows of `v` as these were when each came, which cannot be had again"
+        "its events are joined with rows as these were when each came, which cannot be had again"
     );
     assert_eq!(why("SELECT n FROM STREAM(v, MAX, TIME)", options()).await, "stream `v` is not stored");
     try_sql(&engine, "DROP VIEW v").await.unwrap();

@@ -18,7 +18,7 @@ use crate::{
         state::History,
         stored::Stored,
     },
-    running::QueryHandle,
+    running::{Fleeting, QueryHandle},
     stream::Stream,
 };
 
@@ -45,29 +45,26 @@ impl Engine {
         let wanted = self.wanted(text, &options, now)?;
         let shared = self.shared();
         let found = shared.stored(&wanted.stream).map(|(history, stored)| (Arc::clone(history), stored));
-        let joined = wanted.joined.as_ref().map(|joined| {
-            format!("its events are joined with rows of `{joined}` as these were when each came, which cannot be had again")
-        });
         let why = match &found {
-            _ if options.dialect == Dialect::Bullet => Some(
-                "by Bullet's rules windows end when the clock is looked at, which leaves no trace".to_owned(),
-            ),
-            _ if options.times => Some("its records tell when they were answered (`times`)".to_owned()),
-            None => Some(format!("stream `{}` is not stored", wanted.stream)),
-            _ if joined.is_some() => joined,
+            _ if options.dialect == Dialect::Bullet => Some(Fleeting::Bullet),
+            _ if options.times => Some(Fleeting::Times),
+            None => Some(Fleeting::Unstored),
+            _ if wanted.joined.is_some() => Some(Fleeting::Joined),
             Some((history, _)) => {
                 let standing = history.with_catalog(|catalog| catalog.detached.standing());
-                let most = self.config().detached_durable_max;
-                (standing >= most).then(|| {
-                    format!("{most} queries that go on stand already (`engine.detached_durable_max`)")
-                })
+                (standing >= self.config().detached_durable_max).then_some(Fleeting::TooMany)
             }
         };
-        let (Some((history, stored)), None) = (found, &why) else {
-            drop(wanted);
-            let subscription = self.submit(principal, text, options)?;
-            subscription.set_fleeting(why.unwrap_or_default());
-            return Ok(Detached { id: subscription.query().id, fleeting: subscription.fleeting() });
+        let (history, stored) = match (found, why) {
+            (Some(found), None) => found,
+            (_, why) => {
+                let why = why.unwrap_or(Fleeting::Unstored);
+                let fleeting = Some(why.why(&wanted.stream, self.config()));
+                drop(wanted);
+                let subscription = self.submit(principal, text, options)?;
+                subscription.set_fleeting(why);
+                return Ok(Detached { id: subscription.query().id, fleeting });
+            }
         };
         let source = shared.stream(&wanted.stream)?;
         let resumes = wanted.resumes(self.config(), &options);
