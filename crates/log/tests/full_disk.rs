@@ -56,15 +56,15 @@ fn full_file_system_is_refused_before_and_got_over_after() {
     count += 1;
     fill(&mut count);
     assert!(count > before + 20, "{count} after {before}");
-    log.trim(LogPosition(1 << 20));
+    let wanted = LogPosition(1 << 20);
+    log.trim(wanted);
     log.wait_synced(log.horizons().appended).unwrap();
-    let oldest = log.usage().oldest;
-    let first = oldest.0 / 50_032;
     log.close().unwrap();
     let log = open();
-    let mut reader = log.read(log.usage().oldest);
-    let mut number = (log.usage().oldest.0 / 50_032) as usize;
-    assert!(number as u64 <= first);
+    let oldest = log.usage().oldest;
+    assert!(oldest <= wanted, "nothing but what need not be kept is gone: {oldest:?}");
+    let mut reader = log.read(oldest);
+    let mut number = (oldest.0 / 50_032) as usize;
     while let Some(record) = reader.next().unwrap() {
         assert_eq!(record.payload, vec![number as u8; 50_000]);
         number += 1;
