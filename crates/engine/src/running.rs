@@ -65,7 +65,8 @@ impl Fleeting {
             Fleeting::Times => "its records tell when they were answered (`times`)".into(),
             Fleeting::Unstored => format!("stream `{stream}` is not stored").into(),
             Fleeting::Joined => {
-                "its events are joined with rows as these were when each came, which cannot be had again".into()
+                "its events are joined with rows as these were when each came, which cannot be had again"
+                    .into()
             }
             Fleeting::TooMany => {
                 let most = config.detached_durable_max;

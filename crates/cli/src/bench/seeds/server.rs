@@ -48,6 +48,23 @@ impl Server {
         let directory = tempfile::Builder::new().prefix("swiftwater-seeds-").tempdir_in(&context.directory);
         let directory = directory
             .with_context(|| format!("cannot make a directory in {}", context.directory.display()))?;
+        Server::over(directory, runtime, settings, is_stored)
+    }
+
+    /// Starts it again over its directory, with other settings.
+    pub(super) fn again(mut self, settings: &[&str]) -> anyhow::Result<Server> {
+        let (mut child, directory) = self.child.take().context("only a server of one's own starts again")?;
+        child.kill().context("the server cannot be ended")?;
+        child.wait().context("the server does not end")?;
+        Server::over(directory, self.runtime.clone(), settings, true)
+    }
+
+    fn over(
+        directory: tempfile::TempDir,
+        runtime: Handle,
+        settings: &[&str],
+        is_stored: bool,
+    ) -> anyhow::Result<Server> {
         let program = std::env::current_exe().context("cannot tell where this program is")?;
         let said =
             File::create(directory.path().join("said.log")).context("cannot write the server's log")?;

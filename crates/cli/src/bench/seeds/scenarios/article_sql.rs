@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::kept::{ARTICLES, as_published, is_about, rows_of};
+use super::kept::{ARTICLES, THREADS, as_published, is_about, rows_of, scanned};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Row, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -33,26 +33,25 @@ const SMOKE: u64 = 3_600;
 fn run(context: &Context) -> anyhow::Result<Measured> {
     let sizes: &[(u64, &str)] = context.size.of(&[(SMOKE, "")], &[(SHORT, "")], &SIZES);
     let mut measured = Measured::default();
-    for threads in [1, 2] {
-        let server = ARTICLES.server(context, &[&format!("sql.threads={threads}")])?;
-        let mut wanted = Wanted::default();
-        let bodies = ARTICLES.bodies(|article| wanted.take(article))?;
-        let (mut sent, mut rounds) = (0, 0);
-        for &(size, experiment) in sizes {
-            let (fed, more) = ARTICLES.send(context, &server, (&bodies, size - sent))?;
-            (sent, rounds) = (sent + fed.events, rounds + more);
-            anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
+    let mut wanted = Wanted::default();
+    let mut server = ARTICLES.server(context, &[])?;
+    let bodies = ARTICLES.bodies(|article| wanted.take(article))?;
+    let (mut sent, mut rounds) = (0, 0);
+    for &(size, experiment) in sizes {
+        let (fed, more) = ARTICLES.send(context, &server, (&bodies, size - sent))?;
+        (sent, rounds) = (sent + fed.events, rounds + more);
+        anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
+        ARTICLES.wait(context, &server, 0)?;
+        for threads in THREADS {
+            server = server.again(&[&format!("sql.threads={threads}")])?;
             for (table, select) in STATEMENTS {
                 context.check()?;
-                // The published INSERT INTO of the first size is still there at the second.
+                // The published INSERT INTO of what came before is still there.
                 let statement = format!("INSERT OVERWRITE TABLE {table} {select}");
                 let seconds = as_published(context, &server, &statement)?;
                 let fault = wanted.fault(&rows_of(&server, table)?, table, rounds);
                 let row = Row::new(format!("{table} over {sent} articles, {threads} threads"), seconds, "s")
-                    .under(format!(
-                        "{:.2} M rows/s; SQL's own threads: {threads}",
-                        sent as f64 / seconds / 1e6
-                    ))
+                    .under(scanned(sent, seconds, threads))
                     .unless(fault);
                 measured.rows.push(match experiment {
                     "" => row,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::kept::{HOME, as_published, is_about, rows_of};
+use super::kept::{HOME, THREADS, as_published, is_about, rows_of, scanned};
 use crate::bench::seeds::{
     scenario::{Context, Measured, Needs, Row, Scenario},
     server::Server,
@@ -15,7 +15,7 @@ use crate::bench::seeds::{
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "home-sql",
     about: "the published statements over 10 M readings (1,000 M with --full), on one thread and on two",
-    needs: |size| Needs { disk_bytes: size.of(64 << 20, 2 << 30, 120 << 30), seconds: size.of(5, 40, 3600) },
+    needs: |size| Needs { disk_bytes: size.of(64 << 20, 2 << 30, 40 << 30), seconds: size.of(5, 20, 1800) },
     run,
 };
 
@@ -27,25 +27,24 @@ const PUBLISHED_MOST: u64 = 1_000_000_000;
 fn run(context: &Context) -> anyhow::Result<Measured> {
     let sizes: &[u64] = context.size.of(&[20_000], &[TEN_MILLION], &[TEN_MILLION, PUBLISHED_MOST]);
     let mut measured = Measured::default();
-    for threads in [1, 2] {
-        let server = HOME.server(context, &[&format!("sql.threads={threads}")])?;
-        let mut wanted = Wanted::default();
-        let bodies = HOME.bodies(|event| wanted.take(event))?;
-        let (mut sent, mut rounds) = (0, 0);
-        for &size in sizes {
-            let (fed, more) = HOME.send(context, &server, (&bodies, size - sent))?;
-            (sent, rounds) = (sent + fed.events, rounds + more);
-            anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
+    let mut wanted = Wanted::default();
+    let mut server = HOME.server(context, &[])?;
+    let bodies = HOME.bodies(|event| wanted.take(event))?;
+    let (mut sent, mut rounds) = (0, 0);
+    for &size in sizes {
+        let (fed, more) = HOME.send(context, &server, (&bodies, size - sent))?;
+        (sent, rounds) = (sent + fed.events, rounds + more);
+        anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
+        HOME.wait(context, &server, 0)?;
+        for threads in THREADS {
+            server = server.again(&[&format!("sql.threads={threads}")])?;
             for statement in STATEMENTS.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
                 context.check()?;
                 let table = statement.split_whitespace().nth(3).context("a statement without a table")?;
                 let seconds = as_published(context, &server, statement)?;
                 let fault = wanted.fault(&server, table, rounds)?;
                 let row = Row::new(format!("{table} over {sent} readings, {threads} threads"), seconds, "s")
-                    .under(format!(
-                        "{:.1} M rows/s; SQL's own threads: {threads}",
-                        sent as f64 / seconds / 1e6
-                    ))
+                    .under(scanned(sent, seconds, threads))
                     .unless(fault);
                 let key = match size {
                     TEN_MILLION => Some(format!("D7/{table}")).filter(|_| table != "ct"),

@@ -1,6 +1,8 @@
 //! What the scenarios of the server for events share: readings of houses and articles of an encyclopaedia, kept in a stream each,
 //! and how fast they come in.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use hyper::Method;
 use serde_json::Value;
@@ -14,6 +16,12 @@ use crate::bench::seeds::{
 
 /// Different bodies: what is sent is a multiple of them, so that what they hold is known of all of it.
 const BODIES: u64 = 48;
+/// Of events that are acknowledged and not in the table: their log is a third of that, and its disk has a bound.
+const BEHIND_BYTES_MAX: f64 = 16e9;
+/// Of SQL, for statements whose time is measured.
+pub(super) const THREADS: [u32; 2] = [1, 2];
+/// Between two looks at how far the table is.
+const CAUGHT_UP_LOOKS: Duration = Duration::from_millis(50);
 
 /// A stream and what comes into it.
 pub(super) struct Kept {
@@ -45,7 +53,11 @@ pub(super) const ARTICLES: Kept = Kept {
 impl Kept {
     /// A server of these settings that has the stream.
     pub(super) fn server(&self, context: &Context, settings: &[&str]) -> anyhow::Result<Server> {
-        let server = Server::start(context, settings, true)?;
+        // Where nothing is measured nobody waits for a commit either.
+        let soon = context.size.of(Some("store.commit_interval_ms=100ms"), None, None);
+        let settings: Vec<&str> =
+            settings.iter().copied().chain(soon.filter(|_| context.given.is_none())).collect();
+        let server = Server::start(context, &settings, true)?;
         server.sql(self.create).context("the stream cannot be declared")?;
         Ok(server)
     }
@@ -60,7 +72,8 @@ impl Kept {
         }))
     }
 
-    /// Sends at least so many events, in whole rounds of all bodies; how many rounds these were.
+    /// Sends at least so many events, in whole rounds of all bodies; how many rounds these were. More than
+    /// [`BEHIND_BYTES_MAX`] are not sent before the table has caught up with half of that, which counts as time of sending.
     pub(super) fn send(
         &self,
         context: &Context,
@@ -68,8 +81,32 @@ impl Kept {
         (bodies, events): (&Bodies, u64),
     ) -> anyhow::Result<(Fed, u64)> {
         let rounds = events.div_ceil(bodies.events * BODIES).max(1);
-        let fed = send(context, server, self.stream, bodies, rounds * BODIES)?;
-        Ok((fed, rounds))
+        let behind_max = (BEHIND_BYTES_MAX / bodies.event_bytes) as u64;
+        let at_once = (behind_max / 2 / (bodies.events * BODIES)).max(1);
+        let (mut left, mut all) = (rounds, Fed { events: 0, reached: 0.0, seconds: 0.0, failures: 0 });
+        while left > 0 {
+            let now = left.min(at_once);
+            let (waited, ()) = context.timed(|| self.wait(context, server, behind_max / 2))?;
+            let fed = send(context, server, self.stream, bodies, now * BODIES)?;
+            all.events += fed.events;
+            all.failures += fed.failures;
+            all.seconds += waited + fed.seconds;
+            left -= now;
+        }
+        all.reached = all.events as f64 / all.seconds.max(1e-9);
+        Ok((all, rounds))
+    }
+
+    /// Waits until all but so many of the events that were acknowledged are in the table.
+    pub(super) fn wait(&self, context: &Context, server: &Server, behind: u64) -> anyhow::Result<()> {
+        loop {
+            let lag = server.numbers()?.sum_of("swiftwater_table_lag_events", "stream", self.stream);
+            if lag <= behind as f64 {
+                return Ok(());
+            }
+            context.check()?;
+            context.pause(CAUGHT_UP_LOOKS)?;
+        }
     }
 
     /// Events that SQL finds.
@@ -104,11 +141,18 @@ impl Kept {
             ))
             .unless(fault);
         measured.rows.extend(keys.iter().map(|key| row.clone().beside(*key)));
+        let (behind, ()) = context.timed(|| self.wait(context, &server, 0))?;
+        let table = Row::new(
+            format!("{} kept, until the table has them", self.events),
+            sent as f64 / (seconds + behind),
+            "events/s",
+        );
+        measured.rows.push(table.under(format!("the last of them {behind:.1} s after the last answer")));
         if let Some(bytes) = server.disk_bytes() {
             let each = bytes as f64 / sent as f64;
             measured.rows.push(
                 Row::new(format!("bytes on disk of one of the {}", self.events), each, "bytes")
-                    .under("log and table together, right after the last answer"),
+                    .under("log and table together, files that were merged into others among them"),
             );
         }
         let title = format!("{} kept, by how many there are", self.events);
@@ -122,6 +166,11 @@ pub(super) fn as_published(context: &Context, server: &Server, statement: &str) 
     let headers = [("content-type", "text/plain")];
     let run = || server.ask(Method::POST, "/v1/sql?dialect=spark", &headers, statement.to_owned());
     context.timed(run).map(|(seconds, _)| seconds).with_context(|| format!("`{statement}`"))
+}
+
+/// How fast a statement over so many rows was, in words.
+pub(super) fn scanned(rows: u64, seconds: f64, threads: u32) -> String {
+    format!("{:.2} M rows/s, all in the table; SQL's own threads: {threads}", rows as f64 / seconds / 1e6)
 }
 
 /// The rows of a table that a statement has written.
