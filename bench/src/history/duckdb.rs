@@ -2,13 +2,14 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde_json::Value;
+
+use super::python::python;
 
 /// Reads statements as lines of JSON, and answers each with a line of JSON.
 const SCRIPT: &str = include_str!("duckdb.py");
@@ -30,15 +31,7 @@ struct Answer {
 impl DuckDb {
     /// Starts it, by the Python that `SWIFTWATER_PYTHON` names, or the one that `make test` has made for its tests.
     pub(super) fn start() -> anyhow::Result<DuckDb> {
-        let python = match std::env::var_os("SWIFTWATER_PYTHON") {
-            Some(python) => PathBuf::from(python),
-            None => {
-                let program = std::env::current_exe().context("cannot tell where this program is")?;
-                let target = program.ancestors().nth(2).context("this program is in no target directory")?;
-                target.join("python/bin/python")
-            }
-        };
-        ensure!(python.exists(), "there is no {}; `make test` makes it", python.display());
+        let python = python()?;
         let mut child = Command::new(&python)
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())

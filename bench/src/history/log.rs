@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::bare;
+use super::{bare, kafka::Kafka};
 use crate::{
     args::Args,
     bodies::Bodies,
@@ -23,6 +23,10 @@ use crate::{
 const STREAM: &str = "published";
 const BYTES_PER_SECOND_MIN: f64 = 300e6;
 const SHARE_MIN: f64 = 0.7;
+/// Of the speed of a Kafka broker, which does not sync.
+const KAFKA_SHARE_MIN: f64 = 2.0;
+/// Bytes that Kafka is sent, of each.
+const KAFKA_BYTES: u64 = 1 << 30;
 /// Events that are made, and sent again and again.
 const MADE: usize = 128 << 10;
 /// Bytes of events that are sent in a round.
@@ -70,6 +74,8 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         plan.first += sent.count;
         events += sent.events;
     }
+    let kafka = Kafka::named()
+        .and_then(|kafka| kafka.run(directory, &bodies, KAFKA_BYTES.min(round_bytes) / event_bytes as u64));
     let shares = Samples::new(ours.iter().zip(&theirs).map(|(ours, bare)| ours / bare).collect())?;
     let (ours, theirs) = (Samples::new(ours)?, Samples::new(theirs)?);
     let count = recovered(stored, away)?;
@@ -99,6 +105,21 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         verdict: match fault {
             Some(_) => Verdict::Wrong,
             None => Verdict::of(speed >= BYTES_PER_SECOND_MIN || shares.median() >= SHARE_MIN),
+        },
+    });
+    let what = "durable ingest, the log alone, to the speed of a Kafka broker";
+    table.push(match kafka {
+        Err(why) => Row { needed: format!("≥ {KAFKA_SHARE_MIN}"), ..Row::not_measured(what, &why) },
+        Ok(theirs) => Row {
+            what: what.to_owned(),
+            figure: format!("{:.2}", speed / theirs),
+            conditions: format!(
+                "the same events, one broker on the same cores, confluent-kafka from Python with acks=all, lz4 and 4 partitions, \
+                 the faster of one and two sending processes: {:.0} MB/s; the broker does not sync",
+                theirs / 1e6
+            ),
+            needed: format!("≥ {KAFKA_SHARE_MIN}"),
+            verdict: Verdict::of(speed / theirs >= KAFKA_SHARE_MIN),
         },
     });
     Ok(())

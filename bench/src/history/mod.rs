@@ -2,7 +2,7 @@
 //!
 //! | measured | by |
 //! | --- | --- |
-//! | the log alone, beside a bare loop of the same work, and how long an acknowledgement takes | [`log`], [`bare`], [`acks`] |
+//! | the log alone, beside a bare loop of the same work and beside a Kafka broker, and how long an acknowledgement takes | [`log`], [`bare`], [`kafka`], [`acks`] |
 //! | events all the way into Delta tables, and what they take there | [`sustained`] |
 //! | the published queries over them, beside DuckDB on the same files | [`asked`], [`duckdb`] |
 //! | a COUNT while events come | [`fresh`] |
@@ -19,6 +19,7 @@ mod smart_home;
 
 mod acks;
 mod bare;
+mod kafka;
 mod log;
 
 mod sustained;
@@ -26,6 +27,7 @@ mod sustained;
 mod asked;
 mod duckdb;
 mod fresh;
+mod python;
 
 mod catching_up;
 mod recovery;
