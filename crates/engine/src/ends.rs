@@ -11,9 +11,10 @@ use crate::{
     Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
     fault::guarded,
     mailbox::{EmitRest, Waiting},
+    merge::Merge,
     running::{EmitContext, QueryHandle, Running},
     shared::{Errand, Shared},
-    stream::{Merge, Stream, Turn, lock},
+    stream::{Stream, Turn, lock},
 };
 
 impl Shared {

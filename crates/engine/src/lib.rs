@@ -18,6 +18,7 @@ mod line;
 mod lines;
 mod mailbox;
 mod members;
+mod merge;
 mod operator;
 mod rate;
 mod running;

@@ -8,9 +8,9 @@ use swiftwater_live::{QueryNumber, QueryStep, ResultSet, Timed};
 use crate::{
     EndReason,
     fault::guarded,
+    merge::Merge,
     running::{EmitContext, Running},
     shared::Shared,
-    stream::Merge,
 };
 
 impl Shared {

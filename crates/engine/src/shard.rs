@@ -8,9 +8,10 @@ use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
     fault::guarded,
     members::set_due_sooner,
+    merge::Output,
     running::{EmitContext, Running},
     shared::Shared,
-    stream::{Output, ShardState, Stream, Take, Work, lock},
+    stream::{ShardState, Stream, Take, Work, lock},
 };
 
 /// Of so many queries the memory is asked for before the first of them is given its step.

@@ -1,0 +1,211 @@
+//! Where the outputs of a stream's shards meet, in the order of its events: its queries as they run, and the operators that
+//! they share. Behind one lock, [`Stream::merge`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+use swiftwater_event::Millis;
+use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep};
+
+use crate::{
+    EndReason,
+    operator::Operator,
+    running::{Running, Totals},
+    stream::{Stream, Turn},
+};
+
+/// Where the outputs of all shards meet.
+#[derive(Debug, Default)]
+pub(crate) struct Merge {
+    pub(crate) running: HashMap<QueryNumber, Box<Running>>,
+    /// Those that queries share, by their numbers in the index.
+    pub(crate) operators: HashMap<QueryNumber, Box<Operator>>,
+    /// The operators of each meaning, those opened last at the end.
+    pub(crate) by_meaning: HashMap<MeaningKey, Vec<QueryNumber>>,
+    /// When each query with a time window or a duration is next to be looked at.
+    pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
+    /// Queries of which windows that are over wait for their turn: each event closes one.
+    pub(crate) lagging: BTreeSet<QueryNumber>,
+    next_sequence: u64,
+    /// Outputs whose predecessors are still being made.
+    early: BTreeMap<u64, Output>,
+    /// Every event before it was looked at, and its output delivered.
+    pub(crate) position: u64,
+}
+
+/// What a shard made of one batch.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) steps: Vec<QueryStep>,
+    /// The offset of the batch's first event.
+    pub(crate) first: u64,
+    /// The offset after the batch.
+    pub(crate) position: u64,
+    /// Bytes that it takes up among those pending, until it is delivered.
+    pub(crate) bytes: usize,
+    /// Why the queries that were to see the batch must end, where it could not be looked at.
+    pub(crate) fault: Option<EndReason>,
+}
+
+/// Of operators of one meaning, so many are looked at for one that a query may join.
+const OPERATORS_LOOKED_AT: usize = 8;
+
+impl Merge {
+    /// Takes an output; answers those that are now next in the order of the stream.
+    pub(crate) fn deliver(&mut self, sequence: u64, output: Output) -> Vec<Output> {
+        self.early.insert(sequence, output);
+        let mut next = Vec::new();
+        while let Some(output) = self.early.remove(&self.next_sequence) {
+            self.next_sequence += 1;
+            next.push(output);
+        }
+        next
+    }
+
+    /// Reads of some queries what a step of theirs will: of very many all is far from the processor, and what is asked for
+    /// together comes together.
+    pub(crate) fn touch(&self, numbers: &[QueryNumber]) {
+        let mut sum = 0;
+        for number in numbers {
+            // Numbers of any size, of which no sum is wanted.
+            sum ^= match self.operators.get(number) {
+                Some(operator) => operator.touch(),
+                None => self.running.get(number).map_or(0, |running| running.touch()),
+            };
+        }
+        std::hint::black_box(sum);
+    }
+
+    /// Opens an operator, which those of its meaning join from now on.
+    pub(crate) fn open(&mut self, number: QueryNumber, operator: Operator) {
+        self.by_meaning.entry(operator.meaning.key()).or_default().push(number);
+        self.operators.insert(number, Box::new(operator));
+    }
+
+    /// An operator that a query of this meaning and with these cuts may join, and where its aggregates are there.
+    pub(crate) fn find_operator(
+        &self,
+        meaning: &Meaning,
+        cuts: &Cuts,
+    ) -> Option<(QueryNumber, Box<[usize]>)> {
+        let latest = self.by_meaning.get(&meaning.key())?.iter().rev().take(OPERATORS_LOOKED_AT);
+        latest.filter_map(|number| Some((*number, self.operators.get(number)?))).find_map(
+            |(number, operator)| {
+                let places = meaning.places_in(&operator.meaning)?;
+                operator.has_room(cuts).then_some((number, places))
+            },
+        )
+    }
+
+    /// Makes a query a member of an operator, which is new where there is an index with it. The caller holds `change`.
+    pub(crate) fn join(
+        &mut self,
+        stream: &Stream,
+        (number, places): (QueryNumber, Option<Box<[usize]>>),
+        running: &mut Running,
+        turn: Turn,
+        index: Option<Index>,
+    ) {
+        let Some(operator) = self.operators.get_mut(&number) else { return };
+        let collector = &mut running.work().collector;
+        let cuts = collector.cuts();
+        let all = operator.cuts().and(&cuts);
+        let begins = stream.turn(turn, index, Some((&operator.plan, all, self.position)));
+        let timeline = collector.timeline();
+        let (first, _) = begins;
+        if !operator.passes_on {
+            collector.look_at(first..u64::MAX);
+        }
+        if let Some(places) = places {
+            collector.look_at_aggregates(places);
+        }
+        running.work().operator = Some(number);
+        operator.join(running.handle.number, (cuts, timeline), begins, self.position);
+        running.first_offset = first;
+    }
+
+    /// Begins a member's leaving, with an index without the operator where it is the last member; answers the offset of
+    /// the first event that it does not see. The caller holds `change`.
+    pub(crate) fn leave(
+        &mut self,
+        stream: &Stream,
+        number: QueryNumber,
+        at: Millis,
+        index: Option<Index>,
+    ) -> Option<u64> {
+        let running = self.running.get_mut(&number)?;
+        let shared = running.operator()?;
+        let operator = self.operators.get_mut(&shared)?;
+        let key = operator.meaning.key();
+        if index.is_some()
+            && let Some(operators) = self.by_meaning.get_mut(&key)
+        {
+            operators.retain(|operator| *operator != shared);
+            if operators.is_empty() {
+                self.by_meaning.remove(&key);
+            }
+        }
+        let cuts = operator.cuts_without(number);
+        let (last, _) = stream.turn(Turn::Leaves(at), index, Some((&operator.plan, cuts, self.position)));
+        operator.leave(number, last, self.position);
+        if !operator.passes_on {
+            running.work().collector.look_until(last);
+        }
+        Some(last)
+    }
+
+    /// The windows of a query hold nothing any more of the events before this offset, which is that of the next to be
+    /// taken. Nothing is taken meanwhile.
+    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let operator = running.operator().and_then(|operator| self.operators.get_mut(&operator));
+        let Some(operator) = operator.filter(|operator| !operator.passes_on) else { return };
+        let (_, cuts) = operator.plan.at(offset);
+        operator.plan.begin(offset, Cuts::clone(&cuts), self.position);
+        operator.look_from(number, offset, now);
+        running.work().collector.look_at(offset..u64::MAX);
+    }
+
+    /// Forgets a member that has left, and an operator without any.
+    pub(crate) fn forget_member(&mut self, shared: QueryNumber, number: QueryNumber, totals: &Totals) {
+        let Some(operator) = self.operators.get_mut(&shared) else { return };
+        if operator.forget_member(number) {
+            self.drop_slices(shared, 1);
+        } else if let Some(mut operator) = self.operators.remove(&shared) {
+            operator.forget(totals);
+        }
+    }
+
+    /// Tells a query what its operator has done for it.
+    pub(crate) fn tell(&mut self, number: QueryNumber) {
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {
+            return;
+        };
+        let work = running.work();
+        work.shared = operator.tally_of(number);
+        work.shared_bytes = operator.bytes_share();
+    }
+
+    /// Drops the slices that no member of an operator needs any more, now that so many of their windows have closed.
+    pub(crate) fn drop_slices(&mut self, operator: QueryNumber, closed: usize) {
+        let Some(operator) = self.operators.get_mut(&operator) else { return };
+        if !operator.has_closed(closed) {
+            return;
+        }
+        let members = operator.members().filter_map(|member| self.running.get(&member));
+        if let Some(from) = members.map(|running| running.needs_from()).min() {
+            operator.drop_before(from);
+        }
+    }
+
+    /// Takes out what waits for its predecessors of one query, in order, with its batch's first offset.
+    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
+        let mut own = Vec::new();
+        for output in self.early.values_mut() {
+            let first = output.first;
+            own.extend(output.steps.extract_if(.., |step| step.number == number).map(|step| (first, step)));
+        }
+        own
+    }
+}
