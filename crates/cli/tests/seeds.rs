@@ -47,6 +47,28 @@ fn what_is_kept_and_asked_by_sql_runs_in_its_least_form() {
 }
 
 #[test]
+fn a_report_that_was_written_is_written_again_in_another_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, file) = (directory.path().to_str().unwrap(), directory.path().join("report.json"));
+    let ran = run(&[
+        "bench", "seeds", "--smoke", "--only", "bullet-1", "--data", data, "--output", "json", "--quiet",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    std::fs::write(&file, &ran.out).unwrap();
+    let again = |form: &str| {
+        let ran = run(&["bench", "seeds", "--from", file.to_str().unwrap(), "--output", form]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        ran.out
+    };
+    assert_eq!(again("json"), ran.out);
+    assert!(again("markdown").contains("\n| bullet-1-latency | "));
+    assert!(again("html").contains("<td>bullet-1-latency"));
+    std::fs::write(&file, "{}").unwrap();
+    let ran = run(&["bench", "seeds", "--from", file.to_str().unwrap()]);
+    assert!(ran.code == Some(2) && ran.err.contains("is no report"), "{}", ran.err);
+}
+
+#[test]
 fn what_cannot_be_begun_says_why() {
     let ran = run(&["bench", "seeds", "--only", "nothing"]);
     assert_eq!(ran.code, Some(2));

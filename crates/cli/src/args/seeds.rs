@@ -16,7 +16,8 @@ Examples:
   swiftwater bench seeds
   swiftwater bench seeds --only bullet-1-latency --only telecom
   swiftwater bench seeds --output html > seeds.html
-  swiftwater bench seeds --full --data /big/disk --output markdown > SEEDS.md
+  swiftwater bench seeds --full --data /big/disk --output json > full.json
+  swiftwater bench seeds --from full.json --output markdown > SEEDS.md
 
 Starts servers of its own, each a process of this binary with a directory that goes with it, or uses a running one. A scenario
 whose answers are not complete and right has failed, whatever its speed. A ratio says how many times better ours is: more of a
@@ -26,7 +27,7 @@ pub(crate) struct SeedsArgs {
     /// Runs only this scenario, or those whose names begin so; may be given several times
     #[arg(long, value_name = "ID")]
     pub(crate) only: Vec<String>,
-    /// Runs the published sizes; says first what that needs, and refuses if the disk cannot hold it
+    /// Runs the published sizes; says first what that needs; what the disk cannot hold is done in the short form
     #[arg(long, conflicts_with = "smoke")]
     pub(crate) full: bool,
     /// Runs the least that shows whether everything works
@@ -41,6 +42,9 @@ pub(crate) struct SeedsArgs {
     /// How the report is written
     #[arg(long, short, value_enum, value_name = "FORM", default_value_t = SeedsForm::Table)]
     pub(crate) output: SeedsForm,
+    /// Runs nothing, and writes a report again that was written with `--output json`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "full", "smoke", "server", "data"])]
+    pub(crate) from: Option<PathBuf>,
     /// Prints the scenarios there are
     #[arg(long)]
     pub(crate) list: bool,

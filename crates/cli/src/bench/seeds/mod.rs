@@ -4,6 +4,7 @@
 //! they have to be, and gives rows; which row stands beside which published figure ([`published`]) is said by the figure's
 //! key. How servers are started and asked is in [`server`], how events are sent at a rate in [`feed`].
 
+mod document;
 mod feed;
 mod published;
 mod report;
@@ -28,6 +29,7 @@ use anyhow::{Context as _, bail};
 use swiftwater_event::Clock;
 
 use self::{
+    document::Document,
     report::{Finished, Report, machine},
     scenario::{Context, Needs, Scenario, Size},
 };
@@ -50,6 +52,9 @@ pub(super) fn run(args: &SeedsArgs, clock: Arc<dyn Clock>) -> Outcome {
     if args.list {
         return list();
     }
+    if let Some(path) = &args.from {
+        return written_again(path, args.output);
+    }
     let not_begun = |error| Failure::coded(NOT_BEGUN, error);
     let scenarios = chosen(&args.only).map_err(not_begun)?;
     let size = match (args.full, args.smoke) {
@@ -58,19 +63,27 @@ pub(super) fn run(args: &SeedsArgs, clock: Arc<dyn Clock>) -> Outcome {
         _ => Size::Short,
     };
     let directory = args.data.clone().unwrap_or_else(std::env::temp_dir);
-    let needs = scenarios.iter().map(|scenario| (scenario.needs)(size));
+    let free = free_bytes(&directory).map_err(not_begun)?;
+    let planned: Vec<Planned> =
+        scenarios.into_iter().map(|scenario| Planned::new(scenario, size, free)).collect();
+    let needs = planned.iter().map(Planned::needs);
     let needs = needs.fold(Needs::default(), |all, one| all.and_then(one));
     if size == Size::Full {
         complain(&format!("the published sizes need {}", needs.text()));
+        for (planned, instead) in
+            planned.iter().filter_map(|planned| Some((planned, planned.instead.as_ref()?)))
+        {
+            complain(&format!("{}: {instead}", planned.scenario.id));
+        }
     }
-    has_room(&directory, needs).map_err(not_begun)?;
+    has_room(&directory, needs, free).map_err(not_begun)?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let at_signal = Arc::clone(&stop);
     signals::on_interrupt(move || at_signal.store(true, Ordering::Relaxed))
         .context("cannot catch signals")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let context = Context {
+    let mut context = Context {
         size,
         clock,
         stop: Arc::clone(&stop),
@@ -78,31 +91,76 @@ pub(super) fn run(args: &SeedsArgs, clock: Arc<dyn Clock>) -> Outcome {
         given: args.server.clone().filter(|url| !url.is_empty()),
         runtime: runtime.context("cannot start")?,
     };
-    let finished = run_all(&context, &scenarios, args.quiet);
-    let report = Report { size, about: machine(), finished };
-    write_out(|out| match args.output {
-        SeedsForm::Table => report.write_table(out),
-        SeedsForm::Json => writeln!(out, "{:#}", report.document()),
-        SeedsForm::Markdown => out.write_all(report.markdown().as_bytes()),
-        SeedsForm::Html => out.write_all(report.html().as_bytes()),
-    })?;
+    let finished = run_all(&mut context, &planned, args.quiet);
+    let document = Report { size, about: machine(), finished }.document();
+    write(&document, args.output)?;
     if stop.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(signals::INTERRUPTED));
     }
-    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if document.passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Writes a report that was written as JSON before in another form.
+fn written_again(path: &Path, form: SeedsForm) -> Outcome {
+    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let document = text.and_then(|text| {
+        serde_json::from_slice(&text).with_context(|| {
+            format!("{} is no report that `bench seeds --output json` wrote", path.display())
+        })
+    });
+    write(&document.map_err(|error| Failure::coded(NOT_BEGUN, error))?, form)
+}
+
+fn write(document: &Document, form: SeedsForm) -> Outcome {
+    write_out(|out| match form {
+        SeedsForm::Table => document.write_table(out),
+        SeedsForm::Json => writeln!(out, "{}", document.json()),
+        SeedsForm::Markdown => out.write_all(document.markdown().as_bytes()),
+        SeedsForm::Html => out.write_all(document.html().as_bytes()),
+    })
+}
+
+/// A scenario, and how much of it is done.
+struct Planned {
+    scenario: &'static Scenario,
+    size: Size,
+    /// Why that is less than was asked for.
+    instead: Option<String>,
+}
+
+impl Planned {
+    /// As much as was asked for; of the published sizes, what so many free bytes hold.
+    fn new(scenario: &'static Scenario, size: Size, free: Option<u64>) -> Planned {
+        let needs = (scenario.needs)(size).disk_bytes;
+        match free {
+            Some(free) if size == Size::Full && free < needs => {
+                let gib = |bytes: u64| bytes >> 30;
+                let instead =
+                    format!("short form, for want of disk: {} GiB needed, {} free", gib(needs), gib(free));
+                Planned { scenario, size: Size::Short, instead: Some(instead) }
+            }
+            _ => Planned { scenario, size, instead: None },
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        (self.scenario.needs)(self.size)
+    }
 }
 
 /// Runs one after another; a scenario that fails does not keep the others from running.
-fn run_all(context: &Context, scenarios: &[&'static Scenario], quiet: bool) -> Vec<Finished> {
-    let expected: u64 = scenarios.iter().map(|scenario| (scenario.needs)(context.size).seconds).sum();
+fn run_all(context: &mut Context, planned: &[Planned], quiet: bool) -> Vec<Finished> {
+    let expected: u64 = planned.iter().map(|planned| planned.needs().seconds).sum();
     let progress = Progress::seconds(expected, quiet);
-    let mut finished = Vec::with_capacity(scenarios.len());
-    let mut expected_done = 0;
-    for (number, scenario) in scenarios.iter().enumerate() {
+    let mut finished = Vec::with_capacity(planned.len());
+    let (mut expected_done, count) = (0, planned.len());
+    for (number, planned) in planned.iter().enumerate() {
         if context.check().is_err() {
             break;
         }
-        progress.say(format!("{}/{} {}", number + 1, scenarios.len(), scenario.id));
+        let scenario = planned.scenario;
+        context.size = planned.size;
+        progress.say(format!("{}/{} {}", number + 1, count, scenario.id));
         let began = context.clock.monotonic_nanos();
         let ran = (scenario.run)(context);
         let seconds = (context.clock.monotonic_nanos() - began) as f64 / 1e9;
@@ -115,8 +173,12 @@ fn run_all(context: &Context, scenarios: &[&'static Scenario], quiet: bool) -> V
             let told = fault.as_deref().map_or_else(|| "done".to_owned(), |fault| format!("failed: {fault}"));
             progress.suspend(|| complain(&format!("{} {told}, {seconds:.1} s", scenario.id)));
         }
-        finished.push(Finished { scenario, seconds, fault, measured: ran.unwrap_or_default() });
-        expected_done += (scenario.needs)(context.size).seconds;
+        let mut measured = ran.unwrap_or_default();
+        if let Some(instead) = &planned.instead {
+            measured.rows.iter_mut().for_each(|row| row.add_condition(instead));
+        }
+        finished.push(Finished { scenario, seconds, fault, measured });
+        expected_done += planned.needs().seconds;
         progress.set(expected_done);
     }
     progress.finish();
@@ -151,24 +213,27 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Scenario>> {
     Ok((0..scenarios::ALL.len()).filter(is_chosen).map(|place| scenarios::ALL[place]).collect())
 }
 
-/// Whether the disk can hold what all this writes at once.
-fn has_room(directory: &Path, needs: Needs) -> anyhow::Result<()> {
+/// What is free on a directory's disk, where that can be told; an error where there is no such directory.
+fn free_bytes(directory: &Path) -> anyhow::Result<Option<u64>> {
     let place: PathBuf = fs::canonicalize(directory)
         .with_context(|| format!("`--data {}` cannot be used", directory.display()))?;
-    // Where nobody knows, the run finds out.
-    let Ok(disks) = sysinfo::Disks::new_with_refreshed_list() else { return Ok(()) };
+    let Ok(disks) = sysinfo::Disks::new_with_refreshed_list() else { return Ok(None) };
     let disk = disks.iter().filter(|disk| place.starts_with(disk.mount_point()));
     let disk = disk.max_by_key(|disk| disk.mount_point().as_os_str().len());
-    let Some(free) = disk.map(sysinfo::Disk::available_space) else { return Ok(()) };
-    if free < needs.disk_bytes {
-        bail!(
+    Ok(disk.map(sysinfo::Disk::available_space))
+}
+
+/// Whether the disk can hold what all this writes at once. Where nobody knows what is free, the run finds out.
+fn has_room(directory: &Path, needs: Needs, free: Option<u64>) -> anyhow::Result<()> {
+    match free {
+        Some(free) if free < needs.disk_bytes => bail!(
             "this needs {} MiB of disk, and {} has {} MiB: name another directory with --data, or fewer scenarios with --only",
             grouped(needs.disk_bytes >> 20),
-            place.display(),
+            directory.display(),
             grouped(free >> 20)
-        );
+        ),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -189,11 +254,29 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_too_small_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
         let needs = |disk_bytes| Needs { disk_bytes, seconds: 1 };
-        has_room(directory.path(), needs(1)).unwrap();
-        let refusal = has_room(directory.path(), needs(u64::MAX)).unwrap_err().to_string();
-        assert!(refusal.contains("--data"), "{refusal}");
-        assert!(has_room(Path::new("/no/such/directory"), needs(1)).is_err());
+        has_room(Path::new("/tmp"), needs(1), Some(1)).unwrap();
+        has_room(Path::new("/tmp"), needs(1), None).unwrap();
+        let refusal = has_room(Path::new("/tmp"), needs(2 << 20), Some(1 << 20)).unwrap_err().to_string();
+        assert!(refusal.contains("needs 2 MiB") && refusal.contains("--data"), "{refusal}");
+    }
+
+    #[test]
+    fn what_is_free_is_told_of_directories_that_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(free_bytes(directory.path()).unwrap().is_none_or(|free| free > 0));
+        assert!(free_bytes(Path::new("/no/such/directory")).is_err());
+    }
+
+    #[test]
+    fn published_sizes_for_which_there_is_no_disk_are_done_in_the_short_form() {
+        let all = scenarios::ALL.iter().map(|scenario| Planned::new(scenario, Size::Full, Some(5 << 30)));
+        let (full, short): (Vec<Planned>, Vec<Planned>) = all.partition(|planned| planned.size == Size::Full);
+        assert!(
+            full.iter().all(|planned| planned.needs().disk_bytes <= 5 << 30 && planned.instead.is_none())
+        );
+        assert!(short.iter().any(|planned| planned.scenario.id == "article-sql"));
+        assert!(short[0].instead.as_ref().unwrap().ends_with("5 free"), "{:?}", short[0].instead);
+        assert!(scenarios::ALL.iter().all(|one| Planned::new(one, Size::Full, None).size == Size::Full));
     }
 }

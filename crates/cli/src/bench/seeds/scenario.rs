@@ -208,6 +208,14 @@ impl Row {
         self
     }
 
+    /// And under this one.
+    pub(super) fn add_condition(&mut self, condition: &str) {
+        if !self.conditions.is_empty() {
+            self.conditions.push_str("; ");
+        }
+        self.conditions.push_str(condition);
+    }
+
     /// At such a rate.
     pub(super) fn at_rate(mut self, asked: f64, reached: f64) -> Row {
         self.rate = Some((asked, reached));

@@ -16,7 +16,7 @@ use crate::bench::seeds::{
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "bullet-7-queries",
     about: "most queries within 200 ms at 68,400 events/s, on one shard and on two",
-    needs: |size| Needs::seconds(size.of(4, 50, 600)),
+    needs: |size| Needs::seconds(size.of(4, 50, 240)),
     run,
 };
 
@@ -104,7 +104,7 @@ fn point(
     let feed = Feed::start(context, server, STREAM, bodies, Some(rate))?;
     context.pause(warm_up(context.size))?;
     let before = (context.clock.monotonic_nanos(), server.numbers()?.cpu_seconds());
-    let pause = Duration::from_millis(context.size.of(10, 50, 2_000));
+    let pause = Duration::from_millis(context.size.of(10, 50, 500));
     // Apart from each other, so that the time of each is its own.
     let sent = records(&id, MATCHING, 0).split_inclusive(|byte| *byte == b'\n').try_for_each(|record| {
         post(server, record.to_vec())?;
