@@ -232,7 +232,12 @@ impl Costs {
             queries: measured.queries_nanos,
             store: measured.store_nanos.unwrap_or(self.store),
             source: format!(
-                "measured here: taking in, queries, log and tables, with {} events; requests, deliveries and views as in {SOURCE}",
+                "measured here{}: taking in, queries, log and tables, with {} events; requests, deliveries and views as in {SOURCE}",
+                if cfg!(debug_assertions) {
+                    " with a debug build, many times as dear as a release build"
+                } else {
+                    ""
+                },
                 measured.events
             ),
             ..self

@@ -21,11 +21,11 @@ pub(super) fn table(sized: &Sized) -> String {
     for part in sized.parts.iter().chain([&sized.total]) {
         line(&mut out, cells(part), &part.made_of);
     }
-    let each = |all: f64| size(all / sized.machines);
+    let each = |all: f64| if all > 0.0 { size(all / sized.machines) } else { "nothing".to_owned() };
     // Writing to memory does not fail.
     let _ = writeln!(
         out,
-        "\n{:.0} cores, {:.0} % of them busy; {:.0} machine{} of {:.0} cores, by {}: each {} of memory, {} of disk",
+        "\n{:.0} cores, {:.0} % of them busy; {:.0} machine{} of {:.0} cores, by {}: each {} in memory, {} on disk",
         sized.cores,
         100.0 * load.busy,
         sized.machines,
