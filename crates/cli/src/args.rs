@@ -2,6 +2,7 @@
 
 mod load;
 mod seeds;
+mod size;
 mod value;
 
 use std::{path::PathBuf, time::Duration};
@@ -13,6 +14,7 @@ pub(crate) use self::load::{
     BenchArgs, BenchCommand, GenerateArgs, LoadArgs, MadeArgs, ReportForm, Workload,
 };
 pub(crate) use self::seeds::{SeedsArgs, SeedsForm, ValidateArgs};
+pub(crate) use self::size::SizeArgs;
 use self::value::{batch_bytes, duration, interval, rate, share};
 use crate::{demo::Speed, settings::SettingFlags};
 

@@ -48,7 +48,7 @@ pub(crate) fn load_settings(args: &ServerArgs) -> Result<Loaded, Failure> {
         environment: environment(),
         flags: SettingFlags(flags),
     };
-    load(&sources).map_err(|error| anyhow::Error::new(error).into())
+    load(&sources).and_then(Loaded::all_used).map_err(|error| anyhow::Error::new(error).into())
 }
 
 /// Starts logs, engine and listeners, and serves until a signal; `ready` is called once connections are taken.

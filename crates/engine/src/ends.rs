@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 use swiftwater_live::ResultSet;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{
     Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
@@ -106,6 +106,7 @@ impl Shared {
                 }
             }
         }
+        let mut failure = None;
         {
             let mut merge = lock(&stream.merge);
             let merge: &mut Merge = &mut merge;
@@ -145,8 +146,9 @@ impl Shared {
                 });
                 reason = finished.err().unwrap_or(reason);
             }
-            match reason {
-                EndReason::Failed(_) => {
+            match &reason {
+                EndReason::Failed(why) => {
+                    failure = Some(why.clone());
                     self.totals.failed.fetch_add(1, Ordering::Relaxed);
                     results.clear();
                 }
@@ -173,7 +175,10 @@ impl Shared {
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
             self.put_away(&running, &context);
         }
-        debug!(query = %handle.meta.id, reason = ?reason, "query ended");
+        match failure {
+            Some(why) => warn!(query = %handle.meta.id, why, "a query was ended"),
+            None => debug!(query = %handle.meta.id, reason = ?reason, "query ended"),
+        }
         true
     }
 

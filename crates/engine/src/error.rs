@@ -489,8 +489,9 @@ impl EngineError {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }
             EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
-            EngineError::JoinedTable(_) => Some("Join a view of its rows, which lies on disk.".to_owned()),
-            EngineError::Limit { setting, .. } => Some(format!("The limit is the setting `{setting}`.")),
+            EngineError::Limit { setting, .. } => {
+                Some(format!("The limit is the setting `{setting}`: ask for less, or raise it."))
+            }
             _ => None,
         }
     }

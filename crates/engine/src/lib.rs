@@ -14,6 +14,7 @@ mod status;
 
 mod gate;
 mod id;
+mod limits;
 mod line;
 mod lines;
 mod mailbox;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Counts, Emit, EmitMeta, EndReason, EngineConfig, Finished, QueryMeta, Records, SlowReader, StreamMeta,
-    WindowMeta,
+    WindowMeta, limits::Full,
 };
 
 /// An emit on its way: what all emits of a query have in common is added when it is read, and what few have is apart, for
@@ -135,9 +135,11 @@ pub(crate) enum Delivery {
     Queued {
         /// Records lost for it.
         dropped: u64,
+        /// What there was no room in, where these are the first that are lost.
+        full: Option<Full>,
     },
     /// The reader is too slow, and its query is to be ended.
-    CutOff,
+    CutOff(Full),
 }
 
 /// What an emit weighs in the queue, its records' text aside.
@@ -148,23 +150,21 @@ impl Mailbox {
     pub(crate) fn put(&self, emit: Waiting, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
         let mut state = self.lock();
         if state.is_closed {
-            return Delivery::Queued { dropped: 0 };
+            return Delivery::Queued { dropped: 0, full: None };
         }
         let is_last = emit.finished().is_some();
         let Some(emit) = state.made_again(emit, total_bytes) else {
             // The last one is put in, whoever has read it.
-            return Delivery::Queued { dropped: 0 };
+            return Delivery::Queued { dropped: 0, full: None };
         };
-        let mut dropped = 0;
-        let is_attached = state.is_attached;
+        let (mut dropped, mut full) = (0, None);
+        let (is_attached, lost_before) = (state.is_attached, state.dropped);
         // Mostly one waits: of very many queries none has room for more before more do.
         let queue = state
             .queue
             .get_or_insert_with(|| Box::new(Queue { emits: VecDeque::with_capacity(1), ..Queue::default() }));
-        let bytes_max = match total_bytes.load(Ordering::Relaxed) > config.subscribers_bytes_max as u64 {
-            true => 0,
-            false => config.subscriber_bytes_max,
-        };
+        let (all_bytes, all_max) = (total_bytes.load(Ordering::Relaxed), config.subscribers_bytes_max as u64);
+        let bytes_max = if all_bytes > all_max { 0 } else { config.subscriber_bytes_max };
         while !(queue.emits.is_empty() && queue.taken.is_empty())
             && (queue.bytes + emit.bytes() > bytes_max
                 || queue.emits.len() + queue.taken.len() >= config.subscriber_emits_max)
@@ -174,9 +174,18 @@ impl Mailbox {
                 total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
                 continue;
             }
+            let (setting, held, limit) = if all_bytes > all_max {
+                ("engine.subscribers_bytes_max", all_bytes, all_max)
+            } else if queue.bytes + emit.bytes() > bytes_max {
+                ("engine.subscriber_bytes_max", queue.bytes as u64, bytes_max as u64)
+            } else {
+                ("engine.subscriber_emits_max", queue.emits.len() as u64, config.subscriber_emits_max as u64)
+            };
+            let passed = Full { setting, held, limit };
             if config.slow_reader == SlowReader::CutOff && is_attached && !is_last {
-                return Delivery::CutOff;
+                return Delivery::CutOff(passed);
             }
+            full = full.or(Some(passed));
             if let Some(oldest) = queue.emits.pop_front() {
                 queue.bytes -= oldest.bytes();
                 total_bytes.fetch_sub(oldest.bytes() as u64, Ordering::Relaxed);
@@ -198,7 +207,7 @@ impl Mailbox {
         if waiting_threads > 0 {
             self.for_threads.notify_all();
         }
-        Delivery::Queued { dropped }
+        Delivery::Queued { dropped, full: full.filter(|_| lost_before == 0 && dropped > 0) }
     }
 
     /// Whether a task has ever waited for it.

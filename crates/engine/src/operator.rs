@@ -10,7 +10,7 @@ use swiftwater_live::{
     CutCounts, Cuts, Meaning, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
 };
 
-use crate::{EngineConfig, lines::Lines, running::Totals};
+use crate::{EngineConfig, limits, lines::Lines, running::Totals};
 
 /// Series of cuts that one operator may have; beyond, a further operator is opened.
 const CUTS_MAX: usize = 64;
@@ -304,17 +304,9 @@ impl Operator {
         // No member's share is more than the whole.
         let share = if bytes > config.query_state_bytes_max as u64 { self.bytes_share() } else { bytes };
         if share > config.query_state_bytes_max as u64 {
-            return Some(format!(
-                "the query holds {share} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",
-                config.query_state_bytes_max
-            ));
+            return Some(limits::query_state(share, config));
         }
-        (bytes > before && total > config.state_bytes_max as u64).then(|| {
-            format!(
-                "all queries hold {total} bytes of groups and rows, limit is {} (`engine.state_bytes_max`)",
-                config.state_bytes_max
-            )
-        })
+        (bytes > before && total > config.state_bytes_max as u64).then(|| limits::all_state(total, config))
     }
 
     /// Takes its state out of the engine's total.

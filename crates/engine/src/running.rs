@@ -14,10 +14,12 @@ use swiftwater_live::{
     Collector, CollectorLimits, Partial, QueryNumber, QueryStep, ResultSet, ResultWindow, SingleRow, Slices,
     StandingQuery, Timed,
 };
+use tracing::warn;
 
 use crate::{
     Counts, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
     following::{Following, Noted, Point},
+    limits::{self, Full},
     mailbox::{Delivery, EmitRest, Mailbox, Numbering, Waiting},
     operator::{Operator, Tally},
     rate::{EmitRate, Looks},
@@ -516,22 +518,24 @@ impl Running {
             self.pass_at(window_end, context.stream.position);
             let size = emit.records.text.len();
             if size > context.config.emit_bytes_max && finished.is_none() {
-                must_end = Some(EndReason::Failed(format!(
-                    "one result has {size} bytes, limit is {} (`engine.emit_bytes_max`)",
-                    context.config.emit_bytes_max
-                )));
+                must_end = Some(EndReason::Failed(limits::one_result(size, context.config)));
                 break;
             }
             let totals = context.totals;
             match self.handle.mailbox.put(emit, context.config, &totals.subscriber_bytes) {
-                Delivery::Queued { dropped } => {
+                Delivery::Queued { dropped, full } => {
                     totals.records_dropped.fetch_add(dropped, Ordering::Relaxed);
+                    // Once for each query: what is lost from then on is counted, in `meta` and in the metrics.
+                    if let Some(Full { setting, held, limit }) = full {
+                        warn!(
+                            query = %self.handle.meta.id, setting, held, limit,
+                            "a reader is slower than its answers, the oldest are dropped: read faster, ask for less, or \
+                             raise the limit"
+                        );
+                    }
                 }
-                Delivery::CutOff => {
-                    must_end = Some(EndReason::Failed(
-                        "the reader is slower than the answers (`engine.slow_reader` is `cut_off`)"
-                            .to_owned(),
-                    ));
+                Delivery::CutOff(full) => {
+                    must_end = Some(EndReason::Failed(full.cut_off()));
                     break;
                 }
             }
@@ -684,19 +688,13 @@ impl Running {
         let before = std::mem::replace(&mut work.accounted_bytes, bytes);
         let total = totals.account(before, bytes);
         let reason = if is_cut {
-            format!("the records of one batch pass {} bytes (`engine.emit_bytes_max`)", config.emit_bytes_max)
+            limits::one_batch(config)
         } else if let Some(failure) = work.collector.failure() {
             failure.to_owned()
         } else if bytes > config.query_state_bytes_max as u64 {
-            format!(
-                "the query holds {bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`)",
-                config.query_state_bytes_max
-            )
+            limits::query_state(bytes, config)
         } else if bytes > before && total > config.state_bytes_max as u64 {
-            format!(
-                "all queries hold {total} bytes of groups and rows, limit is {} (`engine.state_bytes_max`)",
-                config.state_bytes_max
-            )
+            limits::all_state(total, config)
         } else {
             return None;
         };

@@ -398,6 +398,7 @@ fn too_many_connections() -> Problem {
     let (status, detail) = (StatusCode::SERVICE_UNAVAILABLE, "the server has too many connections");
     Problem::new(status, "limit-passed", "A limit was passed", detail)
         .with("setting", "server.connections_max")
+        .hint("Try again later, or raise server.connections_max.")
         .closing()
 }
 

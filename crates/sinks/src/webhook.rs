@@ -46,7 +46,8 @@ pub enum WebhookError {
     Invalid(String),
     /// It is at an address that may not be reached.
     #[error(
-        "`{0}` is at an address of this machine or of a private network, which the settings do not allow"
+        "`{0}` is at an address of this machine or of a private network, which the settings do not allow \
+         (`sinks.private_addresses`)"
     )]
     Private(String),
     /// It did not answer.
@@ -104,8 +105,8 @@ impl Resolve for PublicOnly {
     }
 }
 
-const PRIVATE: &str =
-    "it is at an address of this machine or of a private network, which the settings do not allow";
+const PRIVATE: &str = "it is at an address of this machine or of a private network, which the settings do not allow \
+                       (`sinks.private_addresses`)";
 
 /// Whether an address is one that anybody has.
 fn is_public(address: IpAddr) -> bool {

@@ -190,6 +190,10 @@ fn own_of(error: &DataFusionError) -> Option<&SqlError> {
 
 fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
     let root = error.find_root();
+    if let Some((message, hint)) = passed(&root.to_string()) {
+        tracing::warn!(why = %message, hint, "a statement was ended");
+        return (ErrorKind::Limit, message, Some(hint.to_owned()));
+    }
     let hint = error
         .diagnostic()
         .and_then(|diagnostic| diagnostic.helps.first())
@@ -207,14 +211,9 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         }
         DataFusionError::ArrowError(arrow, _) => (ErrorKind::Invalid, plain(&arrow.to_string()), hint),
         DataFusionError::Execution(message) => (ErrorKind::Invalid, plain(message), hint),
-        DataFusionError::ResourcesExhausted(message) => (
-            ErrorKind::Limit,
-            format!(
-                "the statement needs more memory or disk than it may have: {}",
-                first_line(&plain(message))
-            ),
-            Some("Ask for less at once, or raise sql.memory_bytes_max or sql.spill_bytes_max.".to_owned()),
-        ),
+        DataFusionError::ResourcesExhausted(message) => {
+            (ErrorKind::Limit, format!("the statement needs more than it may have: {}", plain(message)), hint)
+        }
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&root.to_string())), hint)
         }
@@ -329,8 +328,23 @@ fn plain(message: &str) -> String {
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+/// Which limit was passed, where it was one of memory or of disk, by how much, and what to do. DataFusion lists who holds most
+/// of the memory, and says then what was wanted, what is left, and of how much; of disk it names a setting of its own.
+fn passed(message: &str) -> Option<(String, &'static str)> {
+    if let Some((_, told)) = message.split_once("spilling process has exceeded the allowable limit of ") {
+        let limit = told.split(". ").next().unwrap_or(told);
+        let message =
+            format!("the statements together would have more than {limit} on disk (`sql.spill_bytes_max`)");
+        return Some((message, "Ask for less at once, or raise sql.spill_bytes_max."));
+    }
+    let (_, told) = message.split_once("Failed to allocate additional ")?;
+    let (told, pool) = told.split_once(" for the total memory pool")?;
+    let limit = pool.split_once("pool_size: ").and_then(|(_, rest)| rest.split([')', ',']).next());
+    let limit = limit.map(|limit| format!(", limit is {limit}")).unwrap_or_default();
+    let message = format!(
+        "the statement needs more memory than it may have{limit} (`sql.memory_bytes_max`): it wants another {told}"
+    );
+    Some((message, "Ask for less at once, or raise sql.memory_bytes_max."))
 }
 
 fn sentence(text: &str) -> String {
@@ -376,6 +390,30 @@ mod tests {
         let message = "Expected: an expression, found: EOF at Line: 3, Column: 14";
         assert_eq!(place_in(message), Some(Place { line: 3, column: 14 }));
         assert_eq!(place_in("no place"), None);
+    }
+
+    #[test]
+    fn a_limit_that_was_passed_is_told_with_its_setting_and_how_much() {
+        let told = "Resources exhausted: Additional allocation failed for ExternalSorter[0] with top memory consumers (across \
+                    reservations) as:\n  a#1 consumed 1 MB.\nError: Failed to allocate additional 64.0 KB for \
+                    ExternalSorter[0] with 0.0 B already allocated for this reservation - 12.0 KB remain available for \
+                    the total memory pool: track_consumers(inner_pool: fair(pool_size: 1024.0 KB), num_of_top_consumers: 3)";
+        let (message, hint) = passed(told).unwrap();
+        assert_eq!(
+            message,
+            "the statement needs more memory than it may have, limit is 1024.0 KB (`sql.memory_bytes_max`): it wants another \
+             64.0 KB for ExternalSorter[0] with 0.0 B already allocated for this reservation - 12.0 KB remain available"
+        );
+        assert!(hint.contains("raise sql.memory_bytes_max"));
+        let told = "IO error: The used disk space during the spilling process has exceeded the allowable limit of 2.0 MB. \
+                    Please try increasing the config: `datafusion.runtime.max_temp_directory_size`.";
+        let (message, hint) = passed(told).unwrap();
+        assert_eq!(
+            message,
+            "the statements together would have more than 2.0 MB on disk (`sql.spill_bytes_max`)"
+        );
+        assert!(hint.contains("raise sql.spill_bytes_max"));
+        assert_eq!(passed("no such column"), None);
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl Inner {
                 ErrorKind::Unavailable,
                 format!("{} statements wait for their turn already", waiting.before),
             )
-            .with_hint("Try again later, or raise sql.statements_max or sql.statements_waiting_max."));
+            .with_hint("Try again later, or raise sql.statements_max."));
         }
         let permit = Arc::clone(&self.turns).acquire_owned().await;
         drop(waiting);

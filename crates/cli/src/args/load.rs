@@ -7,6 +7,7 @@ use swiftwater_generate::Fault;
 
 use super::{
     seeds::{SeedsArgs, ValidateArgs},
+    size::SizeArgs,
     value::{count, duration, fault, interval, rate, time_ms},
 };
 
@@ -114,6 +115,8 @@ pub(crate) enum BenchCommand {
     Load(Box<LoadArgs>),
     /// Runs published experiments of four systems again, and prints their figures and ours side by side
     Seeds(SeedsArgs),
+    /// Says how many cores and machines, and how much memory, disk and network, a load takes
+    Size(Box<SizeArgs>),
     /// Asks many queries at once whose answers are known, sends the events, and holds what comes against what has to
     Validate(ValidateArgs),
 }

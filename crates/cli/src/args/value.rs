@@ -43,6 +43,10 @@ pub(super) fn batch_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(&text.replace('_', "")).map_err(str::to_owned)
+}
+
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_millis(text).map(Duration::from_millis).map_err(str::to_owned)
 }

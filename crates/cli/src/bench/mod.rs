@@ -6,6 +6,7 @@ mod load;
 mod report;
 mod requests;
 mod seeds;
+mod size;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &BenchArgs, clock: Arc<dyn Clock>) -> Outcome {
     match &args.command {
         BenchCommand::Load(args) => load::run(args, &*clock),
         BenchCommand::Seeds(args) => seeds::run(args, clock),
+        BenchCommand::Size(args) => size::run(args, clock),
         BenchCommand::Validate(args) => seeds::validate::run(args, clock),
     }
 }

@@ -9,6 +9,7 @@ mod flags;
 mod keys;
 mod load;
 mod print;
+mod unused;
 mod value;
 
 #[cfg(test)]

@@ -120,6 +120,44 @@ fn all_faults_are_told_at_once_with_their_places() {
 }
 
 #[test]
+fn settings_that_do_nothing_are_refused_with_what_they_lack() {
+    let unused = |file: &str, flags: &[(&'static str, &str)]| {
+        let told = loaded(file, &[], flags).unwrap().all_used().map(drop).map_err(|error| error.to_string());
+        told.map_or_else(
+            |text| text.lines().skip(1).map(|line| line.trim().to_owned()).collect(),
+            |()| Vec::new(),
+        )
+    };
+    let told = unused(
+        "[views]\ncache_bytes = \"1MiB\"\n[store]\ncommit_bytes = \"64MiB\"\n",
+        &[("sql.threads", "2")],
+    );
+    assert_eq!(told.len(), 2, "what has its default is not told of: {told:?}");
+    assert!(told.contains(
+        &"flag --sql.threads: `sql.threads` = 2 has no effect: nothing is kept without a data directory; set `data.dir` \
+          too (--data DIR), or leave it out"
+            .to_owned()
+    ));
+    assert!(
+        told.iter().any(|told| told.contains("`views.cache_bytes` = \"1MiB\" has no effect")),
+        "{told:?}"
+    );
+    assert_eq!(unused("[views]\ncache_bytes = \"1MiB\"\n", &[("data.dir", "x")]), [""; 0]);
+    for (setting, lacks) in [
+        ("[otlp]\ninterval_ms = \"1s\"", "set `otlp.endpoint` too"),
+        ("[syslog]\nstream = \"s\"", "set `syslog.tcp_listen` or `syslog.udp_listen` too"),
+        ("[syslog]\ntcp_listen = \"127.0.0.1:1\"\nqueue_bytes_max = \"1MiB\"", "set `syslog.udp_listen` too"),
+        ("[engine]\nfast_query = \"drop\"", "set `engine.query_emits_max` too"),
+        ("[engine]\ndetached_noted_ms = \"2s\"", "set `data.dir` too"),
+        ("[data]\ndir = \"x\"\n[store]\noptions = [\"a=b\"]", "which `store.location` names"),
+    ] {
+        let told = unused(setting, &[]);
+        assert!(told.len() == 1 && told[0].contains(lacks), "{setting}: {told:?}");
+    }
+    assert_eq!(unused("[engine]\nfast_query = \"drop\"\nquery_emits_max = 5\n", &[]), [""; 0]);
+}
+
+#[test]
 fn what_is_not_toml_is_told_with_its_line() {
     let told = faults("[engine]\ntick_ms = \nshards = 1\n", &[], &[]);
     assert!(told[0].starts_with("swiftwater.toml:2: "), "{told:?}");

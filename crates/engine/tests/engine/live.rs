@@ -324,7 +324,9 @@ fn slow_readers_are_cut_off_where_so_set() {
     while let Some(emit) = query.next_blocking() {
         last = Some(emit);
     }
-    assert!(matches!(reason(&last.unwrap()), Some(EndReason::Failed(_))));
+    let last = last.unwrap();
+    let Some(EndReason::Failed(why)) = reason(&last) else { panic!("{last:?}") };
+    assert!(why.contains("4 wait, limit is 4 (`engine.subscriber_emits_max`): read faster"), "{why}");
 }
 
 #[test]

@@ -361,7 +361,7 @@ async fn a_sink_that_cannot_be_is_told_why() {
     }
     let failing =
         engine.sinks(&Principal::local()).into_iter().find(|sink| sink.name == "away").unwrap().failing;
-    assert!(failing.unwrap().contains("which the settings do not allow"));
+    assert!(failing.unwrap().contains("which the settings do not allow (`sinks.private_addresses`)"));
     sql(&engine, "DROP SINK away; DROP SINK one; DROP VIEW t").await;
     assert_eq!(sql(&engine, "SHOW SINKS").await, "");
 }

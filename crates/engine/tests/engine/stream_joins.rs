@@ -320,7 +320,7 @@ async fn a_join_that_keeps_too_much_stops_and_says_so() {
         loop {
             let shown: Value = serde_json::from_str(&sql(&engine, "SHOW JOINS").await).unwrap();
             if let Some(why) = shown["failing"].as_str() {
-                assert!(why.contains("joins.state_bytes_max is 1000"), "{why}");
+                assert!(why.contains("limit is 1000 (`joins.state_bytes_max`)"), "{why}");
                 break;
             }
             look_again().await;

@@ -4,6 +4,7 @@
 //! they have to be, and gives rows; which row stands beside which published figure ([`published`]) is said by the figure's
 //! key. How servers are started and asked is in [`server`], how events are sent at a rate in [`feed`].
 
+pub(super) mod costs;
 mod document;
 mod feed;
 mod published;

@@ -67,9 +67,9 @@ pub(in crate::history) enum TableError {
     #[error("table `{table}`, which its events are joined with, cannot be read: {why}")]
     Unread { table: Box<str>, why: String },
     #[error(
-        "table `{table}`, which events are joined with, takes more than {limit} bytes in memory, which is the limit (`views.joined_bytes_max`)"
+        "table `{table}`, which events are joined with, takes {held} bytes in memory and more, limit is {limit} (`views.joined_bytes_max`): join a view of its rows, which lies on disk, or raise the limit"
     )]
-    Large { table: Box<str>, limit: usize },
+    Large { table: Box<str>, held: usize, limit: usize },
 }
 
 impl fmt::Debug for JoinedTable {
@@ -161,7 +161,7 @@ impl JoinedTable {
             })
             .map_err(failed)?;
             if rows.bytes() > limit {
-                return Err(TableError::Large { table: self.name.clone(), limit });
+                return Err(TableError::Large { table: self.name.clone(), held: rows.bytes(), limit });
             }
         }
         Ok(rows)

@@ -62,7 +62,10 @@ enum JoinError {
     State(#[from] NoState),
     #[error("its stream does not take the pairs")]
     Engine(#[from] EngineError),
-    #[error("what it keeps takes {bytes} bytes, and joins.state_bytes_max is {limit}")]
+    #[error(
+        "what it keeps takes {bytes} bytes, limit is {limit} (`joins.state_bytes_max`): let events that are closer in time \
+         join, or raise the limit"
+    )]
     Full { bytes: u64, limit: u64 },
 }
 

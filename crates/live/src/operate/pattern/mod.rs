@@ -286,7 +286,8 @@ impl Matches {
         }
         if begun.len() >= of.partials_max {
             let failure = format!(
-                "more than {} matches of the pattern are begun with one key (`engine.pattern_partials_max`)",
+                "more than {} matches of the pattern are begun with one key (`engine.pattern_partials_max`): let fewer events \
+                 begin one, shorten WITHIN, or raise the limit",
                 of.partials_max
             );
             self.failure = Some(failure.into());

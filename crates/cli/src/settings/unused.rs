@@ -1,0 +1,121 @@
+//! Settings that nothing reads as the others are: they are refused, for whoever wrote one expects something of it.
+//!
+//! A setting that has its default is never refused: a file may list all of them.
+
+use super::{Fault, KEYS, Loaded, Origin, Settings, SettingsError};
+
+/// Settings that do nothing where a condition is not met.
+struct Need {
+    /// Sections, as `data.`, and settings.
+    of: &'static [&'static str],
+    /// Of a section, those that it does not hold for.
+    but: &'static [&'static str],
+    is_met: fn(&Settings) -> bool,
+    /// What is so, and what to do.
+    lacks: &'static str,
+}
+
+const NEEDS: [Need; 7] = [
+    Need {
+        of: &[
+            "data.",
+            "store.",
+            "sql.",
+            "views.",
+            "joins.",
+            "sinks.",
+            "endpoints.",
+            "jobs.",
+            "engine.detached_durable_max",
+            "engine.detached_noted_ms",
+        ],
+        but: &["data.dir"],
+        is_met: |settings| !settings.data_dir.is_empty(),
+        lacks: "nothing is kept without a data directory; set `data.dir` too (--data DIR)",
+    },
+    Need {
+        of: &["store.options"],
+        but: &[],
+        is_met: |settings| settings.history.store_location.contains("://"),
+        lacks: "tables lie in a directory; options are for an object store, which `store.location` names",
+    },
+    Need {
+        of: &["otlp."],
+        but: &["otlp.endpoint"],
+        is_met: |settings| !settings.otlp.endpoint.is_empty(),
+        lacks: "metrics are pushed nowhere; set `otlp.endpoint` too",
+    },
+    Need {
+        of: &["syslog."],
+        but: &["syslog.tcp_listen", "syslog.udp_listen"],
+        is_met: |settings| {
+            settings.server.syslog.tcp_listen.is_some() || settings.server.syslog.udp_listen.is_some()
+        },
+        lacks: "syslog is taken nowhere; set `syslog.tcp_listen` or `syslog.udp_listen` too",
+    },
+    Need {
+        of: &["syslog.queue_bytes_max"],
+        but: &[],
+        is_met: |settings| settings.server.syslog.udp_listen.is_some(),
+        lacks: "the queue is that of datagrams; set `syslog.udp_listen` too",
+    },
+    Need {
+        of: &["engine.fast_query"],
+        but: &[],
+        is_met: |settings| settings.engine.query_emits_max > 0,
+        lacks: "queries may give any number of emits; set `engine.query_emits_max` too",
+    },
+    Need {
+        of: &["engine.emits_interval_ms"],
+        but: &[],
+        is_met: |settings| settings.engine.query_emits_max > 0 || settings.engine.bullet_emits_max > 0,
+        lacks: "emits are not counted; set `engine.query_emits_max` or `engine.bullet_emits_max` too",
+    },
+];
+
+impl Need {
+    fn is_of(&self, name: &str) -> bool {
+        let is = |of: &&str| if of.ends_with('.') { name.starts_with(*of) } else { name == *of };
+        self.of.iter().any(is) && !self.but.contains(&name)
+    }
+}
+
+impl Loaded {
+    /// The same, if each setting that was set to something of its own does something.
+    pub(crate) fn all_used(self) -> Result<Loaded, SettingsError> {
+        let (settings, defaults) = (&self.settings, Settings::default());
+        let mut faults = Vec::new();
+        for (key, origin) in KEYS.iter().zip(&self.origins) {
+            let value = (key.get)(settings);
+            if *origin == Origin::Default || value == (key.get)(&defaults) {
+                continue;
+            }
+            let unmet = NEEDS.iter().find(|need| need.is_of(key.name) && !(need.is_met)(settings));
+            if let Some(need) = unmet {
+                let message = format!(
+                    "`{}` = {} has no effect: {}, or leave it out",
+                    key.name,
+                    key.shown(&value),
+                    need.lacks
+                );
+                faults.push(Fault { origin: origin.clone(), message });
+            }
+        }
+        if faults.is_empty() { Ok(self) } else { Err(SettingsError(faults)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_name_sections_and_settings_that_there_are() {
+        for name in NEEDS.iter().flat_map(|need| need.of.iter().chain(need.but)) {
+            let is = |key: &&super::super::Key| {
+                if name.ends_with('.') { key.name.starts_with(*name) } else { key.name == *name }
+            };
+            assert!(KEYS.iter().any(|key| is(&key)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What is said where a limit of memory is passed: which setting it is, how much is held, and what to do.
+//!
+//! Knows the settings and nothing of who holds. Such a text is the reason of a query's end, which its reader gets and the
+//! log has.
+
+use crate::EngineConfig;
+
+/// One query holds too much.
+pub(crate) fn query_state(held_bytes: u64, config: &EngineConfig) -> String {
+    format!(
+        "the query holds {held_bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`): shorten its \
+         window, group by fewer values, or raise the limit",
+        config.query_state_bytes_max
+    )
+}
+
+/// All queries together hold too much, and this one has just taken more.
+pub(crate) fn all_state(held_bytes: u64, config: &EngineConfig) -> String {
+    format!(
+        "all queries hold {held_bytes} bytes of groups and rows, limit is {} (`engine.state_bytes_max`): end those that hold \
+         most (`swiftwater top --sort state`), or raise the limit",
+        config.state_bytes_max
+    )
+}
+
+/// One result is too large.
+pub(crate) fn one_result(bytes: usize, config: &EngineConfig) -> String {
+    format!(
+        "one result has {bytes} bytes, limit is {} (`engine.emit_bytes_max`): select less of each event, state a LIMIT, or \
+         raise the limit",
+        config.emit_bytes_max
+    )
+}
+
+/// What one batch gives is too large.
+pub(crate) fn one_batch(config: &EngineConfig) -> String {
+    format!(
+        "the records of one batch pass {} bytes (`engine.emit_bytes_max`): select less of each event, or raise the limit",
+        config.emit_bytes_max
+    )
+}
+
+/// What a reader's queue has no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// Which limit.
+    pub(crate) setting: &'static str,
+    /// Bytes, or emits, that wait.
+    pub(crate) held: u64,
+    /// As many may.
+    pub(crate) limit: u64,
+}
+
+impl Full {
+    /// Why a query is ended whose reader is too slow.
+    pub(crate) fn cut_off(self) -> String {
+        let Full { setting, held, limit } = self;
+        format!(
+            "the reader is slower than the answers (`engine.slow_reader` is `cut_off`): {held} wait, limit is {limit} \
+             (`{setting}`): read faster, ask for less, or raise the limit"
+        )
+    }
+}
