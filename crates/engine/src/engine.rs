@@ -562,14 +562,15 @@ impl Engine {
     pub fn streams(&self, _principal: &Principal) -> Vec<StreamStatus> {
         let now = self.shared.clock.now();
         let streams = self.shared.all_streams();
-        streams.iter().filter(|stream| stream.exists()).map(|stream| stream.status(now)).collect()
+        let streams = streams.iter().filter(|stream| stream.exists());
+        streams.map(|stream| self.shared.status_of_stream(stream, now)).collect()
     }
 
     /// One stream.
     pub fn stream(&self, _principal: &Principal, name: &StreamName) -> Result<StreamStatus, EngineError> {
         let stream = self.shared.find_stream(name).filter(|stream| stream.exists());
         let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
-        Ok(stream.status(self.shared.clock.now()))
+        Ok(self.shared.status_of_stream(&stream, self.shared.clock.now()))
     }
 
     /// All numbers at this moment.
@@ -584,7 +585,7 @@ impl Engine {
         Metrics {
             queries,
             index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),
-            streams: streams.iter().map(|stream| stream.status(now)).collect(),
+            streams: streams.iter().map(|stream| shared.status_of_stream(stream, now)).collect(),
             shards: shared.shard_status(),
             jobs: shared.history.get().map(|history| history.job_status()).unwrap_or_default(),
             sinks: shared.history.get().map(|history| history.sink_statuses()).unwrap_or_default(),

@@ -16,6 +16,7 @@ use swiftwater_sql::Sql;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
+    StreamStatus,
     engine::dialect_name,
     gate::Gate,
     history::{Declared, History, HistoryTables, Stored},
@@ -223,6 +224,13 @@ impl Shared {
             // It begins when its stream has come so far.
             None => handle.following.as_ref().map(|_| self.status_before(handle, &context)),
         }
+    }
+
+    /// How a stream is, the durable queries over it counted as standing on it.
+    pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
+        let durable = self.history.get().map_or(0, |history| history.durable_queries(&stream.name));
+        let status = stream.status(now);
+        StreamStatus { queries: status.queries + durable, ..status }
     }
 
     pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {

@@ -487,8 +487,15 @@ async fn what_is_not_durable_says_why() {
     );
     assert_eq!(why("SELECT n FROM STREAM(v, MAX, TIME)", options()).await, "stream `v` is not stored");
     try_sql(&engine, "DROP VIEW v").await.unwrap();
+    let name = StreamName::new("s").unwrap();
+    let standing = || engine.stream(&Principal::local(), &name).unwrap().queries;
+    let before = standing();
     let durable = ask("SELECT n FROM STREAM()", options()).await.unwrap();
     assert!(engine.query(&Principal::local(), &durable.id).unwrap().durable);
+    while standing() == before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(standing(), before + 1);
     let one = "1 queries that go on stand already (`engine.detached_durable_max`)";
     assert_eq!(why("SELECT n FROM STREAM()", options()).await, one);
     // A stream that is dropped ends them.

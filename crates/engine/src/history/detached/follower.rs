@@ -110,6 +110,11 @@ impl History {
         lock(&self.followers.0).get(name).cloned()
     }
 
+    /// How many durable queries over a stream have begun and not ended.
+    pub(crate) fn durable_queries(&self, name: &StreamName) -> u64 {
+        self.follower(name).map_or(0, |follower| lock(&follower.stream.merge).running.len() as u64)
+    }
+
     /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
     /// called with its plan, which no event comes into meanwhile.
     pub(super) fn with_follower<T>(
