@@ -209,6 +209,10 @@ pub struct ViewsMetrics {
     pub keys_held: u64,
     /// Bytes that these take, about.
     pub held_bytes: u64,
+    /// Keys that were looked for and found in memory, since the start.
+    pub reads_held: u64,
+    /// Keys that were looked for on disk, since the start.
+    pub reads_stored: u64,
     /// Views that are not kept on disk, or do not go on.
     pub failing: u64,
     /// How many alerts there are.

@@ -43,6 +43,10 @@ fn view_families(table: &mut Table, views: &ViewsMetrics) {
     table.gauge("swiftwater_views_lag_events", lag, views.lag_events);
     table.gauge("swiftwater_views_held_keys", "Keys of views in memory.", views.keys_held);
     table.gauge("swiftwater_views_held_bytes", "Bytes that these take, about.", views.held_bytes);
+    let reads = "Keys of views that were looked for and found in memory.";
+    table.counter("swiftwater_views_reads_held_total", reads, views.reads_held);
+    let reads = "Keys of views that were looked for on disk.";
+    table.counter("swiftwater_views_reads_stored_total", reads, views.reads_stored);
     let failing = "Views that are not kept on disk, or do not go on.";
     table.gauge("swiftwater_views_failing", failing, views.failing);
     table.gauge("swiftwater_alerts", "Alerts.", views.alerts);

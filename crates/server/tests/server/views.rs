@@ -57,6 +57,12 @@ async fn a_row_comes_by_its_key_with_what_it_counts() {
     let fields = [("if-none-match", &*tag)];
     let reply = server.send("GET", "/v1/views/routes/keys/JFK/LAX?consistent=5", &fields, "").await;
     assert_eq!((reply.status, reply.json().await["n"].clone()), (200, json!(3)));
+    // All keys are in memory, and so it is known there that this one is not.
+    assert_eq!(server.get("/v1/views/routes/keys/JFK/nowhere").await.status, 404);
+    let metrics = server.get("/metrics").await.text().await;
+    let reads: Vec<&str> =
+        metrics.lines().filter(|line| line.starts_with("swiftwater_views_reads_")).collect();
+    assert_eq!(reads, ["swiftwater_views_reads_held_total 12", "swiftwater_views_reads_stored_total 0"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

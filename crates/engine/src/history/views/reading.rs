@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     iter::Peekable,
     ops::{Bound, ControlFlow},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -176,9 +176,15 @@ impl View {
     pub(in crate::history) fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
         let held = self.part(key).state(&self.query, key);
         match held {
-            Some(state) => Ok(state),
+            Some(state) => {
+                self.counts.reads_held.fetch_add(1, Ordering::Relaxed);
+                Ok(state)
+            }
             // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
-            None => self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error)),
+            None => {
+                self.counts.reads_stored.fetch_add(1, Ordering::Relaxed);
+                self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))
+            }
         }
     }
 

@@ -53,6 +53,8 @@ pub struct ViewStatus {
     pub faults: (u64, u64, u64),
     /// Since the start: events of windows that were closed.
     pub late: u64,
+    /// Since the start: keys that were looked for and found in memory, and those that were looked for on disk.
+    pub reads: (u64, u64),
     /// Of a view with windows: those that end here or before are closed.
     pub watermark: Option<Millis>,
     /// Why it is not kept, or does not go on, if so.
@@ -83,6 +85,7 @@ impl View {
             events: (read(&counts.events), read(&counts.matched)),
             faults: (read(&counts.mistyped), read(&counts.errors), read(&counts.long_keys)),
             late: read(&counts.late),
+            reads: (read(&counts.reads_held), read(&counts.reads_stored)),
             watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest)),
             failing: self.failing(),
         }
@@ -111,6 +114,8 @@ impl History {
             all.lag_events += view.lag_events;
             all.keys_held += view.keys_held;
             all.held_bytes += view.held_bytes;
+            all.reads_held += view.reads.0;
+            all.reads_stored += view.reads.1;
             all.failing += u64::from(view.failing.is_some());
         }
         all

@@ -120,6 +120,10 @@ pub(crate) struct Counts {
     pub(super) long_keys: AtomicU64,
     /// Events of windows that were closed.
     pub(super) late: AtomicU64,
+    /// Keys that were looked for and found in memory, as there or as gone.
+    pub(super) reads_held: AtomicU64,
+    /// Keys that were looked for on disk.
+    pub(super) reads_stored: AtomicU64,
 }
 
 /// Why a view cannot take events.

@@ -33,6 +33,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
             all_keys += keys_of(view)?;
         }
         for (what, key) in ["matches", "stats"].into_iter().zip(keys) {
+            let before = server.numbers()?;
             let report = load(context, &server, vec![get(1, what)?], &Pace::Requests(requests, connections))?;
             let total = report.total();
             let found = total
@@ -41,7 +42,13 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
                 .filter(|(outcome, _)| outcome.status() == 200)
                 .map(|(_, count)| count)
                 .sum::<u64>();
-            let held = server.numbers()?.sum("swiftwater_views_held_keys");
+            let after = server.numbers()?;
+            let held = after.sum("swiftwater_views_held_keys");
+            let reads = |from: &str| {
+                let name = format!("swiftwater_views_reads_{from}_total");
+                after.sum(&name) - before.sum(&name)
+            };
+            let hits = reads("held") / (reads("held") + reads("stored")).max(1.0);
             // As many as the view has of them all, but for chance.
             let share = keys_of(what)? / f64::from(USERS);
             let (expected, spread) =
@@ -56,9 +63,10 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
             let name = format!("GET {what} of random users, views {place}");
             let row = row(name, &total, report.seconds).unless(wrong);
             let conditions = format!(
-                "{}; {USERS} users after {filled} swipes in `{STREAM}`; of random users {:.0} % were found; {held:.0} of {all_keys:.0} or more keys \
-                 of four views in memory",
+                "{}; {USERS} users after {filled} swipes in `{STREAM}`; {:.1} % of the reads were of memory; of random users {:.0} % were found; \
+                 {held:.0} of {all_keys:.0} or more keys of four views in memory",
                 row.conditions,
+                100.0 * hits,
                 100.0 * found as f64 / requests as f64,
             );
             let row = row.under(conditions);
