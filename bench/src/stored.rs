@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -16,6 +17,10 @@ use crate::{
     http::Client,
     server::{Running, binary},
 };
+
+/// How long views may take until they have counted what there is: a statement over them waits for less.
+const VIEWS_PATIENCE: Duration = Duration::from_secs(1800);
+const VIEWS_LOOK: Duration = Duration::from_millis(10);
 
 /// Where servers store, with room for so many bytes, if there is a server.
 pub(crate) fn directory(args: &Args, bytes: u64) -> anyhow::Result<PathBuf> {
@@ -86,6 +91,19 @@ impl Stored {
     /// Runs statements and takes the last one's rows.
     pub(crate) fn sql(&self, text: &str) -> anyhow::Result<Vec<Value>> {
         self.asker()?.ask(text)
+    }
+
+    /// Waits until the views have counted all that is durable.
+    pub(crate) fn wait_for_views(&self) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let behind = self.metric("swiftwater_views_lag_events")?;
+            if behind <= 0.0 {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < VIEWS_PATIENCE, "views are {behind} events behind after all this time");
+            thread::sleep(VIEWS_LOOK);
+        }
     }
 
     /// The directory of a stream's Delta table.

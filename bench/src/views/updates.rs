@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let count = bodies.holding(if args.quick { SENT_QUICK } else { SENT });
     let start = Instant::now();
     let sent = Sending::start(&Plan::all(stored.server()?.address, "pairs", &bodies, count))?.finish()?;
-    // This waits until the view has counted all that was acknowledged.
+    stored.wait_for_views()?;
     let told = stored.sql(TOTALS)?;
     let seconds = start.elapsed().as_secs_f64();
     let (keys, events, total) = read(&told)?;

@@ -630,7 +630,7 @@ impl Running {
             warnings,
         };
         let rest = (!is_plain).then(|| Box::new(rest()));
-        let records = Records { text: std::mem::take(&mut result.text).into(), count: result.count };
+        let records = Records { text: std::mem::take(&mut result.text), count: result.count };
         Waiting {
             records,
             // The last emit has a number of its own, though it has no record.

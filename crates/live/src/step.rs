@@ -1,6 +1,7 @@
 //! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
 //! the shard's state until they are flushed.
 
+mod alike;
 mod event_time;
 mod fold;
 mod pattern;
@@ -9,6 +10,7 @@ mod shape;
 use std::ops::ControlFlow;
 
 use bumpalo::Bump;
+use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 use swiftwater_event::{Decoded, Decoder, EventBatch, Millis, Value};
@@ -26,6 +28,7 @@ use crate::{
     },
     standing::{CompiledBody, CompiledViews},
 };
+use alike::Alike;
 use event_time::EventTimes;
 pub use event_time::NO_TIME;
 use fold::Fold;
@@ -119,6 +122,8 @@ pub struct Shard {
     finder: Finder,
     /// Of lateral views, whose rows are operated on while they are made.
     view_scratch: Scratch,
+    /// Records of the query in hand.
+    text: Vec<u8>,
     groups: HashMap<QueryNumber, HeldSlices>,
     /// Batches in which many queries matched.
     crowded: u64,
@@ -129,6 +134,9 @@ type HeldSlices = SmallVec<[Partial; 1]>;
 
 /// So many queries before one is operated on, its memory is asked for.
 const AHEAD: usize = 8;
+
+/// Room for records that is kept from one query to the next.
+const TEXT_KEPT_BYTES: usize = 1 << 20;
 
 /// Where more queries than this match in a batch, looking at the clock for each would cost more than many of them do.
 const TIMED_EACH_MAX: usize = 64;
@@ -180,6 +188,7 @@ impl Shard {
             (true, _) => 0,
         };
         let mut late_rows = Vec::new();
+        let mut alike = Alike::default();
         out.reserve(matched.len());
         for (place, found) in matched.iter().enumerate() {
             if let Some(ahead) = matched.get(place + AHEAD) {
@@ -192,6 +201,10 @@ impl Shard {
             if let Some(how) = found.entry.counts_rows
                 && let Some(step) = self.count(input, found, how, weight)
             {
+                out.push(step);
+                continue;
+            }
+            if let Some(step) = alike.step(place, &matched, out) {
                 out.push(step);
                 continue;
             }
@@ -303,6 +316,7 @@ impl Shard {
         let entry = found.entry;
         let mut counts = EvalCounts { expression_errors: found.expression_errors };
         let mut step = QueryStep::of(found);
+        self.text.clear();
         step.timed = times.map(|times| {
             Box::new(Timed {
                 latest: times.latest,
@@ -331,9 +345,20 @@ impl Shard {
                 step.mistyped += untimed.count() as u64;
             }
         }
+        if let Some(chunk) = &mut step.rows {
+            chunk.text = self.take_text();
+        }
         step.expression_errors = counts.expression_errors;
         step.nanos = found.nanos + (nanos() - start) * weight;
         step
+    }
+
+    /// The records that were made last, in as many bytes as they need.
+    fn take_text(&mut self) -> Bytes {
+        if self.text.capacity() <= TEXT_KEPT_BYTES {
+            return Bytes::copy_from_slice(&self.text);
+        }
+        std::mem::take(&mut self.text).into_boxed_slice().into()
     }
 
     /// Makes rows of matched events by lateral views, and operates on them.
@@ -452,18 +477,18 @@ impl Shard {
             let values: Evaluated<'_> = columns.iter().map(|column| evaluate(&column.program)).collect();
             let order: Evaluated<'_> = order.iter().map(|(program, _)| evaluate(program)).collect();
             for (place, &row) in matched.iter().enumerate() {
-                if chunk.text.len() > input.record_bytes_max {
+                if self.text.len() > input.record_bytes_max {
                     chunk.is_cut = true;
                     return ControlFlow::Break(());
                 }
                 match star {
                     Some(star) => {
                         let event = input.batch.event(row as usize);
-                        writer.write_star(event, star, &values, place, &arena, &mut chunk.text);
+                        writer.write_star(event, star, &values, place, &arena, &mut self.text);
                     }
-                    None => writer.write(&values, place, &mut chunk.text),
+                    None => writer.write(&values, place, &mut self.text),
                 }
-                chunk.ends.push(chunk.text.len());
+                chunk.ends.push(self.text.len());
                 chunk.rows.push(row);
                 chunk.arrivals.push(input.arrival(row));
                 if !order.is_empty() {
@@ -482,6 +507,7 @@ impl Shard {
         self.scratch = Scratch::default();
         self.finder = Finder::default();
         self.view_scratch = Scratch::default();
+        self.text = Vec::new();
     }
 
     /// Takes out a query's slices that begin before `before`.

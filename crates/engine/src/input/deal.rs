@@ -68,17 +68,19 @@ mod tests {
 
     fn chunk(rows: std::ops::Range<u32>, first: u64) -> RowChunk {
         let mut chunk = RowChunk::default();
+        let mut text = Vec::new();
         for row in rows {
-            chunk.text.extend_from_slice(format!("{}\n", first + u64::from(row)).as_bytes());
-            chunk.ends.push(chunk.text.len());
+            text.extend_from_slice(format!("{}\n", first + u64::from(row)).as_bytes());
+            chunk.ends.push(text.len());
             chunk.rows.push(row);
             chunk.arrivals.push(0);
         }
+        chunk.text = text.into();
         chunk
     }
 
     fn text(chunks: impl IntoIterator<Item = RowChunk>) -> String {
-        let lines = chunks.into_iter().map(|chunk| String::from_utf8(chunk.text).unwrap());
+        let lines = chunks.into_iter().map(|chunk| String::from_utf8(chunk.text.into()).unwrap());
         lines.collect::<String>().replace('\n', " ")
     }
 

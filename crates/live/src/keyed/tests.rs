@@ -205,7 +205,7 @@ impl Model {
         for (key, state) in &states {
             self.view.add_state(&mut groups, key, state, now).expect("a state");
         }
-        let text = String::from_utf8(self.view.rows(groups, 0).text).expect("text");
+        let text = String::from_utf8(self.view.rows(groups, 0).text.into()).expect("text");
         text.lines().map(str::to_owned).collect()
     }
 

@@ -10,6 +10,7 @@ mod singly;
 pub use patterns::PatternFaults;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
+use bytes::Bytes;
 use swiftwater_event::Millis;
 use swiftwater_lang::plan::{Take, Window};
 
@@ -59,7 +60,7 @@ pub enum Resumes {
 #[derive(Debug, Default, PartialEq)]
 pub struct ResultSet {
     /// One record a line.
-    pub text: Vec<u8>,
+    pub text: Bytes,
     /// How many.
     pub count: u64,
     /// The window they are of.
@@ -404,17 +405,18 @@ impl Collector {
         let left = self.order.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.streamed));
         let count = (chunk.len() as u64).min(left);
         if count > 0 {
-            let mut text = Vec::new();
-            if self.limits.times {
+            let text = if self.limits.times {
+                let mut text = Vec::new();
                 for row in 0..count as usize {
                     write_with_times(chunk.record(row), Some((chunk.times, now_micros)), &mut text);
                 }
+                text.into()
+            } else if count == chunk.len() as u64 {
+                std::mem::take(&mut chunk.text)
             } else {
-                text = std::mem::take(&mut chunk.text);
-                text.truncate(chunk.ends[count as usize - 1]);
-                // What is small is held for as long as nobody reads it.
-                text.shrink_to_fit();
-            }
+                // What is left out is not held for as long as nobody reads the rest.
+                Bytes::copy_from_slice(&chunk.text[..chunk.ends[count as usize - 1]])
+            };
             self.streamed += count;
             self.emits += 1;
             out.push(ResultSet { text, count, ..ResultSet::default() });
@@ -695,8 +697,9 @@ impl Collector {
         match held {
             Some(Held::Rows(rows)) => {
                 let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
-                match rows.write(&self.order, answered, &mut result.text) {
-                    Some(count) => result.count = count,
+                let mut text = Vec::new();
+                match rows.write(&self.order, answered, &mut text) {
+                    Some(count) => (result.text, result.count) = (text.into(), count),
                     None => result.failure = Some(NO_ORDER.into()),
                 }
             }

@@ -96,9 +96,11 @@ pub(crate) fn write_groups(
         })
         .collect();
     let writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
+    let mut text = Vec::new();
     for row in 0..rows.len() {
-        writer.write(&columns, row, &mut result.text);
+        writer.write(&columns, row, &mut text);
     }
+    result.text = text.into();
     result.sketches = sketches;
     result.count += rows.len() as u64;
     result.expression_errors += counts.expression_errors;

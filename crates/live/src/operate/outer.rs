@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use swiftwater_event::{CheckLimits, EventMeta, Millis, check_block};
 
 use super::{Collector, CollectorLimits, ResultSet, Slices};
@@ -63,7 +62,7 @@ impl OuterQuery {
         let mut shard = Shard::default();
         let mut results = Vec::new();
         let mut expression_errors = inner.expression_errors;
-        let mut rest = Bytes::from(inner.text);
+        let mut rest = inner.text;
         let mut place = 0;
         while !rest.is_empty() && !collector.is_done() {
             let block = rest.split_to(block_end(&rest));

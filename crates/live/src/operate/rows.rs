@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, ops::Range, sync::Arc};
 
 use bumpalo::Bump;
+use bytes::Bytes;
 use smallvec::SmallVec;
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
@@ -25,8 +26,8 @@ pub struct RowTimes {
 /// its text besides this.
 #[derive(Debug, Clone, Default)]
 pub struct RowChunk {
-    /// The records, one a line.
-    pub text: Vec<u8>,
+    /// The records, one a line; queries that make the same of the same events share it.
+    pub text: Bytes,
     /// Where each ends in `text`.
     pub ends: SmallVec<[usize; 1]>,
     /// They are not all there: they had more bytes than a batch's records may have.
@@ -69,14 +70,16 @@ impl RowChunk {
     /// Those records alone, in the order given.
     pub fn pick(&self, places: &[usize]) -> RowChunk {
         let mut chunk = RowChunk { is_cut: self.is_cut, times: self.times, ..RowChunk::default() };
+        let mut text = Vec::new();
         for &place in places {
-            chunk.text.extend_from_slice(self.record(place));
-            chunk.ends.push(chunk.text.len());
+            text.extend_from_slice(self.record(place));
+            chunk.ends.push(text.len());
             chunk.rows.push(self.rows[place]);
             chunk.arrivals.push(self.arrivals[place]);
             chunk.event_times.extend(self.event_times.get(place));
             chunk.keys.extend(self.keys.get(place).cloned());
         }
+        chunk.text = text.into();
         chunk
     }
 

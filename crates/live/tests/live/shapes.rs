@@ -1,4 +1,4 @@
-//! Aggregations that stand together share what they have in common; each must answer, and be counted, as if alone.
+//! Queries that stand together share what they have in common; each must answer, and be counted, as if alone.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use swiftwater_lang::{Dialect, ParseOptions};
-use swiftwater_live::{Collector, Index, QueryNumber, Shard, StandingQuery};
+use swiftwater_live::{Collector, CollectorLimits, Commons, Index, QueryNumber, Shard, StandingQuery};
 use swiftwater_testkit::MixedEvents;
 
 use crate::support::{ONE_ANSWER, batch_of, finish, input_of};
@@ -16,13 +16,18 @@ type Told = (String, u64, u64, u64);
 
 /// Lets queries stand together over events in batches.
 fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
+    let mut commons = Commons::default();
     let queries: Vec<Arc<StandingQuery>> = texts
         .iter()
         .map(|text| {
             let plan = swiftwater_lang::parse(text, &ParseOptions::new(Dialect::Native, 0)).unwrap().query;
-            Arc::new(StandingQuery::compile(plan).unwrap())
+            Arc::new(commons.share(StandingQuery::compile(plan).unwrap()))
         })
         .collect();
+    let limits = CollectorLimits { one_answer: false, ..ONE_ANSWER };
+    let mut collectors: Vec<Collector> =
+        queries.iter().map(|query| Collector::new(Arc::clone(query), 0, 0, limits)).collect();
+    let mut results: Vec<Vec<_>> = queries.iter().map(|_| Vec::new()).collect();
     let numbered = || queries.iter().enumerate().map(|(number, query)| (number as QueryNumber, query));
     let index = numbered().fold(Index::default(), |index, (number, query)| index.with(number, query));
     let mut told = vec![(String::new(), 0, 0, 0); queries.len()];
@@ -31,19 +36,21 @@ fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
         let batch = batch_of(events);
         let mut steps = Vec::new();
         shard.step(&index, &input_of(&batch), &mut steps);
-        for step in steps {
-            let (_, matches, mistyped, errors) = &mut told[step.number as usize];
+        for mut step in steps {
+            let place = step.number as usize;
+            if let Some(rows) = &mut step.rows {
+                collectors[place].rows(rows, 0, &mut results[place]);
+            }
+            let (_, matches, mistyped, errors) = &mut told[place];
             *matches += step.matches;
             *mistyped += step.mistyped;
             *errors += step.expression_errors;
         }
     }
-    for (number, query) in numbered() {
-        let mut collector = Collector::new(Arc::clone(query), 0, 0, ONE_ANSWER);
-        let mut results = Vec::new();
-        finish(&mut collector, std::slice::from_mut(&mut shard), number, &mut results);
+    for (place, (mut collector, mut results)) in collectors.into_iter().zip(results).enumerate() {
+        finish(&mut collector, std::slice::from_mut(&mut shard), place as QueryNumber, &mut results);
         let text = results.iter().map(|result| String::from_utf8_lossy(&result.text).into_owned());
-        told[number as usize].0 = text.collect();
+        told[place].0 = text.collect();
     }
     told
 }
@@ -63,6 +70,13 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
         "COUNT(DISTINCT a) AS n FROM STREAM() @",
         "COUNT(a) AS n FROM STREAM() @",
         "APPROX_MEDIAN(a) AS n FROM STREAM() @",
+        // Records, which are made once where the same events are made into the same.
+        "* FROM STREAM() @",
+        "a, b FROM STREAM() @",
+        "a, c FROM STREAM() @ LIMIT 7",
+        "a, b FROM STREAM() @ ORDER BY b LIMIT 5",
+        "CAST(c AS LONG) + a AS s FROM STREAM() @",
+        "CAST(b AS LONG) AS s, e FROM STREAM() LATERAL VIEW EXPLODE(d) AS e @",
     ]);
     let filters = prop::sample::select(vec![
         "",
@@ -87,4 +101,22 @@ proptest! {
             prop_assert_eq!(got, alone, "{}", text);
         }
     }
+}
+
+#[test]
+fn records_of_other_events_are_other_records() {
+    let events: Vec<String> = (0..10).map(|n| format!("{{\"a\":{n},\"b\":{}}}", n * n)).collect();
+    let of = |middle: u32| format!("SELECT b FROM STREAM() WHERE a IN (1, {middle}, 9)");
+    let got = together(
+        &[of(2), of(3), of(2), "SELECT a FROM STREAM() WHERE a IN (1, 2, 9)".to_owned()],
+        &events,
+        10,
+    );
+    let lines =
+        |values: [u32; 3], name: &str| values.map(|value| format!("{{\"{name}\":{value}}}\n")).concat();
+    let texts: Vec<&str> = got.iter().map(|told| told.0.as_str()).collect();
+    assert_eq!(
+        texts,
+        [lines([1, 4, 81], "b"), lines([1, 9, 81], "b"), lines([1, 4, 81], "b"), lines([1, 2, 9], "a")]
+    );
 }

@@ -118,7 +118,7 @@ impl Run {
         }
         self.collector.finish(end, &mut self.slices, 0, &mut self.results);
         let emits = self.results.iter().map(|result| {
-            let text = String::from_utf8(result.text.clone()).unwrap();
+            let text = String::from_utf8(result.text.to_vec()).unwrap();
             let records: Vec<Map<String, Json>> =
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert_eq!(records.len() as u64, result.count);

@@ -108,6 +108,7 @@ impl Document {
         let (all, sizes) = (self.scenarios.len(), &self.sizes);
         let seconds = self.scenarios.iter().map(|one| one.seconds).fold(0.0, |all, one| all + one);
         match failed.as_slice() {
+            [] if all == 1 => format!("the scenario passed in {seconds:.0} s ({sizes} sizes)"),
             [] => format!("{all} scenarios passed in {seconds:.0} s ({sizes} sizes)"),
             some => format!("{} of {all} scenarios failed: {}", some.len(), some.join(", ")),
         }

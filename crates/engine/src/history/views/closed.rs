@@ -50,7 +50,7 @@ impl View {
         })?;
         let Some((_, last)) = read else { return Ok(None) };
         let result = self.query.rows(groups, now);
-        Ok(Some(Portion { rows: result.text, count: result.count, last, now }))
+        Ok(Some(Portion { rows: result.text.into(), count: result.count, last, now }))
     }
 
     /// The same with the key of each group, also of those that have no row.

@@ -11,7 +11,6 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Millis, check_block};
 use swiftwater_live::{Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, RowsError, RowsFold, Shard};
 use swiftwater_views::{Commit, LogCut, ViewSnapshot, ViewStoreError};
@@ -291,7 +290,7 @@ impl<'v> Folding<'v> {
         if rows.count > 0 {
             let limits =
                 CheckLimits { event_bytes_max: usize::MAX, depth_max: 512, ..CheckLimits::default() };
-            let rows = check_block(Bytes::from(rows.text), &limits, 1).batch;
+            let rows = check_block(rows.text, &limits, 1).batch;
             self.view.query.fold_rows(&mut self.shard, &rows, came, &mut self.fold);
         }
         Ok(())

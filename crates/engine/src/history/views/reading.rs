@@ -257,7 +257,7 @@ impl View {
         let mut flush = |groups: GroupTable, count: &mut u64| {
             let result = self.query.rows(groups, now);
             *count += result.count;
-            each(result.text)
+            each(result.text.into())
         };
         let (at, is_end) = self.walk(bounds, |key, state| {
             self.add(&mut groups, &key, state, now)?;

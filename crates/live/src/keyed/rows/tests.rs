@@ -59,7 +59,7 @@ fn expected(text: &str, rows: &BTreeMap<u8, String>) -> String {
     let view = plain(text);
     let fold = view.fold(&mut Shard::default(), &batch(rows.values()), NO_TIME);
     let groups = fold.groups.or_else(|| view.no_groups()).expect("it has groups");
-    String::from_utf8(view.rows(groups, 0).text).expect("text")
+    String::from_utf8(view.rows(groups, 0).text.into()).expect("text")
 }
 
 /// The rows of what is kept.
@@ -68,7 +68,7 @@ fn found(view: &KeyedQuery, kept: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
     for (key, state) in kept {
         view.add_state(&mut groups, key, state, 0).expect("a state");
     }
-    String::from_utf8(view.rows(groups, 0).text).expect("text")
+    String::from_utf8(view.rows(groups, 0).text.into()).expect("text")
 }
 
 #[test]

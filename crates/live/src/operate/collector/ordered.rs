@@ -118,6 +118,7 @@ impl Collector {
         };
         let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
         let mut groups: Option<Groups> = None;
+        let mut text = Vec::new();
         let mut bounds = Vec::new();
         for session in sessions {
             let bound = (session.first, end(&session));
@@ -125,7 +126,7 @@ impl Collector {
                 SessionHeld::Rows(rows) => {
                     let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                     // Only Bullet has rows without an order, and it has no sessions.
-                    result.count += rows.write(&self.order, answered, &mut result.text).unwrap_or_default();
+                    result.count += rows.write(&self.order, answered, &mut text).unwrap_or_default();
                 }
                 SessionHeld::Groups(theirs) => {
                     bounds.push(bound);
@@ -137,6 +138,7 @@ impl Collector {
                 }
             }
         }
+        result.text = text.into();
         if let Some(groups) = groups {
             let of = GroupResult {
                 limit: self.order.limit,

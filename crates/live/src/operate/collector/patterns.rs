@@ -250,15 +250,17 @@ impl<'r, 'a: 'r> MatchRows<'r, 'a> {
         let writer = RecordWriter::new(columns, query.dialect(), false);
         let values: Vec<_> = columns.iter().map(|column| self.evaluate(&column.program, counts)).collect();
         let order: Vec<_> = order.iter().map(|(program, _)| self.evaluate(program, counts)).collect();
+        let mut text = Vec::new();
         for (place, end) in self.ends.iter().enumerate() {
-            writer.write(&values, place, &mut chunk.text);
-            chunk.ends.push(chunk.text.len());
+            writer.write(&values, place, &mut text);
+            chunk.ends.push(text.len());
             chunk.rows.push(0);
             chunk.arrivals.push(*end);
             if !order.is_empty() {
                 chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
             }
         }
+        chunk.text = text.into();
         chunk
     }
 
