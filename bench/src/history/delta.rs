@@ -14,7 +14,7 @@ use serde_json::Value;
 /// How often is looked for the next commit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Where nothing is committed for so long, all is done.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(8);
 /// Nobody waits longer for commits to get on.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -38,7 +38,7 @@ const READ_ROWS: usize = 16 << 10;
 /// No commit is under way as long as this.
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 /// Files that one compaction merges, in units of the setting `compact_files`.
-const COMPACT_FILES_FACTOR: usize = 16;
+pub(crate) const COMPACT_FILES_FACTOR: usize = 16;
 
 fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
