@@ -14,6 +14,7 @@ mod generate;
 mod ingest;
 mod input_file;
 mod logging;
+mod memory;
 mod output;
 mod progress;
 mod query;
@@ -31,22 +32,7 @@ use swiftwater_event::SystemClock;
 
 use args::{Cli, Command};
 
-/// Queries allocate small and often, from many threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// `mi_option_purge_delay` of mimalloc.h, which the crate has no name for: milliseconds until freed memory goes back to the
-/// system.
-const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-
-/// A crowd of queries that comes or goes rebuilds tables and frees the old ones: kept for long, that memory would be as much
-/// again as the queries hold. Given back at once, each body and each batch is paid for in page faults: with 0 the way from
-/// the log into a table takes a fifth longer, with 1,000 a query takes half as much memory again.
-const PURGE_DELAY_MS: std::ffi::c_long = 30;
-
 fn main() -> ExitCode {
-    // SAFETY: an option may be set at any time, by any thread.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) };
     let clock = Arc::new(SystemClock::new());
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args, clock),

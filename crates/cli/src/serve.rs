@@ -16,7 +16,7 @@ use swiftwater_server::{Server, ServerError};
 use crate::{
     args::{ServeArgs, ServerArgs},
     exit::{Failure, Outcome},
-    logging,
+    logging, memory,
     settings::{FILE_NAME, Loaded, SettingFlags, Settings, Sources, environment, load},
     signals::Interrupts,
     stdio,
@@ -58,6 +58,7 @@ pub(crate) fn serve(
     ready: impl FnOnce(&Engine, &[SocketAddr]) -> Result<(), Failure>,
 ) -> Outcome {
     logging::start(settings)?;
+    memory::give_back();
     // What blocks does nothing but compute, apart from a name that is looked up now and then: with more threads for it
     // than cores, each would only hold memory that the allocator keeps for it.
     let threads_max = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
