@@ -22,7 +22,7 @@ use crate::{
 const COPIED_BYTES_MAX: usize = 2048;
 /// So many zeros are written ahead of small groups into a file that was not written before, so that only few syncs
 /// have to write metadata.
-const AHEAD_BYTES: u64 = 4 << 20;
+const AHEAD_BYTES: u64 = 256 << 10;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
 const LARGE_GROUP_BYTES: u64 = 256 << 10;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
