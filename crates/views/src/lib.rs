@@ -12,15 +12,24 @@
 //!
 //! A store that failed to write takes nothing more until it is opened anew, which the next call does: what was not durable
 //! is gone then, and is committed again by who has it.
+//!
+//! All of it, as it is at one instant, can be written down, and a new store made of that ([`StoreSnapshot`]).
+
+mod dump;
 
 use std::{
     collections::HashMap,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+
+pub use dump::{DumpError, StoreSnapshot};
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 60_000;
@@ -74,6 +83,14 @@ struct Opened {
     views: HashMap<u32, Keyspace>,
     /// What changed in views, by the place of each change: see [`place_of`].
     logs: HashMap<u32, Keyspace>,
+    /// For whoever holds the files for long.
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What becomes of a view's log of changes with a commit, besides that it gets those of the commit.
@@ -227,7 +244,7 @@ impl ViewStore {
                     logs.insert(id, db.keyspace(&name, of_view)?);
                 }
             }
-            Ok(Opened { db, positions, views, logs })
+            Ok(Opened { db, positions, views, logs, is_closed: Arc::default() })
         };
         open().map_err(|error| self.error(&error))
     }

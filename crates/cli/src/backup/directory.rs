@@ -13,7 +13,7 @@ use swiftwater_engine::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME};
 const LOCK: &str = "backup.lock";
 const UNFINISHED: &str = "unfinished";
 /// Where files lie; nothing else in the directory is ever deleted.
-const PARTS: [&str; 3] = ["catalog", "log", "tables"];
+const PARTS: [&str; 4] = ["catalog", "log", "tables", "views"];
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A backup's directory, which no other process fetches into as long as this lives.

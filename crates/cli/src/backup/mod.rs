@@ -1,9 +1,9 @@
 //! `swiftwater backup`: fetches what a server keeps into a directory, or checks such a directory.
 //!
 //! ```text
-//! DIR/manifest.json         what the backup consists of; written last: without it there is no backup
-//! DIR/unfinished            the cut that is being fetched, until its manifest is there
-//! DIR/catalog, log, tables  the files, each under its name and checksum; `.part` while it comes in
+//! DIR/manifest.json                what the backup consists of; written last: without it there is no backup
+//! DIR/unfinished                   the cut that is being fetched, until its manifest is there
+//! DIR/catalog, log, tables, views  the files, each under its name and checksum; `.part` while it comes in
 //! ```
 //!
 //! A file that is there and right is not fetched again, and one that came in part is fetched from there on, of whichever cut.

@@ -9,7 +9,7 @@
 //! DIR/views/         what views keep by key (room `views`)
 //! DIR/tables/_swiftwater_store   the store's id, wherever it lies
 //! DIR/exports/       what COPY … TO writes
-//! DIR/spill/         what SQL puts aside; emptied at each start
+//! DIR/spill/         what SQL puts aside, and backups do of `views/`; emptied at each start
 //! ```
 
 use std::{

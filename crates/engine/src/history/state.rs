@@ -78,8 +78,9 @@ pub(crate) struct History {
     pub(super) endpoints: Endpoints,
     pub(super) unstored: Unstored,
     pub(super) backups: Backups,
-    /// Held for reading while a change is put into the log, for writing while a backup's cut is made.
-    pub(super) cutting: tokio::sync::RwLock<()>,
+    /// Held for reading while a change is put into the log, or what views, alerts and joins keep on disk; for writing while
+    /// a backup's cut is made.
+    pub(super) cutting: Arc<tokio::sync::RwLock<()>>,
     pub(super) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Told when there is something to do in the store that could not be done yet.
     pub(super) owes: Notify,
@@ -151,7 +152,7 @@ impl History {
             endpoints: Endpoints::default(),
             unstored: Unstored::default(),
             backups: Backups::default(),
-            cutting: tokio::sync::RwLock::default(),
+            cutting: Arc::default(),
             tasks: Mutex::default(),
             owes: Notify::new(),
             written_down: AtomicU64::new(written_down),

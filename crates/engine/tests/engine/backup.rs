@@ -37,12 +37,12 @@ async fn try_open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Engine, HistoryEr
     Engine::open(EngineConfig { shards: 2, ..EngineConfig::default() }, config(dir), clock).await
 }
 
-async fn begin(engine: &Engine) -> Arc<Backup> {
+pub(crate) async fn begin(engine: &Engine) -> Arc<Backup> {
     engine.begin_backup(&Principal::local()).await.expect("a backup can be taken")
 }
 
 /// Fetches all of a backup, each file in two parts.
-async fn fetched(backup: &Backup, to: &Path) {
+pub(crate) async fn fetched(backup: &Backup, to: &Path) {
     for file in &backup.manifest().files {
         let path = to.join(file.place());
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -56,7 +56,7 @@ async fn fetched(backup: &Backup, to: &Path) {
     fs::write(to.join(MANIFEST_NAME), backup.manifest().to_json()).unwrap();
 }
 
-async fn restored(from: &Path, to: &Path) -> Result<BackupManifest, RestoreError> {
+pub(crate) async fn restored(from: &Path, to: &Path) -> Result<BackupManifest, RestoreError> {
     restore(&config(to), from, Arc::new(SystemClock::new()), |_, _| {}).await
 }
 
@@ -246,6 +246,7 @@ async fn small_backup(copy: &Path) {
     let data = tempfile::tempdir().unwrap();
     let engine = open(data.path()).await;
     sql(&engine, "CREATE STREAM t (a LONG)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS s FROM STREAM(t)").await;
     append(&engine, "t", "{\"a\":1}\n{\"a\":2}", None).await;
     sql(&engine, "SELECT count(*) FROM t").await;
     while !fs::read_dir(data.path().join("tables/t"))
@@ -309,6 +310,7 @@ async fn interrupted_restore_goes_on_and_nobody_opens_what_it_has_left() {
         restored(copy.path(), data.path()).await.unwrap();
         let engine = open(data.path()).await;
         assert_eq!(sql(&engine, "SELECT count(*) AS n, sum(a) AS s FROM t").await, "{\"n\":3,\"s\":6}\n");
+        assert_eq!(sql(&engine, "SELECT s FROM v").await, "{\"s\":6}\n");
         stop(engine, Duration::ZERO).await;
         // Threads of the engine may hold the directory for some moments more.
         let error = loop {

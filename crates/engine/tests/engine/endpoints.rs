@@ -57,7 +57,7 @@ async fn send(
     engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &LIMITS)).await
 }
 
-async fn ask(engine: &Engine, target: &str) -> Result<EndpointAnswer, EndpointError> {
+pub(crate) async fn ask(engine: &Engine, target: &str) -> Result<EndpointAnswer, EndpointError> {
     let endpoint = found(engine, "GET", target.split('?').next().unwrap()).expect("there is an endpoint");
     let input = EndpointInput { texts: texts(&endpoint, target), body: Bytes::new() };
     engine.answer(&Principal::local(), &endpoint, &input, Wanted::Acknowledged).await

@@ -3,6 +3,7 @@
 mod alerts;
 mod away;
 mod backup;
+mod backup_views;
 mod bullet_answers;
 mod bullet_clock;
 mod bullet_rules;

@@ -28,12 +28,13 @@ async fn files_of_a_backup_come_whole_and_in_ranges() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
     sql(&server, "CREATE STREAM t (a LONG)").await;
+    sql(&server, "CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM STREAM(t) GROUP BY a").await;
     assert_eq!(server.ingest("t", "{\"a\":1}\n{\"a\":2}").await.status, 200);
     let (place, told) = begun(&server).await;
     assert_eq!(server.get(&place).await.json().await, told);
     assert_eq!(told["kept_ms"], json!(600_000));
     let manifest = BackupManifest::from_json(told["manifest"].to_string().as_bytes()).unwrap();
-    for part in ["catalog/", "log/", "tables/t/_delta_log/"] {
+    for part in ["catalog/", "log/", "tables/t/_delta_log/", "views/"] {
         assert!(manifest.files.iter().any(|file| file.name.starts_with(part)), "{part}");
     }
     for file in &manifest.files {

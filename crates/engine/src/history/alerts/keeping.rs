@@ -74,6 +74,12 @@ impl History {
         }
     }
 
+    /// Puts what an alert knows on disk.
+    pub(super) async fn keep_known(&self, alert: &Alert, known: &mut Known) -> Result<(), ViewStoreError> {
+        let _no_cut_is_made = self.cutting.read().await;
+        heavy(usize::MAX, || known.commit(alert))
+    }
+
     /// Takes the changes of the view, until there will be none.
     async fn watch_rows(
         &self,
@@ -104,7 +110,7 @@ impl History {
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
             alert.counts.position.store(known.position, Ordering::Relaxed);
             if known.has_changed() || now - committed_at >= POSITION_EVERY_MS && some.position.is_some() {
-                heavy(usize::MAX, || known.commit(alert))?;
+                self.keep_known(alert, known).await?;
                 committed_at = now;
             }
             self.tell(shared, alert, told, known).await?;

@@ -12,7 +12,7 @@ use crate::{
     EngineError,
     history::{
         sinks::{DeliverError, Delivery},
-        state::{History, heavy},
+        state::History,
     },
     shared::Shared,
 };
@@ -41,7 +41,7 @@ impl History {
             alert.tries.came_about();
             count(&alert.counts.messages, &delivery);
             known.note_told(bytes);
-            heavy(usize::MAX, || known.commit(alert))?;
+            self.keep_known(alert, known).await?;
         }
         Ok(())
     }

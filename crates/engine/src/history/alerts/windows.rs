@@ -73,7 +73,7 @@ impl History {
         alert: &Alert,
         (told, known): (&Told, &mut Known),
     ) -> Result<(), WatchError> {
-        heavy(usize::MAX, || known.commit(alert))?;
+        self.keep_known(alert, known).await?;
         self.tell(shared, alert, told, known).await
     }
 

@@ -1,12 +1,13 @@
 //! What a backup consists of, as it stands in its `manifest.json` and goes over the wire.
 //!
 //! ```text
-//! manifest = {"format": 1, "id": text, "written_by": version, "taken": ms, "log_position": where the log ends,
+//! manifest = {"format": 2, "id": text, "written_by": version, "taken": ms, "log_position": where the log ends,
 //!             "files": [{"name", "bytes", "crc32c"}], "crc32c": of the manifest itself with this field empty}
-//! name     = "catalog/" file | "log/" file | "tables/" table "/" … file
+//! name     = "catalog/" file | "log/" file | "tables/" table "/" … file | "views/" file
 //! ```
 //!
-//! Names are those that the files have in a data directory. In a backup's directory a file lies under its name and its
+//! Names are those that the files have in a data directory; of what views, alerts and joins keep there is one file at most,
+//! of which `views/` is made. Format 1 had none. In a backup's directory a file lies under its name and its
 //! checksum (`log/0000000000000007.segment.1a2b3c4d`): so what is the same in two backups is there once, and a new
 //! backup changes nothing that an older one needs until it is whole itself.
 //! A format that is newer than [`FORMAT`] is refused; whatever is added raises it, as it is part of the checksum.
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 
 /// The form that this version writes, and the newest that it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// The name of the manifest in a backup's directory; a directory without it is no backup.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -181,7 +182,7 @@ fn is_name(name: &str) -> bool {
     let is_part =
         |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']) && part.len() < 240;
     match (parts.next(), parts.clone().count()) {
-        (Some("catalog" | "log"), 1) => parts.all(is_part),
+        (Some("catalog" | "log" | "views"), 1) => parts.all(is_part),
         (Some("tables"), 2..) => parts.all(is_part),
         _ => false,
     }
@@ -223,6 +224,8 @@ mod tests {
             "log",
             "log/",
             "log/a/b",
+            "views/../x",
+            "views/a/b",
             "catalog/../x",
             "tables/t",
             "tables/../../x",
@@ -243,11 +246,11 @@ mod tests {
 
     #[test]
     fn newer_format_is_refused_before_anything_else_is_read() {
-        let newer = br#"{"format": 2, "written_by": "9.0.0", "shape": []}"#;
+        let newer = br#"{"format": 3, "written_by": "9.0.0", "shape": []}"#;
         let error = BackupManifest::from_json(newer).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the manifest has format 2, written by 9.0.0; this version reads up to 1"
+            "the manifest has format 3, written by 9.0.0; this version reads up to 2"
         );
     }
 }

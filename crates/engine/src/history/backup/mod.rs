@@ -1,18 +1,25 @@
 //! Backups: a consistent cut of everything durable, pinned while it is fetched.
 //!
-//! A cut is the catalog's snapshot, then every table at its newest version, then the log up to what is synced. Segments
-//! are not given up and files of tables not deleted from before the first of these to after the last; so the log reaches
-//! from the first event that a table lacks to beyond everything that the catalog or a table counts, and opening the files
-//! is as opening the directory after a crash at that instant. What was synced before the cut was asked for is in it.
+//! A cut is the catalog's snapshot and one of what views, alerts and joins keep, then every table at its newest version,
+//! then the log up to what is synced. Segments are not given up and files of tables not deleted from before the first of
+//! these to after the last; so the log reaches from the first event that a table or a view lacks to beyond everything that
+//! the catalog, a table or a view counts, and opening the files is as opening the directory after a crash at that instant.
+//! What was synced before the cut was asked for is in it.
+//!
+//! Neither catalog nor views are written meanwhile. Whatever sinks, alerts and joins tell streams and tables under their
+//! numbers was on disk first: so what log and tables of a cut have of that is in its views, under the same numbers.
+//! What views keep is written down when all goes on again, into a file that stands with the cut.
 //!
 //! A cut that nobody has touched for [`BACKUP_KEPT`] is let go, and there are at most [`BACKUPS_MAX`]. Knows nothing of HTTP.
 
+mod aside;
 mod manifest;
 mod restore;
 
 use std::{
     collections::{HashMap, HashSet},
     hash::RandomState,
+    io,
     ops::Range,
     sync::{
         Arc, Mutex,
@@ -26,12 +33,16 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_event::{Clock, Millis};
 use swiftwater_log::{LogCut, LogError};
 use swiftwater_store::{StoreCut, StoreError};
+use swiftwater_views::StoreSnapshot;
 
 use super::{
+    directory::DataDir,
     state::{History, causes},
     stored::unavailable,
 };
 use crate::{EngineError, QueryId, stream::lock};
+
+use aside::Aside;
 
 pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 pub use restore::{BackupFault, RestoreError, restore, verify_backup};
@@ -40,6 +51,8 @@ pub use restore::{BackupFault, RestoreError, restore, verify_backup};
 pub const BACKUPS_MAX: usize = 4;
 /// How long a cut stands that nobody reads.
 pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
+/// The name of what views, alerts and joins keep.
+const VIEWS_NAME: &str = "views/kept";
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 /// Files whose checksums are made at a time.
@@ -91,6 +104,7 @@ enum Place {
     Log(usize),
     /// The path in the store, and whether its bytes are ever the same.
     Store(Box<str>, bool),
+    Views(Arc<Aside>),
 }
 
 /// Why a file of a cut cannot be read.
@@ -102,6 +116,9 @@ pub enum BackupReadError {
     /// It is in the store.
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
+    /// It was put aside.
+    #[error("what views keep cannot be read")]
+    Views(#[from] io::Error),
     /// A thread ended.
     #[error("a thread of this process ended before its work did")]
     Broken,
@@ -156,13 +173,14 @@ impl Cut {
             Place::Catalog => Ok(self.catalog.slice(range.start as usize..range.end as usize)),
             Place::Store(path, _) => Ok(self.store.read(&path, range).await?),
             Place::Log(file) => {
-                let read = tokio::task::spawn_blocking(move || {
+                let read = move || {
                     let mut piece = vec![0; (range.end - range.start) as usize];
                     self.log.files()[file].read_exact_at(&mut piece, range.start)?;
                     Ok(Bytes::from(piece))
-                });
-                read.await.map_err(|_| BackupReadError::Broken)?
+                };
+                waited_for(read).await
             }
+            Place::Views(aside) => waited_for(move || Ok(aside.read(range)?)).await,
         }
     }
 
@@ -182,6 +200,13 @@ impl Cut {
             None => Ok(()),
         }
     }
+}
+
+/// Does what waits for the disk.
+async fn waited_for(
+    read: impl FnOnce() -> Result<Bytes, BackupReadError> + Send + 'static,
+) -> Result<Bytes, BackupReadError> {
+    tokio::task::spawn_blocking(read).await.map_err(|_| BackupReadError::Broken)?
 }
 
 impl Backups {
@@ -218,11 +243,15 @@ impl History {
             return Err(EngineError::TooManyBackups { standing: BACKUPS_MAX });
         }
         let began = self.clock.monotonic_nanos();
-        let cut = Arc::new(self.cut().await?);
+        let number = backups.taken.fetch_add(1, Ordering::Relaxed);
+        let (mut cut, views) = self.cut().await?;
+        if let Some(views) = views {
+            self.put_aside(&mut cut, views, number).await?;
+        }
+        let cut = Arc::new(cut);
         let files = self.check_sums(&cut).await;
         cut.check_whole()?;
         let files = files.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
-        let number = backups.taken.fetch_add(1, Ordering::Relaxed);
         let id = QueryId::new(self.clock.now(), number, &backups.secret).to_string();
         let numbers = files.iter().enumerate().map(|(number, file)| (file.name.clone(), number)).collect();
         let manifest = BackupManifest::new(id, cut.taken, cut.log.end().0, files);
@@ -251,16 +280,20 @@ impl History {
         ended.map(drop).ok_or_else(|| EngineError::NoBackup(id.to_owned()))
     }
 
-    async fn cut(&self) -> Result<Cut, EngineError> {
+    async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
         // No stream is made, altered or dropped meanwhile.
         let _one_at_a_time = self.changing.lock().await;
         // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
-        let _catalog_stays = self.cutting.write().await;
+        // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
+        let _catalog_and_views_stay = self.cutting.write().await;
         let held = self.log.hold();
         let mut catalog = self.snapshot();
         catalog.store = None;
         let catalog = Bytes::from(catalog.to_bytes());
+        let views = lock(&self.view_store).clone();
+        let views = views.map(|views| views.snapshot_all()).transpose();
+        let views = views.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
         let store = self.store.cut().await.map_err(from_store)?;
         let taken = self.clock.now();
         if self.log.usage().segments == 0 {
@@ -282,7 +315,20 @@ impl History {
             sources.push(source(format!("tables/{}", file.path), file.bytes, place));
         }
         let (clock, touched) = (Arc::clone(&self.clock), AtomicU64::default());
-        Ok(Cut { sources, taken, catalog, log, store, clock, touched })
+        Ok((Cut { sources, taken, catalog, log, store, clock, touched }, views))
+    }
+
+    /// Writes down what views keep, beside the cut that it is of.
+    async fn put_aside(&self, cut: &mut Cut, views: StoreSnapshot, number: u64) -> Result<(), EngineError> {
+        let dir = self.dir.as_ref().map(DataDir::spill).ok_or(EngineError::NoHistory)?;
+        let path = dir.join(format!("backup-{number}.views"));
+        let put = tokio::task::spawn_blocking(move || Aside::put(&views, &path)).await;
+        let put = put.map_err(|_| EngineError::NotBackedUp(causes(&BackupReadError::Broken)))?;
+        let aside = put.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let bytes = aside.bytes();
+        let place = Place::Views(Arc::new(aside));
+        cut.sources.push(Source { name: VIEWS_NAME.to_owned(), bytes, place });
+        Ok(())
     }
 
     /// The files of a cut with their checksums: those of the tables' data that are known are not read again.

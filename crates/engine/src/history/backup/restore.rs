@@ -2,17 +2,20 @@
 //!
 //! A restore marks the data directory before it writes anything else, and takes the mark away when all is there and
 //! synced: a server does not open a marked directory. Each file gets its name when its bytes have been found right, so
-//! one that was interrupted goes on with the files that have none yet.
+//! one that was interrupted goes on with the files that have none yet. What views keep is brought back as it is read, from its
+//! beginning each time.
 
 use std::{
     fs::{self, File},
     io::{self, Read},
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use swiftwater_event::Clock;
 use swiftwater_store::{Store, StoreError};
+use swiftwater_views::{DumpError, ViewStore};
 
 use super::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 use crate::{
@@ -77,6 +80,9 @@ pub enum RestoreError {
     /// The store failed.
     #[error("the store")]
     Store(#[from] StoreError),
+    /// What views keep cannot be brought back.
+    #[error("what views keep cannot be brought back")]
+    Views(#[from] DumpError),
 }
 
 impl RestoreError {
@@ -226,9 +232,10 @@ pub async fn restore(
     }
     for file in &manifest.files {
         let mut told = |bytes| progress(&manifest, bytes);
-        match file.name.strip_prefix("tables/") {
-            Some(path) => put(&store, path, backup, file, &mut told).await?,
-            None => heavy(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
+        match file.name.split_once('/') {
+            Some(("tables", path)) => put(&store, path, backup, file, &mut told).await?,
+            Some(("views", _)) => heavy(usize::MAX, || load(&dir.views(), backup, file, told))?,
+            _ => heavy(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
         }
     }
     for part in ["catalog", "log"] {
@@ -283,6 +290,42 @@ fn copy(to: &Path, backup: &Path, file: &BackupFile, progress: &mut impl FnMut(u
     }
     written.sync_all().map_err(io_error(&unfinished))?;
     fs::rename(&unfinished, to).map_err(io_error(to))
+}
+
+/// Makes the store of the views, durable when this returns, whatever an interrupted restore has left of it.
+fn load(to: &Path, backup: &Path, file: &BackupFile, progress: impl FnMut(u64)) -> Result<()> {
+    match fs::remove_dir_all(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(to)(error)),
+        _ => {}
+    }
+    let mut bytes = Bytes { reading: Reading::open(backup, file)?, left: 0..0, progress };
+    ViewStore::load(to, &mut bytes).or_else(|error| {
+        // Where the file is damaged, that is why.
+        while bytes.reading.next()?.is_some() {}
+        Err(error.into())
+    })
+}
+
+/// The bytes of a file, an error at its end where they are not those of the manifest.
+struct Bytes<P> {
+    reading: Reading,
+    /// What of the last piece is left.
+    left: Range<usize>,
+    progress: P,
+}
+
+impl<P: FnMut(u64)> Read for Bytes<P> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.left.is_empty() {
+            let piece = self.reading.next().map_err(io::Error::other)?;
+            self.left = 0..piece.map_or(0, <[u8]>::len);
+            (self.progress)(self.left.len() as u64);
+        }
+        let count = to.len().min(self.left.len());
+        to[..count].copy_from_slice(&self.reading.piece[self.left.start..][..count]);
+        self.left.start += count;
+        Ok(count)
+    }
 }
 
 fn sync(dir: &Path) -> io::Result<()> {

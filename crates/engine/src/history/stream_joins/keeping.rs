@@ -347,7 +347,10 @@ impl History {
                     continue;
                 }
             }
-            heavy(usize::MAX, || known.commit(join, &pairs))?;
+            {
+                let _no_cut_is_made = self.cutting.read().await;
+                heavy(usize::MAX, || known.commit(join, &pairs))?;
+            }
             committed = known.position;
             self.join_holds.hold(join.entry.id, || committed);
             join.show(&known);

@@ -14,7 +14,7 @@ use swiftwater_lang::{
 use swiftwater_live::{Changes, NO_TIME, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::{
     Compiled,
@@ -94,10 +94,10 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
 type Kept = (Arc<ViewStore>, Option<(u64, Millis)>);
 
 /// What came of a commit: what was written of the views over it, and where it stands.
-type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), tokio::task::JoinError>;
+type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
 
 /// A commit that is being written.
-type Keeping = JoinHandle<(Result<Vec<Raised>, ViewStoreError>, At)>;
+type Keeping = JoinHandle<Written>;
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -427,7 +427,7 @@ impl History {
             let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
             if is_full || is_due || view.has_unfilled() {
-                let kept = begin_keeping(view, self.config.sinks_changes_max).await;
+                let kept = self.begin_keeping(view).await;
                 self.note_kept(view, kept);
             }
         }
@@ -437,7 +437,7 @@ impl History {
             let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
             let is_awaited = is_changed && view.is_awaited();
             if (is_full || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
-                keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
+                keeping = Some(self.begin_keeping(view));
             }
             let event = tokio::select! {
                 biased;
@@ -454,7 +454,7 @@ impl History {
                 }
                 () = view.commits.nudge.notified() => None,
                 () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
-                    keeping = Some(begin_keeping(view, self.config.sinks_changes_max));
+                    keeping = Some(self.begin_keeping(view));
                     None
                 }
                 events = self.next_joined_events(view, &mut again, &mut waiting), if !is_full => Some(events),
@@ -492,7 +492,7 @@ impl History {
         if *dropped.borrow() {
             delete_kept(view).await;
         } else if view.at().position > view.committed() {
-            let kept = begin_keeping(view, self.config.sinks_changes_max).await;
+            let kept = self.begin_keeping(view).await;
             self.note_kept(view, kept);
         }
     }
@@ -513,9 +513,36 @@ impl History {
         self.config.views_memory_bytes_max / self.all_views().len().max(1)
     }
 
+    /// Begins to write what changed since the last commit, and what that changes in the views over this one.
+    fn begin_keeping(&self, view: &Arc<View>) -> Keeping {
+        // Where it only has others take in what it has, it stands where it stood.
+        let is_changed = view.at().position > view.committed();
+        let (changes, at) = heavy(usize::MAX, || {
+            if !is_changed {
+                return (Changes::default(), view.at());
+            }
+            let cut = view.cut();
+            // What is deleted goes with the next commit. What cannot be read now is looked at again.
+            if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
+                tracing::warn!(view = view.name(), %error, "keys whose time is over cannot be deleted yet");
+            }
+            cut
+        });
+        let (view, cutting) = (Arc::clone(view), Arc::clone(&self.cutting));
+        let changes_max = self.config.sinks_changes_max;
+        tokio::spawn(async move {
+            let no_cut_is_made = cutting.read_owned().await;
+            let writing = move || {
+                let _no_cut_is_made = no_cut_is_made;
+                (view.write(&changes, at, changes_max), at)
+            };
+            tokio::task::spawn_blocking(writing).await
+        })
+    }
+
     /// Answers whether it is kept.
-    fn note_kept(&self, view: &View, kept: Written) -> bool {
-        let why = match kept {
+    fn note_kept(&self, view: &View, kept: Result<Written, JoinError>) -> bool {
+        let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
                 view.kept(at);
                 view.note_success();
@@ -624,25 +651,6 @@ fn note_error(view: &View, error: &KeepError) {
 
 /// Keys on disk that are looked at for being past with each commit, at least: no fewer than twice those that changed.
 const PAST_KEYS_MIN: usize = 1 << 14;
-
-/// Begins to write what changed since the last commit, and what that changes in the views over this one.
-fn begin_keeping(view: &Arc<View>, changes_max: u64) -> Keeping {
-    // Where it only has others take in what it has, it stands where it stood.
-    let is_changed = view.at().position > view.committed();
-    let (changes, at) = heavy(usize::MAX, || {
-        if !is_changed {
-            return (Changes::default(), view.at());
-        }
-        let cut = view.cut();
-        // What is deleted goes with the next commit. What cannot be read now is looked at again.
-        if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
-            tracing::warn!(view = view.name(), %error, "keys whose time is over cannot be deleted yet");
-        }
-        cut
-    });
-    let view = Arc::clone(view);
-    tokio::task::spawn_blocking(move || (view.write(&changes, at, changes_max), at))
-}
 
 /// Deletes what is kept of a view that was dropped.
 async fn delete_kept(view: &Arc<View>) {
