@@ -15,7 +15,8 @@ Usage: swiftwater-bench [OPTIONS]
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
   --rounds N          how often each point of throughput is run (default 3, with --quick 1)
-  --history-events N  smart-home events that `history` stores (default 20000000, with --quick 1000000)
+  --history-events N  smart-home events that `history` stores (default 20000000, with --quick 1000000), and a twentieth as
+                      many articles
   --data DIR          where files of events, and what servers store, are for as long as they are needed (default: data
                       beside the benchmark's sources when cargo runs it, else the directory for temporary files)
   --block-kib N       bytes that are checked and appended at once (default 256)
@@ -147,6 +148,11 @@ impl Args {
     /// Smart-home events that are stored.
     pub(crate) fn history_events(&self) -> u64 {
         self.history_events.unwrap_or(if self.quick { 1_000_000 } else { 20_000_000 }) as u64
+    }
+
+    /// Articles that are stored: as many to the events as the published five million are to a hundred.
+    pub(crate) fn articles(&self) -> u64 {
+        self.history_events() / 20
     }
 
     /// Samples of each latency.

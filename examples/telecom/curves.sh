@@ -4,6 +4,8 @@
 set -eu
 swiftwater=${SWIFTWATER_BIN:-$(cd "$(dirname "$0")/../.." && pwd)/target/release/swiftwater}
 records=${1:-500000}
+# Half a million groups of 62 dimensions take more than a query is given.
+export SWIFTWATER_ENGINE__QUERY_STATE_BYTES_MAX=16GiB
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -23,8 +23,6 @@ pub(super) const DECLARED: &str = "CREATE STREAM wiki (sha1 STRING, title STRING
      contributor_id LONG, comment STRING, model STRING, format STRING, text STRING, length INT)";
 /// Articles that are made, and sent again and again.
 pub(super) const MADE: u64 = 60_000;
-/// Articles that are sent.
-const SENT: u64 = 700_000;
 const BYTES_PER_SECOND_MIN: f64 = 60e6;
 
 /// Stores, asks, and adds all rows.
@@ -34,11 +32,11 @@ pub(super) fn run(
     duckdb: Option<&mut DuckDb>,
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    let (made, sent) = if args.quick { (MADE / 10, SENT / 20) } else { (MADE, SENT) };
+    let made = if args.quick { MADE / 10 } else { MADE };
     let bodies = Arc::new(Bodies::generate(Workload::Articles, made)?);
     let stored = Stored::start(directory, &[])?;
     stored.sql(DECLARED)?;
-    let count = bodies.holding(sent);
+    let count = bodies.holding(args.articles());
     let plan = Plan::all(stored.server()?.address, STREAM, &bodies, count);
     let needed = Needed::Bytes(BYTES_PER_SECOND_MIN);
     let (_, mut delta) = sustained::run(&stored, &plan, "articles of 3.5 KB", needed, table)?;

@@ -11,7 +11,7 @@ use std::{
         mpsc::{Receiver, sync_channel},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -92,14 +92,21 @@ fn write(directory: &Path, waiting: Receiver<Vec<u8>>, group_bytes: usize) -> an
     Ok(())
 }
 
-/// Milliseconds of so many syncs, each of as many bytes as the log writes for a few small events, one after another.
-pub(super) fn syncs(directory: &Path, bytes: usize, samples: usize) -> anyhow::Result<Vec<f64>> {
+/// Milliseconds of so many syncs, each of as many bytes as the log writes for a few small events, one after another with a
+/// pause between.
+pub(super) fn syncs(
+    directory: &Path,
+    bytes: usize,
+    samples: usize,
+    pause: Duration,
+) -> anyhow::Result<Vec<f64>> {
     let file = tempfile::tempfile_in(directory).context("cannot make a file")?;
     // Written once before, as the log writes ahead, so that a sync is of the bytes and not of the file's map.
     let text = vec![b'x'; bytes];
     (0..samples).try_for_each(|at| file.write_all_at(&text, (at * bytes) as u64)).context("cannot write")?;
     file.sync_all().context("cannot sync")?;
     let sync = |at: usize| -> anyhow::Result<f64> {
+        thread::sleep(pause);
         let start = Instant::now();
         file.write_all_at(&text, (at * bytes) as u64)?;
         file.sync_data()?;
@@ -117,6 +124,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let bodies = Arc::new(Bodies::of("{\"a\":1}\n".repeat(400_000).into()).unwrap());
         assert!(run(directory.path(), &bodies, 20, 100e3).unwrap() > 0.0);
-        assert_eq!(syncs(directory.path(), 512, 3).unwrap().len(), 3);
+        assert_eq!(syncs(directory.path(), 512, 3, Duration::ZERO).unwrap().len(), 3);
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn run(
         figure: format!("{:.1} s of events a second", behind / seconds),
         conditions: format!(
             "{}nothing could be written to the table for {} s while {} smart-home events/s came, half of what is needed or \
-             was sustained; then {behind:.1} s of them were in the table {seconds:.1} s later, a pause of up to 5 s before the \
+             was sustained; then {behind:.1} s of them were in the table {seconds:.1} s later, a pause of up to 2 s before the \
              next try included, as many coming as before; no acknowledgement for {pause:.2} s at most",
             fault.as_deref().unwrap_or_default(),
             still.as_secs(),

@@ -41,13 +41,16 @@ use duckdb::DuckDb;
 
 /// What an event of this kind takes at most while it is stored: in the log, in files and in those that were merged.
 const SMART_HOME_BYTES: u64 = 100;
+/// And an article.
+const ARTICLE_BYTES: u64 = 2000;
 /// What all other measurements take at most.
 const OTHER_BYTES: u64 = 10 << 30;
 
 /// Measures all of it and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     let other = if args.quick { OTHER_BYTES / 8 } else { OTHER_BYTES };
-    let directory = match directory(args, args.history_events() * SMART_HOME_BYTES + other) {
+    let needed = args.history_events() * SMART_HOME_BYTES + args.articles() * ARTICLE_BYTES + other;
+    let directory = match directory(args, needed) {
         Ok(directory) => directory,
         // What other parts have found is not lost for it.
         Err(why) => {

@@ -356,6 +356,7 @@ Examples, of a server's live streams:
 And of a file or standard input, with no server:
   cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
   swiftwater query --input events.ndjson.zst \"SELECT * FROM STREAM() WHERE status >= 500\"
+  SWIFTWATER_ENGINE__QUERY_STATE_BYTES_MAX=8GiB swiftwater query --input …     # limits are a server's settings
 
 As Bullet would answer, in Bullet's own form, an emit a line:
   swiftwater query --bullet --input events.ndjson \"SELECT TOP(5, path) FROM STREAM(60000, TIME)\"

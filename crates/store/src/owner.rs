@@ -34,7 +34,7 @@ use crate::{
 /// The pause after a first failure; each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Requests that wait for the owner.
 pub(crate) const REQUESTS_MAX: usize = 16;
 

@@ -11,6 +11,7 @@ use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
 use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{EventsHead, Head, LogError, LogPosition, LogReader, StreamId};
 use swiftwater_store::{StoreError, Table};
+use tokio::task::JoinError;
 
 use super::{
     columns::{AcceptedColumns, joined, rows},
@@ -40,6 +41,8 @@ pub(super) enum FeedError {
     Store(#[from] StoreError),
     #[error("the log has at position {0} what is no event")]
     NoEvents(u64),
+    #[error("what the log has could not be read to its end")]
+    Task(#[from] JoinError),
 }
 
 impl History {
@@ -102,20 +105,26 @@ impl History {
         table: &Table,
         from: LogPosition,
     ) -> Result<(), FeedError> {
-        let mut reader = self.log.read(from);
+        // What is next is read and checked while what was read before goes on.
+        let read = |mut reader: LogReader| {
+            let id = stored.id;
+            tokio::task::spawn_blocking(move || {
+                read_some(&mut reader, id).map(|(fed, is_end)| (fed, is_end, reader))
+            })
+        };
+        let mut reading = read(self.log.read(from));
         loop {
-            let (fed, is_end) = heavy(usize::MAX, || read_some(&mut reader, stored.id))?;
-            if !fed.is_empty() {
+            let (fed, is_end, reader) = reading.await??;
+            if !is_end {
+                reading = read(reader);
                 self.hand_on(stored, table, fed).await?;
+                continue;
             }
-            if is_end {
-                if let Some(last) = stored.caught_up(Reader::Table, reader.position()) {
-                    // What was appended since is on its way to the disk.
-                    self.log.synced(last).await?;
-                } else {
-                    return Ok(());
-                }
-            }
+            self.hand_on(stored, table, fed).await?;
+            let Some(last) = stored.caught_up(Reader::Table, reader.position()) else { return Ok(()) };
+            // What was appended since is on its way to the disk.
+            self.log.synced(last).await?;
+            reading = read(reader);
         }
     }
 
