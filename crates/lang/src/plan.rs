@@ -565,6 +565,8 @@ pub enum Function {
     /// `UNIXTIMESTAMP([s[, pattern]])`; without operands it is replaced by a literal when the query is parsed… except
     /// in the Bullet dialect, where it stays and means the batch's arrival time.
     UnixTimestamp,
+    /// When the batch of the event arrived, in milliseconds since 1970: what `DEFAULT NOW` of a column means. No text says it.
+    Arrival,
     /// `HASH(x)`.
     Hash,
     /// `CAST(x AS type)`.

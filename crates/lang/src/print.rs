@@ -311,6 +311,7 @@ fn function_name(function: &Function) -> &'static str {
         Function::Upper => "UPPER",
         Function::Substring => "SUBSTRING",
         Function::UnixTimestamp => "UNIXTIMESTAMP",
+        Function::Arrival => "ARRIVAL",
         Function::Hash => "HASH",
         // Operators with a number of operands that no text gives them.
         _ => "?",

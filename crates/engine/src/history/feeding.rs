@@ -129,7 +129,8 @@ impl History {
     }
 
     async fn hand_on(&self, stored: &Arc<Stored>, table: &Table, fed: Vec<Fed>) -> Result<(), FeedError> {
-        for run in runs(fed) {
+        // A default of NOW is the arrival of the batch that is read.
+        for run in runs(fed, stored.declared().has_now()) {
             self.hand_on_run(stored, table, run).await?;
         }
         Ok(())
@@ -152,7 +153,7 @@ impl History {
             Some(columns) => (fed[0].batch.clone(), columns, None),
             None => {
                 let batch = joined(&fed);
-                // The arrival of the first stands for all: a default of NOW may be some milliseconds early.
+                // Where that is asked for, all of a run arrived at one time.
                 let (columns, found) = stored.declared().columns.read(&batch, fed[0].batch.meta().arrival);
                 (batch, columns, found)
             }
@@ -194,10 +195,10 @@ pub(super) fn read_some(reader: &mut LogReader, stream: StreamId) -> Result<(Vec
 }
 
 /// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
-/// declaration says them whole, and those that are still to be decoded.
-fn runs(fed: Vec<Fed>) -> Vec<Vec<Fed>> {
+/// declaration says them whole, and those that are still to be decoded, `by_arrival` of one arrival each.
+fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
     let goes_with = |last: &Fed, next: &Fed| match (&last.columns, &next.columns) {
-        (None, None) => true,
+        (None, None) => !by_arrival || last.batch.meta().arrival == next.batch.meta().arrival,
         (Some(last), Some(next)) => last.goes_with(next),
         _ => false,
     };

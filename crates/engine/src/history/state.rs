@@ -11,7 +11,7 @@ use std::{
 };
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
-use swiftwater_lang::ddl;
+use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
@@ -38,7 +38,7 @@ use super::{
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
     stream_joins::{Join, JoinHolds},
-    views::View,
+    views::{View, ViewsMemory},
 };
 use crate::{
     Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Ticket,
@@ -59,6 +59,7 @@ pub(crate) struct History {
     pub(super) stored: RwLock<HashMap<StreamName, Arc<Stored>>>,
     /// Views at work, by name.
     pub(super) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
+    pub(super) views_memory: Mutex<ViewsMemory>,
     /// Alerts at work, by name.
     pub(super) alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
     /// Joins at work, by name.
@@ -141,6 +142,7 @@ impl History {
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             views: RwLock::default(),
+            views_memory: Mutex::default(),
             alerts: RwLock::default(),
             joins: RwLock::default(),
             join_holds: JoinHolds::default(),
@@ -352,8 +354,11 @@ impl History {
         let packed = heavy(bytes, || Packed::new(&lines(&good), compression)).map_err(unavailable)?;
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
-        let packing = Packing { batch: good.clone(), columns, packed, room };
+        let mut packing = Packing { batch: good.clone(), columns, packed, room };
+        let has_now = stored.declared().has_now();
         let result = stream.append_with(good, now_micros, &options, |first, arrival| {
+            // Arrivals never go back; columns that were filled with another one are read again.
+            packing.columns.take_if(|_| has_now && arrival != now_micros.div_euclid(1000));
             match stored.store(&self.log, packing, (first, arrival), &options)? {
                 outcome @ Outcome::Appended(_) => Ok((true, outcome)),
                 outcome @ Outcome::Repeated(_) => Ok((false, outcome)),
@@ -501,5 +506,10 @@ impl Declared {
     pub(super) fn new(entry: &StreamEntry) -> Result<Declared, EngineError> {
         let columns = Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         Ok(Declared { id: StreamId(entry.id), columns, create: entry.create.clone() })
+    }
+
+    /// Whether a column's default depends on when an event arrived.
+    pub(super) fn has_now(&self) -> bool {
+        self.create.columns.iter().any(|column| column.default == Some(DefaultValue::Now))
     }
 }

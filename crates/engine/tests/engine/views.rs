@@ -5,12 +5,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use swiftwater_engine::{
-    Engine, EngineConfig, EngineError, KeyValue, Principal, ViewPage, ViewRange, Wanted,
+    Engine, EngineConfig, EngineError, KeyValue, Principal, ViewPage, ViewRange, ViewStatus, Wanted,
 };
 use swiftwater_event::SystemClock;
 use swiftwater_testkit::{Rng, TestClock};
 
-use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
+use crate::history::{append, open_when_free, quick, sql, stop, try_sql, until_said};
 
 pub(crate) async fn open(dir: &Path, change: impl FnOnce(&mut swiftwater_engine::HistoryConfig)) -> Engine {
     let config = EngineConfig { shards: 2, ..EngineConfig::default() };
@@ -245,6 +245,133 @@ async fn events_delete_keys_and_a_restart_does_not_bring_them_back() {
     let unknown = create.replace("open_orders", "v").replace("WHEN status IN", "WHEN status.x IN");
     let error = try_sql(&engine, &unknown).await.unwrap_err().to_string();
     assert!(error.contains("in DELETE WHEN"), "{error}");
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_default_of_now_is_the_same_in_a_view_as_in_the_table() {
+    const START: i64 = 1_700_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START));
+    let open = || {
+        let mut history = quick(dir.path());
+        history.views_commit_interval_ms = 20;
+        let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+        open_when_free(config, history, Arc::clone(&clock) as _)
+    };
+    let select = |from: &str| {
+        format!(
+            "SELECT k, COUNT(*) AS n, MIN(at) AS first_at, MAX(at) AS last_at, MIN(ms) AS first_ms, MAX(ms) AS last_ms, SUM(x) AS s \
+             FROM {from} GROUP BY k"
+        )
+    };
+    let engine = open().await;
+    sql(
+        &engine,
+        "CREATE STREAM s (k LONG NOT NULL, at TIMESTAMP(s) DEFAULT NOW, ms LONG DEFAULT NOW, x LONG DEFAULT 5)",
+    )
+    .await;
+    let windowed = "CREATE MATERIALIZED VIEW by_time AS SELECT k, COUNT(*) AS n FROM STREAM(s) WHERE x = 5 GROUP BY k \
+                    WINDOWING TUMBLING(1000, EVENT(at, 60000))";
+    sql(&engine, &format!("CREATE MATERIALIZED VIEW v AS {}", select("STREAM(s)"))).await;
+    sql(&engine, windowed).await;
+    let mut engine = Some(engine);
+    let mut rng = Rng::new(3);
+    for round in 0..4 {
+        let running = match engine.take() {
+            Some(engine) => engine,
+            None => open().await,
+        };
+        for _ in 0..40 {
+            clock.advance(Duration::from_millis(rng.below(30) as u64));
+            // Many at once are decoded when they are accepted, few when they go on to the table.
+            let count = if rng.below(5) == 0 { 400 } else { 1 + rng.below(3) };
+            let events: Vec<String> = (0..count)
+                .map(|_| {
+                    let at = match rng.below(4) {
+                        0 => r#","at":"2020-01-01T00:00:00.5Z","ms":1,"x":2"#,
+                        1 => r#","at":null,"ms":null"#,
+                        _ => "",
+                    };
+                    format!(r#"{{"k":{}{at}}}"#, rng.below(20))
+                })
+                .collect();
+            append(&running, "s", &events.join("\n"), None).await;
+        }
+        let of_view = "SELECT k, n, first_at, last_at, first_ms, last_ms, s FROM v ORDER BY k";
+        let view = sql(&running, of_view).await;
+        assert_eq!(view, sql(&running, &format!("{} ORDER BY k", select("s"))).await, "round {round}");
+        assert!(view.contains("\"last_ms\":17000000"), "{view}");
+        let stray = "SELECT count(*) AS n FROM s WHERE at != '2020-01-01T00:00:00.5Z' AND (at != _time OR ms != \
+                     CAST(extract(epoch FROM _time) * 1000 AS BIGINT))";
+        assert_eq!(sql(&running, stray).await, "{\"n\":0}\n", "it is when they arrived");
+        let in_windows = sql(&running, "SELECT sum(n) AS n FROM by_time").await;
+        assert_eq!(in_windows, sql(&running, "SELECT count(*) AS n FROM s WHERE x = 5").await);
+        if round == 2 {
+            let create =
+                format!("CREATE MATERIALIZED VIEW past WITH (backfill = true) AS {}", select("STREAM(s)"));
+            sql(&running, &create).await;
+        }
+        if round >= 2 {
+            let of_past = of_view.replace("FROM v", "FROM past");
+            until_said(&running, &of_past, &view).await;
+        }
+        stop(running, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_holds_more_than_its_share_until_others_need_theirs() {
+    const MEMORY: u64 = 2 << 20;
+    const KEYS: u64 = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |history| history.views_memory_bytes_max = MEMORY as usize).await;
+    for stream in ["s", "t"] {
+        sql(&engine, &format!("CREATE STREAM {stream} (k LONG NOT NULL)")).await;
+        let create = format!(
+            "CREATE MATERIALIZED VIEW of_{stream} AS SELECT k, COUNT(*) AS n FROM STREAM({stream}) GROUP BY k"
+        );
+        sql(&engine, &create).await;
+    }
+    let fill = async |stream: &str| {
+        let events: Vec<String> = (0..KEYS).map(|k| format!("{{\"k\":{k}}}")).collect();
+        append(&engine, stream, &events.join("\n"), None).await;
+    };
+    // When this is so of the two views' keys and bytes, with all on disk.
+    let until_held = async |what: &str, is_so: fn(&[ViewStatus]) -> bool| {
+        let held = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                let views = engine.views(&Principal::local());
+                if views.iter().all(|view| view.committed == view.position) && is_so(&views) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        assert!(held.await.is_ok(), "{what}: {:?}", engine.views(&Principal::local()));
+    };
+    for round in 1..=2 {
+        fill("s").await;
+        let sum = format!("{{\"n\":{}}}\n", round * KEYS);
+        assert_eq!(sql(&engine, "SELECT sum(n) AS n FROM of_s").await, sum);
+        until_held("the first holds all of its keys", |views| {
+            views[0].committed > 0 && views[0].keys_held == KEYS && views[0].held_bytes > MEMORY / 2
+        })
+        .await;
+    }
+    fill("t").await;
+    until_held("both are bounded", |views| {
+        let bytes: u64 = views.iter().map(|view| view.held_bytes).sum();
+        views[1].committed == KEYS && bytes <= MEMORY && views[0].keys_held < KEYS
+    })
+    .await;
+    fill("s").await;
+    fill("t").await;
+    for (view, times) in [("of_s", 3), ("of_t", 2)] {
+        let asked = format!("SELECT count(*) AS keys, min(n) AS least, max(n) AS most FROM {view}");
+        let expected = format!("{{\"keys\":{KEYS},\"least\":{times},\"most\":{times}}}\n");
+        assert_eq!(sql(&engine, &asked).await, expected);
+    }
     stop(engine, Duration::ZERO).await;
 }
 

@@ -323,6 +323,7 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
             broken.need(second.may_be(&Type::STRING), "a STRING second (the pattern)", &[second]);
             Ty::Known(Type::LONG)
         }
+        Function::Arrival => Ty::Known(Type::LONG),
         Function::Hash => Ty::Known(Type::INTEGER),
         Function::Cast(ty) => {
             broken.need(first.may(is_primitive), "a primitive", &[first]);

@@ -119,6 +119,7 @@ impl Compiler<'_> {
             Function::Substring if (2..=3).contains(&args.len()) => Node::Substring(self.nodes(args)?),
             Function::Substring => return Err(wrong()),
             Function::UnixTimestamp => self.unix_timestamp(args)?,
+            Function::Arrival => Node::Arrival,
             Function::List => self.list(args)?,
             Function::If => {
                 let [condition, then, otherwise] = args else { return Err(wrong()) };

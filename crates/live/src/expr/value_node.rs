@@ -86,6 +86,8 @@ pub(super) enum Node {
     Slot(usize),
     /// UNIXTIMESTAMP().
     Now,
+    /// When the batch arrived, in milliseconds.
+    Arrival,
     Truth(Box<Predicate>),
     Unary(Unary, Box<Node>),
     Binary(Binary, Box<[Node; 2]>),
@@ -125,6 +127,10 @@ impl Node {
             }
             Node::Now => {
                 out.resize(selection.len(), Value::Long(context.now().div_euclid(1000)));
+                return;
+            }
+            Node::Arrival => {
+                out.resize(selection.len(), Value::Long(context.now()));
                 return;
             }
             Node::Column(column) => column.evaluate(selection, context, out),

@@ -33,8 +33,6 @@ struct Side {
     wants: DecodePlan,
     bindings: Vec<WantId>,
     time: Program,
-    /// An event that says no time happened when it arrived.
-    is_now: bool,
     keys: Vec<Program>,
     filter: Option<Program>,
     values: Vec<Program>,
@@ -57,8 +55,8 @@ pub struct JoinEvent<'e> {
 const FURTHEST: i64 = 8_640_000_000_000_000_000;
 
 impl JoinQuery {
-    /// Compiles a plan. `is_now`: of which sides an event that says no time happened when it arrived.
-    pub fn new(plan: &JoinPlan, is_now: [bool; SIDES]) -> Result<JoinQuery, CompileError> {
+    /// Compiles a plan.
+    pub fn new(plan: &JoinPlan) -> Result<JoinQuery, CompileError> {
         let side = |place: usize| {
             let (side, mut wants) = (&plan.sides[place], Wants::new());
             let mut program = |expr: &Expr| Program::compile(expr, Dialect::Native, &mut wants);
@@ -68,7 +66,7 @@ impl JoinQuery {
             let values = side.values.iter().map(&mut program).collect::<Result<_, _>>()?;
             let bindings = (0..wants.as_slice().len() as u32).map(WantId).collect();
             let wants = DecodePlan::new(wants.as_slice().iter().cloned());
-            Ok(Side { wants, bindings, time, is_now: is_now[place], keys, filter, values })
+            Ok(Side { wants, bindings, time, keys, filter, values })
         };
         let mut wants = Wants::new();
         let mut program = |expr: &Expr| Program::compile(expr, Dialect::Native, &mut wants);
@@ -141,11 +139,6 @@ impl JoinQuery {
                 values.iter().for_each(|values| encode_value(&values[row], &mut bytes));
             }
             let time = micros_of(&times[row]);
-            let time = if side.is_now && matches!(times[row], Value::Null) {
-                meta.arrival.checked_mul(1000)
-            } else {
-                time
-            };
             JoinEvent { time, key, number: meta.first.0 + row as u64, values: arena.alloc_slice_copy(&bytes) }
         };
         (0..batch.len()).map(event).collect()

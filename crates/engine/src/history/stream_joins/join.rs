@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use swiftwater_lang::{
     QueryErrors,
-    ddl::{CreateJoin, CreateStream, DefaultValue},
+    ddl::{CreateJoin, CreateStream},
     plan::JoinPlan,
 };
 use swiftwater_live::{JoinPlace, JoinProgress, JoinQuery, SIDES};
@@ -122,11 +122,7 @@ pub(super) fn compile(
     create: &CreateJoin,
     streams: [&CreateStream; SIDES],
 ) -> Result<JoinQuery, EngineError> {
-    let is_now = streams.map(|stream| {
-        let column = stream.watermark.as_ref().and_then(|watermark| stream.column(&watermark.column));
-        column.is_some_and(|place| stream.columns[place].default == Some(DefaultValue::Now))
-    });
-    JoinQuery::new(&plan(create, streams)?, is_now)
+    JoinQuery::new(&plan(create, streams)?)
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))
 }
 

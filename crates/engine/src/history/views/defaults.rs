@@ -1,25 +1,34 @@
 //! What stands for values that an event lacks, where its stream declares that: the same as in the stream's table.
 
-use swiftwater_event::Path;
+use swiftwater_event::{Path, Primitive, TimeUnit, Type};
 use swiftwater_lang::{
     QueryErrors,
     ddl::{CreateStream, DefaultValue},
     plan::{Expr, Function},
 };
 
-/// The constants that stand in for missing values, by where these lie in an event. When an event arrived (`DEFAULT NOW`) is
-/// not among them.
+/// What stands in for missing values, by where these lie in an event.
 pub(in crate::history) struct Defaults(Vec<(Path, Expr)>);
 
 impl Defaults {
     pub(in crate::history) fn of(stream: &CreateStream) -> Result<Defaults, QueryErrors> {
         let mut defaults = Vec::new();
         for column in &stream.columns {
-            if let Some(DefaultValue::Constant(constant)) = &column.default {
-                let function = Function::Cast(column.ty.clone());
-                let value = Expr::Call { function, args: vec![constant.expr()?] };
-                defaults.push((column.event_path(), value));
-            }
+            let value = match &column.default {
+                Some(DefaultValue::Constant(constant)) => cast(constant.expr()?, column.ty.clone()),
+                Some(DefaultValue::Now) => {
+                    let arrival = Expr::Call { function: Function::Arrival, args: Vec::new() };
+                    match column.ty {
+                        // A number is in the unit of a TIMESTAMP's column; this one is in milliseconds.
+                        Type::Primitive(Primitive::Timestamp(_)) => {
+                            cast(arrival, Type::Primitive(Primitive::Timestamp(TimeUnit::Millisecond)))
+                        }
+                        _ => arrival,
+                    }
+                }
+                None => continue,
+            };
+            defaults.push((column.event_path(), value));
         }
         Ok(Defaults(defaults))
     }
@@ -38,4 +47,8 @@ impl Defaults {
             Expr::Literal(_) | Expr::Slot(_) => {}
         }
     }
+}
+
+fn cast(value: Expr, ty: Type) -> Expr {
+    Expr::Call { function: Function::Cast(ty), args: vec![value] }
 }

@@ -332,6 +332,7 @@ impl History {
             view.stored.remove_view(view.id());
             // Its task deletes what is kept of it, when that is no longer being written.
             view.is_dropped.send_replace(true);
+            self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
                 self.spawn(async move { delete_kept(&view).await });
@@ -424,7 +425,7 @@ impl History {
                 continue;
             }
             pause = PAUSE_MIN;
-            let is_full = view.held().1 / 2 > self.memory_of_view() as u64;
+            let is_full = view.held().1 / 2 > self.memory_of(view);
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
             if is_full || is_due || view.has_unfilled() {
                 let kept = self.begin_keeping(view).await;
@@ -434,8 +435,11 @@ impl History {
         while view.broken().is_none() {
             let (is_changed, has_unfilled) = (view.at().position > view.committed(), view.has_unfilled());
             // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
-            let is_full = is_changed && view.held().1 / 2 > self.memory_of_view() as u64;
+            let is_full = is_changed && view.held().1 / 2 > self.memory_of(view);
             let is_awaited = is_changed && view.is_awaited();
+            if !is_changed && keeping.is_none() && self.holds_too_much(view) {
+                self.fit(view);
+            }
             if (is_full || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
                 keeping = Some(self.begin_keeping(view));
             }
@@ -508,11 +512,6 @@ impl History {
         Ok(())
     }
 
-    /// Bytes that each view may hold in memory.
-    fn memory_of_view(&self) -> usize {
-        self.config.views_memory_bytes_max / self.all_views().len().max(1)
-    }
-
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.
     fn begin_keeping(&self, view: &Arc<View>) -> Keeping {
         // Where it only has others take in what it has, it stands where it stood.
@@ -547,7 +546,7 @@ impl History {
                 view.kept(at);
                 view.note_success();
                 kept_all(raised, at);
-                heavy(usize::MAX, || view.evict(self.memory_of_view()));
+                self.fit(view);
                 return true;
             }
             Ok((Err(error), _)) => error.to_string(),

@@ -6,7 +6,7 @@
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
 //! and from disk what it does not ([`reading`]). What changes is told to whoever listens
 //! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
-//! table ([`behind`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
+//! table ([`behind`]). What all of them hold in memory is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
 mod changes;
@@ -14,6 +14,7 @@ mod closed;
 mod defaults;
 mod keeping;
 mod log;
+mod memory;
 mod over;
 mod raising;
 mod reading;
@@ -23,6 +24,7 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use defaults::Defaults;
+pub(in crate::history) use memory::ViewsMemory;
 pub(in crate::history) use reading::after_prefix;
 pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
