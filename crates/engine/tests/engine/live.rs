@@ -561,3 +561,20 @@ fn a_query_that_is_ended_has_seen_what_was_appended_before() {
     bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed).unwrap();
     assert_eq!(text(&query.next_blocking().unwrap()), "{\"n\":20000}\n");
 }
+
+#[test]
+fn an_event_that_nobody_matches_moves_the_time_of_all_who_go_by_it() {
+    let bench = Bench::new();
+    // They have one filter, and whoever came first does not go by the events' own time.
+    let _first = bench.submit("SELECT ts FROM STREAM() WHERE kind = 'a'");
+    let mut second = bench.submit(
+        "SELECT COUNT(*) AS n FROM STREAM() WHERE kind = 'a' GROUP BY k WINDOWING TUMBLING(10, EVENT(ts))",
+    );
+    bench.send("{\"kind\":\"a\",\"k\":1,\"ts\":5}");
+    bench.drained();
+    bench.send("{\"kind\":\"b\",\"k\":1,\"ts\":10}");
+    bench.drained();
+    bench.engine.end_query(&Principal::local(), &second.query().id, EndReason::Killed).expect("it runs");
+    let window = second.next_blocking().expect("an emit");
+    assert_eq!((text(&window), reason(&window)), ("{\"n\":1}\n", None), "it was closed before the end");
+}

@@ -124,9 +124,8 @@ impl Part {
                         let is_filed = table.add(&filter.conditions[condition].test, way);
                         debug_assert!(is_filed, "only what can be filed is chosen");
                     }
-                    if entry.query.event_time.is_some() {
-                        part.timed.extend(places);
-                    }
+                    let is_timed = |place: &&u32| entries[**place as usize].query.event_time.is_some();
+                    part.timed.extend(places.iter().filter(is_timed));
                 }
                 None => {
                     let way = way(&mut part, None);
