@@ -92,25 +92,28 @@ fn write(directory: &Path, waiting: Receiver<Vec<u8>>, group_bytes: usize) -> an
     Ok(())
 }
 
-/// Milliseconds of so many syncs, each of as many bytes as the log writes for a few small events, one after another with a
-/// pause between.
+/// Milliseconds of so many syncs, each of as many bytes as the log writes for a few small events: one after another, or each
+/// at its time with `every` between, from when it was due where the one before it took longer than that.
 pub(super) fn syncs(
     directory: &Path,
     bytes: usize,
     samples: usize,
-    pause: Duration,
+    every: Option<Duration>,
 ) -> anyhow::Result<Vec<f64>> {
     let file = tempfile::tempfile_in(directory).context("cannot make a file")?;
     // Written once before, as the log writes ahead, so that a sync is of the bytes and not of the file's map.
     let text = vec![b'x'; bytes];
     (0..samples).try_for_each(|at| file.write_all_at(&text, (at * bytes) as u64)).context("cannot write")?;
     file.sync_all().context("cannot sync")?;
+    let start = Instant::now();
     let sync = |at: usize| -> anyhow::Result<f64> {
-        thread::sleep(pause);
-        let start = Instant::now();
+        let due = every.map(|every| start + every * at as u32);
+        let early = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
+        thread::sleep(early);
+        let from = due.filter(|_| early.is_zero()).unwrap_or_else(Instant::now);
         file.write_all_at(&text, (at * bytes) as u64)?;
         file.sync_data()?;
-        Ok(start.elapsed().as_secs_f64() * 1e3)
+        Ok(from.elapsed().as_secs_f64() * 1e3)
     };
     (0..samples).map(sync).collect()
 }
@@ -124,6 +127,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let bodies = Arc::new(Bodies::of("{\"a\":1}\n".repeat(400_000).into()).unwrap());
         assert!(run(directory.path(), &bodies, 20, 100e3).unwrap() > 0.0);
-        assert_eq!(syncs(directory.path(), 512, 3, Duration::ZERO).unwrap().len(), 3);
+        assert_eq!(syncs(directory.path(), 512, 3, None).unwrap().len(), 3);
     }
 }
