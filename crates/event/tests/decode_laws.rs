@@ -89,12 +89,16 @@ fn as_any(value: &Json) -> String {
     }
 }
 
+/// The first that is more than a LONG.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
 fn as_primitive(value: &Json, primitive: Primitive) -> Option<String> {
     let whole = || {
         let number = value.as_number()?;
         number.as_i64().or_else(|| {
             let double = number.as_f64()?;
-            (!number.is_u64() && double.fract() == 0.0 && double.abs() < 9e18).then_some(double as i64)
+            let fits = (-TWO_TO_63..TWO_TO_63).contains(&double);
+            (!number.is_u64() && double.fract() == 0.0 && fits).then_some(double as i64)
         })
     };
     Some(match primitive {

@@ -30,15 +30,21 @@ impl History {
             let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
             let bytes = rows.len();
             let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
+            let mut is_given_up = false;
             match told {
                 Told::Stream(stream) => self.tell_stream(&shared, alert, stream, &delivery).await?,
                 Told::Webhook(webhook) => {
                     if let Err(error) = delivery.post(webhook).await {
                         self.give_up(&shared, alert, &delivery, error).await?;
+                        is_given_up = true;
                     }
                 }
             }
+            // Before it is counted: who sees the count sees nothing that fails any more.
             alert.tries.came_about();
+            if is_given_up {
+                count(&alert.counts.dead, &delivery);
+            }
             count(&alert.counts.messages, &delivery);
             known.note_told(bytes);
             self.keep_known(alert, known).await?;
@@ -81,7 +87,6 @@ impl History {
             return Err(error.into());
         }
         self.bury(shared, ("alert", alert.name()), options.dead_letter.as_deref(), delivery, &error).await?;
-        count(&alert.counts.dead, delivery);
         Ok(())
     }
 }
