@@ -238,7 +238,7 @@ impl OrderedCells {
     pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
         match self {
             OrderedCells::Chosen { cells, .. } => cells.push(Chosen::decode(bytes)?),
-            OrderedCells::Collected { is_set, cells, .. } => cells.push(Collected::decode(bytes, *is_set)?),
+            OrderedCells::Collected { cells, .. } => cells.push(Collected::decode(bytes)?),
         }
         Ok(())
     }

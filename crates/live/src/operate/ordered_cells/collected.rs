@@ -26,21 +26,26 @@ const SCANNED_MAX: usize = 16;
 /// The first values of a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected {
-    /// In order.
-    entries: Vec<Entry>,
-    /// Bytes of all values.
-    value_bytes: usize,
+    values: Values,
     /// Where the first value stood that was left out.
     cut: Option<RowPosition>,
-    /// Of a set with many values, their places by hash.
+    /// Of a set with many values, their places by hash; made when a value is first looked for.
     index: Option<Box<ValueIndex>>,
 }
 
-#[derive(Debug, Clone)]
+/// Values in order, one behind another: however many there are, they lie in two places.
+#[derive(Debug, Clone, Default)]
+struct Values {
+    entries: Vec<Entry>,
+    /// Of a set as groups have them, so that equal values are equal bytes; else as states have them.
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     at: RowPosition,
-    /// Of a set as groups have it, so that equal values are equal bytes; else as states have it.
-    value: Box<[u8]>,
+    /// Where its value ends.
+    end: u32,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -49,12 +54,47 @@ struct ValueIndex {
     places: HashTable<u32>,
 }
 
+impl Values {
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn first(&self) -> Option<RowPosition> {
+        self.entries.first().map(|entry| entry.at)
+    }
+
+    fn last(&self) -> Option<RowPosition> {
+        self.entries.last().map(|entry| entry.at)
+    }
+
+    fn get(&self, place: usize) -> &[u8] {
+        let start = if place == 0 { 0 } else { self.entries[place - 1].end };
+        &self.bytes[start as usize..self.entries[place].end as usize]
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = (RowPosition, &[u8])> {
+        (0..self.len()).map(|place| (self.entries[place].at, self.get(place)))
+    }
+
+    /// All values together must be within [`COLLECTED_BYTES_MAX`].
+    fn push(&mut self, at: RowPosition, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.entries.push(Entry { at, end: self.bytes.len() as u32 });
+    }
+
+    /// Keeps the first so many.
+    fn truncate(&mut self, count: usize) {
+        self.entries.truncate(count);
+        self.bytes.truncate(self.entries.last().map_or(0, |last| last.end as usize));
+    }
+}
+
 impl Collected {
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let index =
             self.index.as_ref().map_or(0, |index| size_of::<ValueIndex>() + 5 * index.places.capacity());
-        self.entries.capacity() * size_of::<Entry>() + self.value_bytes + index
+        self.values.entries.capacity() * size_of::<Entry>() + self.values.bytes.capacity() + index
     }
 
     /// Whether a value that stands there may be among the first.
@@ -64,11 +104,11 @@ impl Collected {
 
     /// Takes in a row's value.
     pub(crate) fn take(&mut self, at: RowPosition, value: &[u8], is_set: bool, values_max: u32) {
-        if self.entries.last().is_none_or(|last| last.at < at) {
+        if self.values.last().is_none_or(|last| last < at) {
             self.append(at, value, is_set, values_max);
         } else {
-            let entries = vec![Entry { at, value: value.into() }];
-            let one = Collected { entries, value_bytes: value.len(), ..Collected::default() };
+            let mut one = Collected::default();
+            one.append(at, value, false, values_max);
             self.merge(&one, is_set, values_max);
         }
     }
@@ -78,119 +118,97 @@ impl Collected {
         if !self.may_take(at) || is_set && self.has(value) {
             return;
         }
-        let bytes = self.value_bytes + value.len();
-        if self.entries.len() >= values_max as usize || bytes > COLLECTED_BYTES_MAX {
+        let bytes = self.values.bytes.len() + value.len();
+        if self.values.len() >= values_max as usize || bytes > COLLECTED_BYTES_MAX {
             self.cut = Some(at);
             return;
         }
-        self.value_bytes = bytes;
-        self.entries.push(Entry { at, value: value.into() });
-        if is_set {
-            self.index_last();
-        }
+        self.values.push(at, value);
+        self.index_last();
     }
 
     /// Takes in another partial.
     pub(crate) fn merge(&mut self, other: &Collected, is_set: bool, values_max: u32) {
-        let follows = match (self.entries.last(), other.entries.first()) {
-            (Some(last), Some(first)) => last.at < first.at,
+        let follows = match (self.values.last(), other.values.first()) {
+            (Some(last), Some(first)) => last < first,
             _ => true,
         };
-        if follows && !self.entries.is_empty() {
-            for entry in &other.entries {
-                self.append(entry.at, &entry.value, is_set, values_max);
+        if follows && self.values.len() > 0 {
+            for (at, value) in other.values.iter() {
+                self.append(at, value, is_set, values_max);
             }
-            self.cut_at(other.cut, is_set);
+            self.cut_at(other.cut);
             return;
         }
         let ours = std::mem::take(self);
         let (mut ours_left, mut theirs_left) =
-            (ours.entries.iter().peekable(), other.entries.iter().peekable());
+            (ours.values.iter().peekable(), other.values.iter().peekable());
         self.cut = [ours.cut, other.cut].into_iter().flatten().min();
-        while let Some(next) = match (ours_left.peek(), theirs_left.peek()) {
-            (Some(a), Some(b)) if b.at < a.at => theirs_left.next(),
+        while let Some((at, value)) = match (ours_left.peek(), theirs_left.peek()) {
+            (Some(a), Some(b)) if b.0 < a.0 => theirs_left.next(),
             (Some(_), _) => ours_left.next(),
             (None, _) => theirs_left.next(),
         } {
-            self.append(next.at, &next.value, is_set, values_max);
+            self.append(at, value, is_set, values_max);
         }
     }
 
     /// Nothing from there on is among the first.
-    fn cut_at(&mut self, cut: Option<RowPosition>, is_set: bool) {
+    fn cut_at(&mut self, cut: Option<RowPosition>) {
         let Some(cut) = cut.filter(|cut| self.cut.is_none_or(|ours| *cut < ours)) else { return };
         self.cut = Some(cut);
         // What is left out by that stood behind what the other one has: it was appended before.
-        let kept = self.entries.partition_point(|entry| entry.at < cut);
-        if kept < self.entries.len() {
-            self.value_bytes -= self.entries[kept..].iter().map(|entry| entry.value.len()).sum::<usize>();
-            self.entries.truncate(kept);
-            if is_set {
-                self.index_all();
-            }
+        let kept = self.values.entries.partition_point(|entry| entry.at < cut);
+        if kept < self.values.len() {
+            self.values.truncate(kept);
+            self.index = None;
         }
     }
 
-    fn has(&self, value: &[u8]) -> bool {
-        match &self.index {
-            None => self.entries.iter().any(|entry| *entry.value == *value),
-            Some(index) => {
-                let hash = index.hasher.hash_one(value);
-                let is_it = |place: &u32| *self.entries[*place as usize].value == *value;
-                index.places.find(hash, is_it).is_some()
-            }
+    /// Whether a set has a value.
+    fn has(&mut self, value: &[u8]) -> bool {
+        let Collected { values, index, .. } = self;
+        if values.len() <= SCANNED_MAX {
+            return values.iter().any(|(_, other)| other == value);
         }
-    }
-
-    /// Makes the last value be found.
-    fn index_last(&mut self) {
-        match &mut self.index {
-            Some(index) => {
-                let ValueIndex { hasher, places } = &mut **index;
-                let hash = |place: &u32| hasher.hash_one(&*self.entries[*place as usize].value);
-                let last = self.entries.len() as u32 - 1;
-                places.insert_unique(hash(&last), last, hash);
-            }
-            None if self.entries.len() > SCANNED_MAX => self.index_all(),
-            None => {}
-        }
-    }
-
-    fn index_all(&mut self) {
-        self.index = None;
-        if self.entries.len() > SCANNED_MAX {
+        let index = index.get_or_insert_with(|| {
             let mut index = Box::<ValueIndex>::default();
-            let ValueIndex { hasher, places } = &mut *index;
-            let hash = |place: &u32| hasher.hash_one(&*self.entries[*place as usize].value);
-            for place in 0..self.entries.len() as u32 {
-                places.insert_unique(hash(&place), place, hash);
-            }
-            self.index = Some(index);
+            (0..values.len()).for_each(|place| index.insert(place, values));
+            index
+        });
+        let hash = index.hasher.hash_one(value);
+        index.places.find(hash, |place| values.get(*place as usize) == value).is_some()
+    }
+
+    /// Makes the last value be found, where there is an index.
+    fn index_last(&mut self) {
+        if let Some(index) = &mut self.index {
+            index.insert(self.values.len() - 1, &self.values);
         }
     }
 
     /// The values, as a list.
     pub(crate) fn evaluate<'a>(&self, is_set: bool, arena: &'a Bump) -> Value<'a> {
-        let value = |entry: &Entry| match is_set {
-            true => decode_group_value(&entry.value, arena).0,
+        let value = |(_, mut value): (RowPosition, &[u8])| match is_set {
+            true => decode_group_value(value, arena).0,
             // What was encoded here can be decoded.
-            false => decode_value(&mut &*entry.value, arena).unwrap_or(Value::Null),
+            false => decode_value(&mut value, arena).unwrap_or(Value::Null),
         };
-        Value::List(arena.alloc_slice_fill_iter(self.entries.iter().map(value)))
+        Value::List(arena.alloc_slice_fill_iter(self.values.iter().map(value)))
     }
 
     /// Appends the state.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        push_varint(2 * self.entries.len() as u64 + u64::from(self.cut.is_some()), out);
+        push_varint(2 * self.values.len() as u64 + u64::from(self.cut.is_some()), out);
         let mut before = 0;
         let mut position = |at: RowPosition, out: &mut Vec<u8>| {
             push_varint(at.event - before, out);
             push_varint(u64::from(at.row), out);
             before = at.event;
         };
-        for entry in &self.entries {
-            position(entry.at, out);
-            push_bytes(&entry.value, out);
+        for (at, value) in self.values.iter() {
+            position(at, out);
+            push_bytes(value, out);
         }
         // It is behind all that are kept.
         if let Some(cut) = self.cut {
@@ -199,7 +217,7 @@ impl Collected {
     }
 
     /// Reads what [`Collected::encode`] wrote.
-    pub(crate) fn decode(bytes: &mut &[u8], is_set: bool) -> Result<Collected, NoState> {
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Collected, NoState> {
         let count = take_varint(bytes)?;
         let mut before = 0_u64;
         let mut position = |bytes: &mut &[u8]| {
@@ -208,17 +226,100 @@ impl Collected {
             Ok(RowPosition { event: before, row })
         };
         let mut collected = Collected::default();
+        let values = &mut collected.values;
+        // Each takes at least so much besides its value.
+        let most = bytes.len() / 3;
+        let expected = usize::try_from(count / 2).map_or(most, |count| count.min(most));
+        values.entries.reserve_exact(expected);
+        values.bytes.reserve(bytes.len().min(8 * expected));
         for _ in 0..count / 2 {
             let (at, value) = (position(bytes)?, take_bytes(bytes)?);
-            collected.value_bytes += value.len();
-            collected.entries.push(Entry { at, value: value.into() });
+            if values.bytes.len() + value.len() > COLLECTED_BYTES_MAX {
+                return Err(NoState);
+            }
+            values.push(at, value);
         }
         if count % 2 == 1 {
             collected.cut = Some(position(bytes)?);
         }
-        if is_set {
-            collected.index_all();
-        }
         Ok(collected)
+    }
+}
+
+impl ValueIndex {
+    fn insert(&mut self, place: usize, values: &Values) {
+        let ValueIndex { hasher, places } = self;
+        let hash = |place: &u32| hasher.hash_one(values.get(*place as usize));
+        let place = place as u32;
+        places.insert_unique(hash(&place), place, hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IS_OF: [bool; 2] = [false, true];
+
+    /// What is to be collected of rows in their order.
+    fn naive(rows: &[u8], is_set: bool, most: u32) -> Vec<u8> {
+        let mut before = BTreeSet::new();
+        let new = rows.iter().copied().filter(|value| !is_set || before.insert(*value));
+        new.take(most as usize).collect()
+    }
+
+    fn at(place: usize) -> RowPosition {
+        RowPosition { event: place as u64 / 3, row: place as u32 % 3 }
+    }
+
+    proptest! {
+        /// Whoever took in which rows, in whatever order, and however often it was written and read meanwhile.
+        #[test]
+        fn the_first_values_are_the_same_however_rows_are_dealt(
+            rows in prop::collection::vec((0_u8..60, 0_usize..3), 0..300),
+            order in Just([0, 1, 2]).prop_shuffle(),
+            backwards in any::<bool>(),
+            most in 0_u32..70,
+        ) {
+            for is_set in IS_OF {
+                let mut parts = vec![Collected::default(); 3];
+                let mut dealt: Vec<(usize, u8, usize)> =
+                    rows.iter().enumerate().map(|(place, &(value, part))| (place, value, part)).collect();
+                if backwards {
+                    dealt.reverse();
+                }
+                for (place, value, part) in dealt {
+                    parts[part].take(at(place), &[value], is_set, most);
+                    if place % 50 == 0 {
+                        let mut text = Vec::new();
+                        parts[part].encode(&mut text);
+                        let mut rest = &text[..];
+                        parts[part] = Collected::decode(&mut rest).expect("what was written");
+                        prop_assert!(rest.is_empty());
+                    }
+                }
+                let mut whole = Collected::default();
+                order.iter().for_each(|&part: &usize| whole.merge(&parts[part], is_set, most));
+                let values: Vec<u8> = whole.values.iter().map(|(_, value)| value[0]).collect();
+                let all: Vec<u8> = rows.iter().map(|(value, _)| *value).collect();
+                prop_assert_eq!(values, naive(&all, is_set, most));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_state_is_refused() {
+        let mut one = Collected::default();
+        one.take(at(7), b"value", true, 3);
+        let mut text = Vec::new();
+        one.encode(&mut text);
+        for end in 0..text.len() {
+            assert!(Collected::decode(&mut &text[..end]).is_err(), "{end}");
+        }
+        assert!(Collected::decode(&mut &[0xff; 12][..]).is_err());
     }
 }
