@@ -97,7 +97,8 @@ impl Frames {
         match self.state {
             State::Begin => {}
             State::Counted(_) => {
-                let bytes = std::mem::take(&mut self.partial);
+                let mut bytes = std::mem::take(&mut self.partial);
+                bytes.truncate(self.message_bytes_max);
                 give(Frame { bytes: &bytes, is_cut: true });
                 self.state = State::Begin;
             }
@@ -134,6 +135,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_cut_off_at_the_end_is_no_longer_than_a_message_may_be() {
+        let (text, is_cut) = frames(b"40 0123456789012345678901234", 7).remove(0);
+        assert_eq!((&*text, is_cut), ("01234567890123456789", true));
+    }
 
     fn frames(bytes: &[u8], piece: usize) -> Vec<(String, bool)> {
         let mut frames = Frames::new(20);
