@@ -219,7 +219,9 @@ pub(crate) fn read_front(bytes: &[u8], seed: u32, position: u64) -> Result<Front
     if payload_bytes > PAYLOAD_BYTES_MAX || unpacked_bytes > PAYLOAD_BYTES_MAX {
         return Err("its payload is too long");
     }
-    let synced_before = position.saturating_sub(u64::from(unsynced));
+    let synced_before = position
+        .checked_sub(u64::from(unsynced))
+        .ok_or("it counts more unsynced bytes than lie before it")?;
     Ok(Front { kind, meta_bytes, packing, payload_bytes, unpacked_bytes, payload_crc, synced_before })
 }
 
@@ -396,5 +398,19 @@ mod tests {
                 let _ = read_head(&front, &bytes);
             }
         }
+    }
+
+    #[test]
+    fn frame_that_says_that_more_was_unsynced_than_lies_before_it_is_refused() {
+        let position = 24;
+        let (mut bytes, _) = written(&Head::Tick { now: 7 }, b"", 1, position, 0);
+        assert_eq!(read_front(&bytes, 1, position).map(|front| front.synced_before), Ok(0));
+        bytes[20..24].copy_from_slice(&25_u32.to_le_bytes());
+        let crc = crc32c::crc32c_append(1, &bytes[4..FIXED_BYTES + usize::from(bytes[4])]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(
+            read_front(&bytes, 1, position).map(|front| front.synced_before),
+            Err("it counts more unsynced bytes than lie before it")
+        );
     }
 }
