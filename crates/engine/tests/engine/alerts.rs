@@ -11,6 +11,7 @@ use swiftwater_testkit::Rng;
 use crate::{
     history::{append, sql, stop, try_sql},
     receiver::Receiver,
+    rollups::{WINDOWS, Windows},
     views::open,
 };
 
@@ -239,23 +240,23 @@ async fn the_query_of_an_alert_is_its_own() {
     assert_eq!(sql(&engine, "SHOW ALERTS").await, "");
 }
 
-/// Windows of a second, 100 ms late at most, as a loop over the events has them: what is told of each key, and the row.
-fn told_of_windows(events: &[(i64, i64, i64)]) -> BTreeMap<i64, Vec<(String, Value)>> {
+/// Windows as a loop over the events has them: what is told of each key, and the row.
+fn told_of_windows(windows: &Windows, events: &[(i64, i64, i64)]) -> BTreeMap<i64, Vec<(String, Value)>> {
     let (mut sums, mut latest) = (BTreeMap::<(i64, i64), i64>::new(), i64::MIN);
     for (ts, k, x) in events {
-        let window = ts.div_euclid(1000);
-        if (window + 1) * 1000 > latest.saturating_sub(100) {
-            *sums.entry((window, *k)).or_default() += x;
+        for start in windows.holding(*ts) {
+            if start + windows.size > latest.saturating_sub(100) {
+                *sums.entry((start, *k)).or_default() += x;
+            }
         }
         latest = latest.max(*ts);
     }
     let Some(first) = sums.keys().next().map(|(window, _)| *window) else { return BTreeMap::new() };
-    let end = (latest - 100).div_euclid(1000);
     let (mut met, mut told) = (std::collections::BTreeSet::new(), BTreeMap::<i64, Vec<_>>::new());
-    for window in first..end {
+    for window in (first..=latest - 100 - windows.size).step_by(windows.every as usize) {
         for k in 0..5 {
             let sum = sums.get(&(window, k));
-            let row = sum.map(|x| json!({"w": window * 1000, "k": k, "x": x})).unwrap_or_default();
+            let row = sum.map(|x| json!({"w": window, "k": k, "x": x})).unwrap_or_default();
             let meets = sum.is_some_and(|x| *x > 20);
             let state = match meets {
                 true if met.insert(k) => "firing",
@@ -284,11 +285,19 @@ fn messages<'m>(lines: impl Iterator<Item = &'m str>) -> BTreeMap<i64, Vec<(Stri
     told
 }
 
-const BY_WINDOW: &str = "(SELECT window_start AS w, k, SUM(x) AS x FROM STREAM(t) GROUP BY k \
-     WINDOWING TUMBLING(1000, EVENT(ts, 100)))";
+fn by_window(windows: &Windows) -> String {
+    let text = windows.text;
+    format!("(SELECT window_start AS w, k, SUM(x) AS x FROM STREAM(t) GROUP BY k WINDOWING {text})")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_window_is_looked_at_once_when_it_is_closed_however_often_that_is_cut_off() {
+    for windows in &WINDOWS {
+        look_at_windows(windows).await;
+    }
+}
+
+async fn look_at_windows(windows: &Windows) {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start(|_, before| if before == 0 { 503 } else { 200 });
     let (mut random, mut events, mut now) = (Rng::new(11), Vec::new(), 0);
@@ -298,9 +307,10 @@ async fn each_window_is_looked_at_once_when_it_is_closed_however_often_that_is_c
             for text in [
                 "CREATE STREAM t (ts LONG, k LONG, x LONG)",
                 "CREATE STREAM told (state STRING, key JSON, \"row\" JSON)",
-                &format!("CREATE ALERT a ON {BY_WINDOW} WHEN x > 20 INTO told"),
+                &format!("CREATE ALERT a ON {} WHEN x > 20 INTO told", by_window(windows)),
                 &format!(
-                    "CREATE ALERT hook ON {BY_WINDOW} WHEN x > 20 INTO WEBHOOK 'http://{}/in'",
+                    "CREATE ALERT hook ON {} WHEN x > 20 INTO WEBHOOK 'http://{}/in'",
+                    by_window(windows),
                     receiver.address
                 ),
             ] {
@@ -320,7 +330,7 @@ async fn each_window_is_looked_at_once_when_it_is_closed_however_often_that_is_c
             stop(engine, Duration::ZERO).await;
             continue;
         }
-        let expected = told_of_windows(&events);
+        let expected = told_of_windows(windows, &events);
         let in_stream = async || {
             let rows = sql(&engine, "SELECT state, key, \"row\" FROM told ORDER BY _offset").await;
             messages(rows.lines())
@@ -341,7 +351,8 @@ async fn each_window_is_looked_at_once_when_it_is_closed_however_often_that_is_c
         }
         stop(engine, Duration::from_secs(5)).await;
     }
-    let resolved = told_of_windows(&events).into_values().flatten().filter(|(state, _)| state == "resolved");
+    let resolved =
+        told_of_windows(windows, &events).into_values().flatten().filter(|(state, _)| state == "resolved");
     let (without, with): (Vec<_>, Vec<_>) = resolved.partition(|(_, row)| row.is_null());
     assert!(without.len() > 3 && with.len() > 3, "both ways to be resolved are there");
     assert!(receiver.requests().iter().all(|request| request.content_type == "application/json"));
@@ -355,7 +366,7 @@ async fn windows_that_were_looked_at_are_not_kept() {
         "CREATE STREAM t (ts LONG, k LONG, x LONG)",
         "CREATE STREAM told (state STRING, key JSON, \"row\" JSON)",
         "CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS x FROM STREAM(t) GROUP BY k WINDOWING TUMBLING(1000, EVENT(ts, 100))",
-        &format!("CREATE ALERT own ON {BY_WINDOW} WHEN x > 0 INTO told"),
+        &format!("CREATE ALERT own ON {} WHEN x > 0 INTO told", by_window(&WINDOWS[0])),
     ] {
         sql(&engine, text).await;
     }

@@ -18,20 +18,44 @@ async fn open(dir: &Path) -> Engine {
     open_when_free(config, history, Arc::new(SystemClock::new())).await
 }
 
+/// Windows that end at multiples of `every`, by the events' own time, of which some are 100 ms late.
+pub(crate) struct Windows {
+    pub(crate) text: &'static str,
+    pub(crate) every: i64,
+    pub(crate) size: i64,
+}
+
+/// One behind another, overlapping, and with gaps between them.
+pub(crate) const WINDOWS: [Windows; 3] = [
+    Windows { text: "TUMBLING(1000, EVENT(ts, 100))", every: 1000, size: 1000 },
+    Windows { text: "EVERY(500, EVENT(ts, 100), LAST, 1700, EVENT)", every: 500, size: 1700 },
+    Windows { text: "EVERY(1000, EVENT(ts, 100), LAST, 600, EVENT)", every: 1000, size: 600 },
+];
+
+impl Windows {
+    /// Where those begin that hold an instant.
+    pub(crate) fn holding(&self, at: i64) -> impl Iterator<Item = i64> {
+        let (first, size) = ((at.div_euclid(self.every) + 1) * self.every, self.size);
+        (first..=at + size).step_by(self.every as usize).map(move |end| end - size)
+    }
+}
+
 /// A window by its start, a set, and the values of its keys.
 type Group = (i64, usize, Vec<String>);
 
-/// What a loop over the events counts in windows of a second, 100 ms late at most.
-#[derive(Default)]
-struct Model {
+/// What a loop over the events counts in windows.
+struct Model<'w> {
+    windows: &'w Windows,
     groups: BTreeMap<Group, (i64, i64)>,
     latest: Option<i64>,
 }
 
-impl Model {
+impl Model<'_> {
     fn take(&mut self, (ts, a, b, v): (i64, i64, i64, i64)) {
-        let start = ts.div_euclid(1000) * 1000;
-        if self.latest.is_none_or(|latest| start + 1000 > latest - 100) {
+        for start in self.windows.holding(ts) {
+            if self.latest.is_some_and(|latest| start + self.windows.size <= latest - 100) {
+                continue;
+            }
             let (a, b) = (a.to_string(), b.to_string());
             for (set, key) in [vec![a.clone()], vec![b.clone(), a], Vec::new()].into_iter().enumerate() {
                 let cell = self.groups.entry((start, set, key)).or_default();
@@ -44,7 +68,7 @@ impl Model {
     /// The rows of windows that ended no longer ago than this.
     fn rows(&self, retention: i64) -> Vec<String> {
         let first = self.latest.unwrap_or(i64::MIN).saturating_sub(100).saturating_sub(retention);
-        let kept = self.groups.iter().filter(|((start, ..), _)| start + 1000 > first);
+        let kept = self.groups.iter().filter(|((start, ..), _)| start + self.windows.size > first);
         let row = |((start, set, key), (n, s)): (&Group, &(i64, i64))| {
             let (a, b, g) = match (set, &key[..]) {
                 (0, [a]) => (a.as_str(), "null", 1),
@@ -59,9 +83,14 @@ impl Model {
     }
 }
 
-const ROLLUP: &str = "CREATE MATERIALIZED VIEW r WITH (retention = '5 seconds') AS \
-     SELECT window_start, a, b, GROUPING(a, b) AS g, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
-     GROUP BY GROUPING SETS (a, (b, a), ()) WINDOWING TUMBLING(1000, EVENT(ts, 100))";
+fn rollup(windows: &Windows) -> String {
+    format!(
+        "CREATE MATERIALIZED VIEW r WITH (retention = '5 seconds') AS \
+         SELECT window_start, a, b, GROUPING(a, b) AS g, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
+         GROUP BY GROUPING SETS (a, (b, a), ()) WINDOWING {}",
+        windows.text
+    )
+}
 
 async fn rows(engine: &Engine) -> Vec<String> {
     let range = ViewRange { limit: 100_000, ..ViewRange::default() };
@@ -73,14 +102,21 @@ async fn rows(engine: &Engine) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn windows_of_a_view_are_exact_however_often_it_is_cut_off() {
+    for windows in &WINDOWS {
+        cut_off(windows).await;
+    }
+}
+
+async fn cut_off(windows: &Windows) {
     let dir = tempfile::tempdir().unwrap();
-    let (mut rng, mut model, mut now) = (Rng::new(5), Model::default(), 1_000_000);
+    let mut model = Model { windows, groups: BTreeMap::new(), latest: None };
+    let (mut rng, mut now) = (Rng::new(5), 1_000_000);
     for round in 0..8 {
         let engine = open(dir.path()).await;
         if round == 0 {
             sql(&engine, "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, b LONG NOT NULL, v LONG)")
                 .await;
-            sql(&engine, ROLLUP).await;
+            sql(&engine, &rollup(windows)).await;
         }
         for _ in 0..4 {
             let mut lines = Vec::new();
@@ -114,7 +150,7 @@ async fn a_row_is_read_by_its_window_its_set_and_its_keys() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;
     sql(&engine, "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, b LONG NOT NULL, v LONG)").await;
-    sql(&engine, ROLLUP).await;
+    sql(&engine, &rollup(&WINDOWS[0])).await;
     append(
         &engine,
         "x",
@@ -154,8 +190,13 @@ async fn open_local(dir: &Path) -> Engine {
     open_when_free(config, history, Arc::new(SystemClock::new())).await
 }
 
-const TOTALS: &str = "CREATE MATERIALIZED VIEW t AS SELECT window_start AS w, a, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
-     GROUP BY a WINDOWING TUMBLING(1000, EVENT(ts, 100))";
+fn totals(windows: &Windows) -> String {
+    let text = windows.text;
+    format!(
+        "CREATE MATERIALIZED VIEW t AS SELECT window_start AS w, a, COUNT(*) AS n, SUM(v) AS s FROM STREAM(x) \
+         GROUP BY a WINDOWING {text}"
+    )
+}
 
 /// Waits until a statement answers this.
 async fn until(engine: &Engine, statement: &str, expected: &str) {
@@ -169,22 +210,29 @@ async fn until(engine: &Engine, statement: &str, expected: &str) {
 }
 
 /// The rows of the windows that are closed, as a loop counts them, in their order.
-fn closed(events: &[(i64, i64, i64)]) -> Vec<String> {
+fn closed(windows: &Windows, events: &[(i64, i64, i64)]) -> Vec<String> {
     let (mut groups, mut latest) = (BTreeMap::<(i64, i64), (i64, i64)>::new(), i64::MIN);
     for (ts, a, v) in events {
-        let start = ts.div_euclid(1000) * 1000;
-        if start + 1000 > latest.saturating_sub(100) {
-            let cell = groups.entry((start, *a)).or_default();
-            *cell = (cell.0 + 1, cell.1 + v);
+        for start in windows.holding(*ts) {
+            if start + windows.size > latest.saturating_sub(100) {
+                let cell = groups.entry((start, *a)).or_default();
+                *cell = (cell.0 + 1, cell.1 + v);
+            }
         }
         latest = latest.max(*ts);
     }
-    let closed = groups.iter().filter(|((start, _), _)| start + 1000 <= latest - 100);
+    let closed = groups.iter().filter(|((start, _), _)| start + windows.size <= latest - 100);
     closed.map(|((w, a), (n, s))| format!(r#"{{"w":{w},"a":{a},"n":{n},"s":{s}}}"#)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_windows_go_into_streams_tables_and_files_once_however_often_that_is_cut_off() {
+    for windows in &WINDOWS[..2] {
+        deliver_closed(windows).await;
+    }
+}
+
+async fn deliver_closed(windows: &Windows) {
     let dir = tempfile::tempdir().unwrap();
     let (mut rng, mut events, mut now) = (Rng::new(3), Vec::new(), 0);
     for round in 0..7 {
@@ -194,7 +242,7 @@ async fn closed_windows_go_into_streams_tables_and_files_once_however_often_that
                 "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
                 "CREATE STREAM out (w LONG, a LONG, n LONG, s LONG)",
                 "CREATE TABLE kept (w BIGINT, a BIGINT, n BIGINT, s BIGINT)",
-                TOTALS,
+                &totals(windows),
                 "CREATE SINK into_stream FROM t INTO STREAM out WITH (batch_rows = 3)",
                 "CREATE SINK into_table FROM t INTO TABLE kept",
                 "CREATE SINK into_file FROM t INTO FILE 'a/t.ndjson' WITH (batch_rows = 2)",
@@ -217,7 +265,7 @@ async fn closed_windows_go_into_streams_tables_and_files_once_however_often_that
             stop(engine, Duration::ZERO).await;
             continue;
         }
-        let rows = closed(&events);
+        let rows = closed(windows, &events);
         let count = format!("{{\"n\":{}}}\n", rows.len());
         until(&engine, "SELECT count(*) AS n FROM out", &count).await;
         until(&engine, "SELECT count(*) AS n FROM kept", &count).await;
@@ -288,7 +336,7 @@ async fn what_a_webhook_does_not_take_is_tried_again_and_then_goes_elsewhere() {
     for statement in [
         "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
         "CREATE STREAM lost WITH (store = true)",
-        TOTALS,
+        &totals(&WINDOWS[0]),
         &format!(
             "CREATE SINK hook FROM t INTO WEBHOOK 'http://{address}/in' WITH (batch_rows = 1, retries = 5, dead_letter = lost)"
         ),
@@ -326,7 +374,7 @@ async fn a_sink_that_cannot_be_is_told_why() {
     let engine = open(dir.path()).await;
     for statement in [
         "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
-        TOTALS,
+        &totals(&WINDOWS[0]),
         "CREATE MATERIALIZED VIEW plain AS SELECT a, COUNT(*) AS n FROM STREAM(x) GROUP BY a",
         "CREATE SINK one FROM t INTO FILE 'one'",
     ] {

@@ -61,9 +61,21 @@ pub enum Unfit {
     SeveralRows,
     /// It has windows of another kind.
     #[error(
-        "the windows of a view stand one behind another, by time: WINDOWING TUMBLING(n, TIME), or TUMBLING(n, EVENT(…))"
+        "the windows of a view go by time, and each is as long as the others: WINDOWING TUMBLING(n, TIME), \
+         TUMBLING(n, EVENT(…)), or EVERY(n, …, LAST, m, …)"
     )]
     Window,
+    /// Too many of its windows hold the same event.
+    #[error(
+        "a view keeps each window's groups by themselves, and {holding} of its windows hold an event: \
+         at most {most} may"
+    )]
+    Overlap {
+        /// How many do.
+        holding: u64,
+        /// How many may.
+        most: u64,
+    },
     /// It ends.
     #[error("a view has no end: the stream cannot have a duration, nor the query a LIMIT")]
     End,
@@ -77,9 +89,7 @@ pub enum Unfit {
     #[error("a view cannot be of MATCH_RECOGNIZE yet")]
     Pattern,
     /// It has no windows that could be kept for a time.
-    #[error(
-        "`retention` is how long closed windows are kept, and the query has none: it needs WINDOWING TUMBLING(…)"
-    )]
+    #[error("`retention` is how long closed windows are kept, and the query has none: it needs WINDOWING")]
     Retention,
     /// By Bullet's rules.
     #[error("a view follows the native rules")]

@@ -15,13 +15,17 @@ const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG
      FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k, j";
 
 /// The same by grouping sets, by windows, and by both.
-const OTHERS: [&str; 3] = [
+const OTHERS: [&str; 5] = [
     "SELECT k, j, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, GROUPING(k, j) AS g FROM STREAM() \
      GROUP BY CUBE (k, j)",
     "SELECT k, window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k \
      WINDOWING TUMBLING(10, EVENT(ts, 5))",
     "SELECT k, j, window_start, COUNT(x) AS n, SUM(x) AS s, GROUPING(k) AS g FROM STREAM() \
      GROUP BY GROUPING SETS ((k, j), (), j) WINDOWING TUMBLING(10, EVENT(ts, 5))",
+    "SELECT k, j, window_start, COUNT(*) AS n, SUM(x) AS s, COLLECT_SET(t, 2) AS few FROM STREAM() GROUP BY ROLLUP (k, j) \
+     WINDOWING EVERY(10, EVENT(ts, 5), LAST, 25, EVENT)",
+    "SELECT k, window_start, window_end, COUNT(*) AS n, MAX(x) AS hi FROM STREAM() GROUP BY k \
+     WINDOWING EVERY(30, TIME, LAST, 100, TIME)",
 ];
 
 const PARTS: usize = 3;
@@ -62,7 +66,11 @@ fn what_cannot_be_a_view() {
         ),
         ("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", Unfit::SeveralRows),
         ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)", Unfit::Window),
-        ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, LAST, 10, TIME)", Unfit::Window),
+        ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, ALL)", Unfit::Window),
+        (
+            "SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, LAST, 7201, TIME)",
+            Unfit::Overlap { holding: 1441, most: 1440 },
+        ),
         ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k WINDOWING SESSION(5, TIME)", Unfit::Window),
         ("SELECT COUNT(*) FROM STREAM(s, 5000, TIME)", Unfit::End),
         ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k LIMIT 3", Unfit::End),
@@ -71,6 +79,8 @@ fn what_cannot_be_a_view() {
         assert_eq!(keyed(text).map(|_| ()), Err(fault), "{text}");
     }
     assert_eq!(keyed(QUERY).map(|view| view.key_values()), Ok(2));
+    let day = "SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(60000, TIME, LAST, 86400000, TIME)";
+    assert_eq!(keyed(day).map(|view| view.key_values()), Ok(1));
 }
 
 /// An event, and when it arrived.
@@ -315,14 +325,16 @@ fn counting(events: &[Event], now: Millis) -> Vec<Event> {
 proptest! {
     #[test]
     fn a_view_is_the_query_over_all_its_events(
-        which in 0..4usize,
+        which in 0..6usize,
         actions in proptest::collection::vec(action(), 1..40),
     ) {
-        let all: [fn() -> KeyedQuery; 4] = [
+        let all: [fn() -> KeyedQuery; 6] = [
             || keyed(QUERY).expect("a view"),
             || keyed(OTHERS[0]).expect("a view"),
             || keyed(OTHERS[1]).expect("a view"),
             || keyed(OTHERS[2]).expect("a view"),
+            || keyed(OTHERS[3]).expect("a view"),
+            || keyed(OTHERS[4]).expect("a view"),
         ];
         let (model, events) = act(all[which], actions);
         let mut whole = Model::new(all[which]());
@@ -350,29 +362,41 @@ proptest! {
     }
 
     #[test]
-    fn an_event_is_late_where_one_before_it_has_closed_its_window(
-        events in proptest::collection::vec((0..60i64, -9..9i64), 0..60),
+    fn an_event_is_in_each_window_that_holds_it_and_is_open(
+        events in proptest::collection::vec((0..90i64, -9..9i64), 0..60),
         batch in 1..9usize,
+        (by_arrival, from_its_start) in any::<(bool, bool)>(),
+        size in 1..45i64,
     ) {
-        let text = "SELECT window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() \
-             WINDOWING TUMBLING(10, EVENT(ts, 5))";
-        let mut model = Model::new(keyed(text).expect("a view"));
-        let event = |(ts, x): &(i64, i64)| Event { arrival: 0, text: format!(r#"{{"ts":{ts},"x":{x}}}"#) };
+        // Of each ten milliseconds the first so many, or those before their end.
+        let size = if from_its_start { size.min(10) } else { size };
+        let (clock, first) = (if by_arrival { "TIME" } else { "EVENT" }, if from_its_start { "FIRST" } else { "LAST" });
+        let of = if by_arrival { "TIME" } else { "EVENT(ts, 5)" };
+        let text = format!(
+            "SELECT window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() \
+             WINDOWING EVERY(10, {of}, {first}, {size}, {clock})"
+        );
+        let mut model = Model::new(keyed(&text).expect("a view"));
+        let event = |(ts, x): &(i64, i64)| {
+            Event { arrival: if by_arrival { *ts } else { 0 }, text: format!(r#"{{"ts":{ts},"x":{x}}}"#) }
+        };
         let texts: Vec<Event> = events.iter().map(event).collect();
         model.take(&texts, 0, batch);
         let (mut expected, mut latest, mut late) = (BTreeMap::<i64, (i64, i64)>::new(), i64::MIN, 0);
         for (ts, x) in events {
-            let start = ts.div_euclid(10) * 10;
-            if start + 10 <= latest.saturating_sub(5) {
-                late += 1;
-            } else {
+            // By arrival, a clock that was set back stands still.
+            let (at, watermark) = if by_arrival { (ts.max(latest), i64::MIN) } else { (ts, latest.saturating_sub(5)) };
+            let starts = (-10..20).map(|n| if from_its_start { n * 10 } else { n * 10 - size });
+            let holding: Vec<i64> = starts.filter(|&start| start <= at && at < start + size).collect();
+            late += u64::from(!holding.is_empty() && holding.iter().all(|start| start + size <= watermark));
+            for start in holding.into_iter().filter(|start| start + size > watermark) {
                 let cell = expected.entry(start).or_default();
                 *cell = (cell.0 + 1, cell.1 + x);
             }
             latest = latest.max(ts);
         }
         let rows = expected.iter().map(|(start, (n, s))| {
-            format!(r#"{{"window_start":{start},"window_end":{},"n":{n},"s":{s}}}"#, start + 10)
+            format!(r#"{{"window_start":{start},"window_end":{},"n":{n},"s":{s}}}"#, start + size)
         });
         prop_assert_eq!(model.rows(0), rows.collect::<Vec<_>>());
         prop_assert_eq!(model.late, late);

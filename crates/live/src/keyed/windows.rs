@@ -1,12 +1,13 @@
-//! The windows of a view: each group of each window is a key, which begins with the window's start. Windows stand one
-//! behind another, at whole multiples of their length since 1970.
+//! The windows of a view: each group of each window is a key, which begins with the window's start. Windows begin or end,
+//! as their query says, at whole multiples of their distance since 1970. Where they overlap, what an event brings is merged
+//! into each window that holds it, and kept in each: so how many that may be has a bound.
 //!
 //! Time is what the events say, or when they arrived: a window closes when an event comes that is past it, by the
 //! lateness, and nothing counts into it afterwards. So what a view holds depends on its events alone, and a replay ends
 //! in the same.
 
 use swiftwater_event::Millis;
-use swiftwater_lang::plan::{Take, Window, WindowClock};
+use swiftwater_lang::plan::{Window, WindowClock};
 
 use super::Unfit;
 use crate::{
@@ -16,10 +17,15 @@ use crate::{
     step::QueryStep,
 };
 
+/// In how many windows of a view an event can be at most: a day by the minute.
+pub(super) const HOLDING_MAX: u64 = 1440;
+
 /// The windows of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewWindows {
     shape: Shape,
+    /// How long each is, in milliseconds.
+    size: u64,
     /// By the events' own time: how far the latest may be ahead. None: by arrival.
     lateness_ms: Option<u64>,
 }
@@ -37,19 +43,20 @@ pub(super) struct FoldedWindows {
 impl ViewWindows {
     /// Those of a query; none where it has none.
     pub(super) fn of(query: &StandingQuery) -> Result<Option<ViewWindows>, Unfit> {
-        let (every, take, clock) = match &query.plan.window {
+        let lateness_ms = match &query.plan.window {
             Window::None => return Ok(None),
-            Window::Time { every_ms, take, clock } => (*every_ms, *take, clock),
+            Window::Time { clock: WindowClock::Arrival, .. } => None,
+            Window::Time { clock: WindowClock::Event { lateness_ms, .. }, .. } => Some(*lateness_ms),
             Window::Records { .. } | Window::Session { .. } => return Err(Unfit::Window),
         };
-        if take != Take::First(every) {
+        let shape = Shape::of(query, 0).ok_or(Unfit::Window)?.unbounded();
+        let (Some(size), Some(holding)) = (shape.size(), shape.holding_most()) else {
             return Err(Unfit::Window);
-        }
-        let lateness_ms = match clock {
-            WindowClock::Arrival => None,
-            WindowClock::Event { lateness_ms, .. } => Some(*lateness_ms),
         };
-        Ok(Shape::of(query, 0).map(|shape| ViewWindows { shape: shape.unbounded(), lateness_ms }))
+        match holding <= HOLDING_MAX {
+            true => Ok(Some(ViewWindows { shape, size, lateness_ms })),
+            false => Err(Unfit::Overlap { holding, most: HOLDING_MAX }),
+        }
     }
 
     /// Where the slices of a batch are cut.
@@ -59,6 +66,11 @@ impl ViewWindows {
 
     /// The first instant after a window that begins there.
     pub fn end(&self, start: Millis) -> Millis {
+        start.saturating_add_unsigned(self.size)
+    }
+
+    /// Where the window begins that closes next after the one that begins there.
+    pub fn next(&self, start: Millis) -> Millis {
         start.saturating_add_unsigned(self.shape.every)
     }
 
@@ -90,15 +102,22 @@ impl ViewWindows {
         (latest, arrival): (Millis, Millis),
     ) -> FoldedWindows {
         let mut folded = FoldedWindows { groups: None, latest, late: 0 };
-        let mut add = |start: Millis, groups: &Groups| {
+        // Into each window that is open and holds the slice that begins there.
+        let mut add = |slice: Millis, open: i64, groups: &Groups| {
+            let (Some(first), Some(last)) = (self.shape.first_holding(slice), self.shape.last_holding(slice))
+            else {
+                return;
+            };
             let whole = folded.groups.get_or_insert_with(|| GroupTable::windowed(group));
-            whole.merge_window(start, groups);
+            for number in first.max(open)..=last {
+                whole.merge_window(self.shape.start(number), groups);
+            }
         };
         if self.lateness_ms.is_none() {
             // What says that it is earlier than what is closed is here.
             let now = arrival.max(latest);
-            let first_open = self.shape.cuts().start_of(now);
-            by_arrival.iter().for_each(|partial| add(partial.start.max(first_open), &partial.groups));
+            let (slice, open) = (self.shape.cuts().start_of(now), self.shape.closing_after(now));
+            by_arrival.iter().for_each(|partial| add(partial.start.max(slice), open, &partial.groups));
             folded.latest = now;
             return folded;
         }
@@ -109,7 +128,7 @@ impl ViewWindows {
                 timeline.advance(generation.peak);
                 for (partial, events) in &generation.partials {
                     if timeline.takes(partial.start, *events) {
-                        add(partial.start, &partial.groups);
+                        add(partial.start, timeline.open(), &partial.groups);
                     }
                 }
             }

@@ -48,6 +48,11 @@ impl Timeline {
         self.shape.first_holding(start).is_some()
     }
 
+    /// The first window that is not closed.
+    pub(crate) fn open(&self) -> i64 {
+        self.open
+    }
+
     /// Events that came after the last window that would hold them was closed.
     pub fn late(&self) -> u64 {
         self.late

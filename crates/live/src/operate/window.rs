@@ -278,17 +278,37 @@ impl Shape {
         }
     }
 
+    /// The last window that holds an instant; none where it lies in a gap between windows. Where windows are additive it is
+    /// the last that there is.
+    pub(crate) fn last_holding(&self, at: i64) -> Option<i64> {
+        let first = self.first_holding(at)?;
+        let at = if self.begins { at.max(self.origin) } else { at };
+        Some(match self.take {
+            Take::First(_) => first,
+            Take::Last(size) => self.number(at, i128::from(size)).saturating_sub(1).max(first),
+            Take::All => i64::MAX,
+        })
+    }
+
     /// Whether all windows that hold an instant come before this one; false where none does.
     pub(crate) fn holds_only_before(&self, at: i64, number: i64) -> bool {
-        let Some(first) = self.first_holding(at) else { return false };
-        let at = if self.begins { at.max(self.origin) } else { at };
+        self.last_holding(at).is_some_and(|last| last < number)
+    }
+
+    /// How many windows can hold one instant; none where there is no end of them.
+    pub(crate) fn holding_most(&self) -> Option<u64> {
         match self.take {
-            Take::First(_) => first < number,
-            Take::Last(size) => {
-                let last = self.number(at, i128::from(size)).saturating_sub(1);
-                last.max(first) < number
-            }
-            Take::All => false,
+            Take::First(_) => Some(1),
+            Take::Last(size) => Some(size.div_ceil(self.every)),
+            Take::All => None,
+        }
+    }
+
+    /// How long a window is; none where each is longer than the one before.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self.take {
+            Take::First(size) | Take::Last(size) => Some(size),
+            Take::All => None,
         }
     }
 
@@ -339,6 +359,14 @@ mod tests {
             let numbers = || -800i64..800;
             let first = numbers().find(|&number| holds(&shape, number, at));
             prop_assert_eq!(shape.first_holding(at), first);
+            let holding: Vec<i64> = numbers().filter(|&number| holds(&shape, number, at)).collect();
+            if let Some(most) = shape.holding_most() {
+                prop_assert_eq!(shape.last_holding(at), holding.last().copied());
+                prop_assert!(holding.len() as u64 <= most);
+                for number in holding.into_iter().filter(|_| !shape.begins) {
+                    prop_assert_eq!(shape.size(), Some((shape.end(number) - shape.start(number)) as u64));
+                }
+            }
             let closing = numbers().filter(|&n| !shape.begins || n >= 0).find(|&n| shape.end(n) > at);
             prop_assert_eq!(Some(shape.closing_after(at)), closing);
             for number in [-3, 0, 1, 2, 5] {

@@ -1,7 +1,7 @@
 //! Alerts on views with windows: each window is looked at once, when it is closed and on disk, group by group.
 //!
 //! A group is its key without the window's start. One that meets the condition in a window stays so until the next window
-//! that is closed, where it does not, or has no row: windows stand one behind another, also where no event of any group
+//! that is closed, where it does not, or has no row: windows close one behind another, also where no event of any group
 //! falls into one. The groups of a window come in the order of their keys, as do those that meet the condition, so that where
 //! the last look ended says all about which of these were looked at.
 
@@ -135,7 +135,7 @@ impl History {
         let Some(last) = &known.last else { return Ok(()) };
         let window = Key::window_of_ordered(last)
             .ok_or_else(|| alert.view.unavailable("what is kept of its alert is damaged"))?;
-        let behind = match windows.end(window) < next {
+        let behind = match windows.next(window) < next {
             true => None,
             false => Some(Key::within_window(last).map_err(|error| alert.view.unavailable(error))?),
         };

@@ -135,7 +135,7 @@ impl History {
             let windows = view.query.windows()?;
             let open = windows.first_open(view.at().latest)?;
             let key = entry.delivered.last_key()?;
-            let done = windows.end(swiftwater_live::Key::window_of_ordered(&key)?);
+            let done = windows.next(swiftwater_live::Key::window_of_ordered(&key)?);
             Some(open.saturating_sub(done).max(0) as u64)
         };
         SinkStatus {

@@ -81,9 +81,7 @@ impl View {
         limit: u64,
         mut each: impl FnMut(&[u8], &[u8]) -> Result<(), EngineError>,
     ) -> Result<Option<(Millis, Vec<u8>)>, EngineError> {
-        let Some((windows, open)) =
-            self.query.windows().and_then(|windows| Some((windows, windows.first_open(latest)?)))
-        else {
+        let Some(open) = self.query.windows().and_then(|windows| windows.first_open(latest)) else {
             return Ok(None);
         };
         let (first, open) = (from.map(|from| Key::of_window(from).ordered), Key::of_window(open).ordered);
@@ -106,7 +104,7 @@ impl View {
             let of = Key::window_of_ordered(&key)
                 .ok_or_else(|| self.unavailable("a key of it is damaged, or of another version"))?;
             let window = read.as_ref().map_or(of, |(window, _)| *window);
-            if of >= windows.end(window) || count >= limit {
+            if of != window || count >= limit {
                 break;
             }
             each(&key, &state)?;
