@@ -45,14 +45,19 @@ impl Bodies {
         Ok(Bodies(bodies))
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// The body that is sent as this one, counted from 0.
     pub(crate) fn body(&self, number: u64) -> &Body {
-        &self.0[(number % self.0.len() as u64) as usize]
+        &self.0[(number % self.len()) as usize]
     }
 
     /// How often the body at each place is sent when so many are.
     pub(crate) fn times(&self, count: u64) -> impl Iterator<Item = (&Body, u64)> {
-        let (whole, rest) = (count / self.0.len() as u64, count % self.0.len() as u64);
+        let (whole, rest) = (count / self.len(), count % self.len());
         self.0.iter().zip(0..).map(move |(body, place)| (body, whole + u64::from(place < rest)))
     }
 
@@ -68,8 +73,8 @@ impl Bodies {
 
     /// The fewest bodies that hold so many events.
     pub(crate) fn holding(&self, events: u64) -> u64 {
-        let each = self.events(self.0.len() as u64);
-        let mut count = events / each * self.0.len() as u64;
+        let each = self.events(self.len());
+        let mut count = events / each * self.len();
         let mut held = self.events(count);
         while held < events {
             held += self.body(count).events;

@@ -5,12 +5,14 @@
 //! | the matching app's routes by `wrk`, beside a bare HTTP server and Redis in the same run | [`app`], [`wrk`], [`bare`], [`redis`] |
 //! | how long a swipe takes to be seen | [`visible`] |
 //! | updates by a million keys, from NDJSON and from columns in memory | [`updates`], [`folding`] |
+//! | views over views, joins, alerts | [`derived`] |
 //! | ten million keys: memory, a restart | [`many_keys`] |
 //!
 //! Load and server share the machine. What views say in the end is held against what was sent.
 
 mod app;
 mod bare;
+mod derived;
 mod folding;
 mod many_keys;
 mod pairs;
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
         Ok(directory) => {
             app::run(args, &directory, table)?;
             updates::run(args, &directory, table)?;
+            derived::run(args, &directory, table)?;
             many_keys::run(args, &directory, table)
         }
         Err(why) => {

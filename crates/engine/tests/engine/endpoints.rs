@@ -13,7 +13,7 @@ use swiftwater_engine::{
 use swiftwater_event::SystemClock;
 use swiftwater_testkit::Rng;
 
-use crate::history::{open_when_free, quick, sql, stop, try_sql};
+use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
 
 const LIMITS: EndpointLimits = EndpointLimits { body_bytes_max: 1 << 20, depth_max: 64 };
 
@@ -527,6 +527,31 @@ async fn an_endpoints_answer_is_the_views_row() {
             engine = open(dir.path()).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_gives_out_windows_with_their_bounds_while_they_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for text in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL)",
+        "CREATE MATERIALIZED VIEW r WITH (retention = '5 seconds') AS SELECT window_start AS \"from\", window_end AS until, \
+         a, COUNT(*) AS n FROM STREAM(x) GROUP BY a WINDOWING EVERY(1000, EVENT(ts, 0), LAST, 2000, EVENT)",
+        "CREATE ENDPOINT GET '/r/{start}/{a}' (start LONG, a LONG) \
+         AS SELECT \"from\", until, n FROM r WHERE \"from\" = $start AND a = $a",
+    ] {
+        sql(&engine, text).await;
+    }
+    append(&engine, "x", "{\"ts\":1500,\"a\":1}\n{\"ts\":2500,\"a\":1}", None).await;
+    let of = async |start: i64| told(ask(&engine, &format!("/r/{start}/1")).await);
+    assert_eq!(of(0).await, (200, r#"{"from":0,"until":2000,"n":1}"#.to_owned()));
+    assert_eq!(of(1000).await, (200, r#"{"from":1000,"until":3000,"n":2}"#.to_owned()));
+    assert_eq!(of(3000).await, (404, "there is no such row".to_owned()));
+    // It ended five seconds before the last event, and is no more at once, not with the next commit only.
+    append(&engine, "x", "{\"ts\":7500,\"a\":1}", None).await;
+    assert_eq!(of(0).await, (404, "there is no such row".to_owned()));
+    assert_eq!(of(1000).await, (200, r#"{"from":1000,"until":3000,"n":2}"#.to_owned()));
+    stop(engine, Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ use swiftwater_lang::{
 use swiftwater_sketch::hash_of_bytes;
 
 pub use self::{
-    part::{Changes, KeyedPart},
+    part::{Changes, Held, KeyedPart},
     rows::{RowsChanges, RowsError, RowsFold, count_rows},
     windows::ViewWindows,
 };
@@ -321,16 +321,33 @@ impl KeyedQuery {
         grouped: &[u8],
         state: &[u8],
         now: Millis,
-        (scratch, arena): (&mut Scratch, &Bump),
+        within: (&mut Scratch, &Bump),
         look: impl FnOnce(&[Value<'_>], u64) -> R,
     ) -> Result<Option<R>, NoState> {
-        let (Stamp { changed, arrival }, state) = self.split_state(state)?;
-        if self.is_past(arrival, now) {
-            return Ok(None);
-        }
+        let (stamp, state) = self.split_state(state)?;
         let mut groups = self.no_groups().ok_or(NoState)?;
-        groups.insert_state(grouped, state)?;
-        Ok(look_at_row(&self.query, &groups, now, (scratch, arena), |values| look(values, changed)))
+        let group = groups.insert_state(grouped, state)?;
+        Ok(self.look_at_group((&groups, group), stamp, now, within, look))
+    }
+
+    /// The same of a group.
+    fn look_at_group<R>(
+        &self,
+        (groups, group): (&GroupTable, u32),
+        stamp: Stamp,
+        now: Millis,
+        within: (&mut Scratch, &Bump),
+        look: impl FnOnce(&[Value<'_>], u64) -> R,
+    ) -> Option<R> {
+        if self.is_past(stamp.arrival, now) {
+            return None;
+        }
+        let bounds = self.windows.as_ref().map_or(Bounds::None, |windows| {
+            let start = groups.window(group as usize);
+            Bounds::One(start, windows.end(start))
+        });
+        let of_group = (groups, group as usize);
+        look_at_row(&self.query, of_group, (bounds, now), within, |values| look(values, stamp.changed))
     }
 
     /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key, unless the key's time is over.

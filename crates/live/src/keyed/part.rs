@@ -1,9 +1,13 @@
 //! What is held of some of a view's keys.
 
-use swiftwater_event::Millis;
+use bumpalo::Bump;
+use swiftwater_event::{Millis, Value};
 
 use super::{Key, KeyedQuery, Row, Stamp, push_ordered};
-use crate::operate::{Deletion, GroupTable, NoState};
+use crate::{
+    expr::Scratch,
+    operate::{Deletion, GroupTable, NoState},
+};
 
 /// The groups of the keys of one part, each with what is known of it. Bounded by who holds it: [`KeyedPart::evict`].
 #[derive(Debug)]
@@ -18,6 +22,17 @@ pub struct KeyedPart {
     is_whole: bool,
     /// Groups that are here to say that they are deleted.
     deleted: usize,
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// In the part, as this group, until the part changes.
+    Here(u32),
+    /// Not in the part; it may be kept elsewhere.
+    Elsewhere,
+    /// There is no such key.
+    Nowhere,
 }
 
 /// What is known of a group.
@@ -303,10 +318,37 @@ impl KeyedPart {
     /// The state of a key as [`Changes`] has it: `None` where the key is not here, `Some(None)` where it is nowhere. Takes no
     /// more time for other keys.
     pub fn state(&self, query: &KeyedQuery, key: &Key) -> Option<Option<Vec<u8>>> {
-        let Some(group) = self.groups.find(&key.grouped) else { return self.is_whole.then_some(None) };
+        let group = match self.find(key) {
+            Held::Here(group) => group,
+            Held::Nowhere => return Some(None),
+            Held::Elsewhere => return None,
+        };
         let mut state = Vec::with_capacity(64);
         self.push_state(query, group, &mut state);
         Some((!state.is_empty()).then_some(state))
+    }
+
+    /// Where a key is.
+    pub fn find(&self, key: &Key) -> Held {
+        match self.groups.find(&key.grouped) {
+            Some(group) => Held::Here(group),
+            None if self.is_whole => Held::Nowhere,
+            None => Held::Elsewhere,
+        }
+    }
+
+    /// Looks at the row of a key that is here: the values of its columns, and the position after the last event that changed
+    /// it. None where it has no row.
+    pub fn look_at<R>(
+        &self,
+        query: &KeyedQuery,
+        group: u32,
+        now: Millis,
+        within: (&mut Scratch, &Bump),
+        look: impl FnOnce(&[Value<'_>], u64) -> R,
+    ) -> Option<R> {
+        let note = self.notes.get(group as usize).filter(|note| !note.is_deleted)?;
+        query.look_at_group((&self.groups, group), note.stamp, now, within, look)
     }
 
     /// The row of a key: `None` where the key is not here, `Some(None)` where it has no row, which is so of a key that is

@@ -226,7 +226,33 @@ impl Model {
             let state = self.store.get(&key.ordered)?;
             self.view.row_of_state(&key, state, now).expect("a state")
         });
-        row.map(|row| String::from_utf8(row.json).expect("text"))
+        let row = row.map(|row| String::from_utf8(row.json).expect("text"));
+        assert_eq!(self.looked_at(&key, now), row, "values that are looked at are those of the row");
+        row
+    }
+
+    /// A row from its values, as who looks at them in their place has them.
+    fn looked_at(&self, key: &Key, now: Millis) -> Option<String> {
+        let CompiledBody::Group(group) = &self.view.query.body else { return None };
+        let look = |values: &[Value<'_>], _| {
+            let mut row = vec![b'{'];
+            for (column, value) in group.columns.iter().zip(values) {
+                row.extend_from_slice(if row.len() > 1 { b"," } else { b"" });
+                row.extend_from_slice(column.json_name.as_bytes());
+                write_json(value, &mut row);
+            }
+            row.push(b'}');
+            String::from_utf8(row).expect("text")
+        };
+        let (part, mut scratch, arena) = (&self.parts[key.part(PARTS)], Scratch::default(), Bump::new());
+        match part.find(key) {
+            Held::Here(group) => part.look_at(&self.view, group, now, (&mut scratch, &arena), look),
+            Held::Nowhere => None,
+            Held::Elsewhere => {
+                let (state, within) = (self.store.get(&key.ordered)?, (&mut scratch, &arena));
+                self.view.look_at_state(key.as_group(), state, now, within, look).expect("a state")
+            }
+        }
     }
 }
 
@@ -341,7 +367,18 @@ proptest! {
         whole.take(&events, 0, usize::MAX);
         prop_assert_eq!(model.rows(0), whole.rows(0));
         prop_assert_eq!(model.latest, whole.latest);
+        // The window and the set that a key begins with.
+        let lead = match which {
+            0 => vec![],
+            1 => vec![Value::Long(0)],
+            2 => vec![Value::Long(20)],
+            3 => vec![Value::Long(20), Value::Long(0)],
+            4 => vec![Value::Long(15), Value::Long(0)],
+            _ => vec![Value::Long(-40)],
+        };
         for key in some_keys() {
+            let rest = if which == 2 || which == 5 { &key[..1] } else { &key };
+            let key = [&lead, rest].concat();
             prop_assert_eq!(model.row(&key, 0), whole.row(&key, 0));
         }
     }

@@ -3,7 +3,7 @@
 
 pub(crate) mod image;
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -238,23 +238,31 @@ impl Cells {
         }
     }
 
-    /// The value of every group, in order; the state stays. A LONG sum that fits no LONG is an error.
-    pub(crate) fn evaluate<'a>(&'a self, dialect: Dialect, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
+    /// The value of each of some groups, in order; the state stays. A LONG sum that fits no LONG is an error.
+    pub(crate) fn evaluate<'a>(
+        &'a self,
+        groups: Range<usize>,
+        dialect: Dialect,
+        arena: &'a Bump,
+        out: &mut Vec<Value<'a>>,
+    ) {
         match self {
-            Cells::Count(cells) => out.extend(cells.iter().map(|&count| Value::Long(count as i64))),
-            Cells::Sum(cells) => out.extend(cells.iter().map(|cell| cell.sum(dialect))),
-            Cells::Average(cells) => out.extend(cells.iter().map(|cell| -> Value<'a> { cell.average() })),
+            Cells::Count(cells) => out.extend(cells[groups].iter().map(|&count| Value::Long(count as i64))),
+            Cells::Sum(cells) => out.extend(cells[groups].iter().map(|cell| cell.sum(dialect))),
+            Cells::Average(cells) => {
+                out.extend(cells[groups].iter().map(|cell| -> Value<'a> { cell.average() }));
+            }
             Cells::Least(cells) | Cells::Greatest(cells) => {
-                out.extend(cells.iter().map(|cell| cell.get(arena)))
+                out.extend(cells[groups].iter().map(|cell| cell.get(arena)))
             }
             Cells::Distinct { cells, .. } => {
-                out.extend(cells.iter().map(|cell| Value::Long(cell.evaluate().round() as i64)));
+                out.extend(cells[groups].iter().map(|cell| Value::Long(cell.evaluate().round() as i64)));
             }
-            Cells::Quantile { cells, millionths, .. } => out.extend(cells.iter().map(|cell| {
+            Cells::Quantile { cells, millionths, .. } => out.extend(cells[groups].iter().map(|cell| {
                 let value = cell.evaluate().quantile(f64::from(*millionths) / 1e6);
                 value.map_or(Value::Null, Value::Double)
             })),
-            Cells::Ordered(cells) => cells.evaluate(arena, out),
+            Cells::Ordered(cells) => cells.evaluate(groups, arena, out),
         }
     }
 
@@ -418,7 +426,7 @@ mod tests {
         cells.resize(1);
         cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), &StreamOrder::default(), dialect);
         let (arena, mut out) = (Bump::new(), Vec::new());
-        cells.evaluate(dialect, &arena, &mut out);
+        cells.evaluate(0..1, dialect, &arena, &mut out);
         format!("{:?}", out[0])
     }
 

@@ -106,29 +106,20 @@ pub(crate) fn write_groups(
     result.expression_errors += counts.expression_errors;
 }
 
-/// Looks at the one row of a native aggregation's one group: the values of its columns. `None` where HAVING leaves it out,
-/// or there is none.
+/// Looks at the one row of a group of a native aggregation: the values of its columns. `None` where HAVING leaves it out.
 pub(crate) fn look_at_row<R>(
     query: &StandingQuery,
-    groups: &GroupTable,
-    now: Millis,
+    (groups, number): (&GroupTable, usize),
+    of: (Bounds<'_>, Millis),
     (scratch, arena): (&mut Scratch, &Bump),
     look: impl FnOnce(&[Value<'_>]) -> R,
 ) -> Option<R> {
     let CompiledBody::Group(group) = &query.body else { return None };
-    let GroupRows { slots: columns, group_of_row, .. } = groups.evaluate(group, arena);
-    if group_of_row.len() != 1 {
-        return None;
-    }
-    let mut slots = Vec::with_capacity(columns.len() + 2);
-    for column in &columns {
-        slots.push(match column.first() {
-            None | Some(Value::Error) => Value::Null,
-            Some(value) => *value,
-        });
-    }
-    // The bounds of a window, which there is none of.
-    slots.extend([Value::Null, Value::Null]);
+    let (bounds, now) = of;
+    let mut slots = Vec::with_capacity(group.keys.len() + group.aggregates.len() + group.groupings.len() + 2);
+    groups.evaluate_one(group, number, arena, &mut slots);
+    slots.iter_mut().filter(|slot| matches!(slot, Value::Error)).for_each(|slot| *slot = Value::Null);
+    slots.extend(<[Value<'_>; 2]>::from(bounds.values(0)));
     let mut counts = EvalCounts::default();
     if let Some(having) = &group.having {
         let mut kept = Vec::new();

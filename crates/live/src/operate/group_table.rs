@@ -422,8 +422,11 @@ impl GroupTable {
         };
         let mut columns: Vec<Vec<Value<'a>>> = Vec::new();
         columns.resize_with(group.keys.len(), || Vec::with_capacity(groups.len()));
+        let mut key = Vec::with_capacity(columns.len());
         for &group in &groups {
-            self.decode_key(group as usize, arena, &mut columns);
+            key.clear();
+            self.decode_key(group as usize, columns.len(), arena, &mut key);
+            columns.iter_mut().zip(&key).for_each(|(column, value)| column.push(*value));
         }
         let is_whole = groups.len() == self.len();
         for (place, (cells, aggregate)) in self.cells.iter().zip(&group.aggregates).enumerate() {
@@ -431,7 +434,7 @@ impl GroupTable {
             if self.lanes.has(place) {
                 column.extend((0..self.len()).map(|group| self.value_of_lane(place, group)));
             } else {
-                cells.evaluate(self.dialect, arena, &mut column);
+                cells.evaluate(0..self.len(), self.dialect, arena, &mut column);
             }
             if !is_whole {
                 column = groups.iter().map(|&group| column[group as usize]).collect();
@@ -469,22 +472,45 @@ impl GroupTable {
         GroupRows { slots: columns, group_of_row, set_of_row, sketches, failure }
     }
 
-    fn decode_key<'a>(&self, group: usize, arena: &'a Bump, columns: &mut [Vec<Value<'a>>]) {
+    /// The slots of one group, but for the bounds of its window: its keys, what its aggregates come to, its groupings. Native
+    /// only, and without an aggregate that makes several rows.
+    pub(super) fn evaluate_one<'a>(
+        &'a self,
+        group: &CompiledGroup,
+        number: usize,
+        arena: &'a Bump,
+        out: &mut Vec<Value<'a>>,
+    ) {
+        self.decode_key(number, group.keys.len(), arena, out);
+        for (place, cells) in self.cells.iter().enumerate() {
+            match self.lanes.has(place) {
+                true => out.push(self.value_of_lane(place, number)),
+                false => cells.evaluate(number..number + 1, self.dialect, arena, out),
+            }
+        }
+        if !group.groupings.is_empty() {
+            let (groupings, _) = self.groupings(&[number as u32], group);
+            out.extend(groupings.into_iter().flatten());
+        }
+    }
+
+    /// Appends the values of a group's key, of which there are so many.
+    fn decode_key<'a>(&self, group: usize, values: usize, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
         let mut rest = self.key(group);
         if self.dialect.keys_are_text() {
-            for (column, &width) in columns.iter_mut().zip(self.widths(group)) {
+            for &width in self.widths(group).iter().take(values) {
                 let (text, after) = rest.split_at(rest.len().min(width as usize));
-                column.push(Value::String(arena.alloc_str(&String::from_utf8_lossy(text))));
+                out.push(Value::String(arena.alloc_str(&String::from_utf8_lossy(text))));
                 rest = after.get(1..).unwrap_or_default();
             }
             return;
         }
         if self.lead != Lead::default() {
-            return self.decode_key_of_set(group, arena, columns);
+            return self.decode_key_of_set(group, values, arena, out);
         }
-        for column in columns {
+        for _ in 0..values {
             let (value, after) = decode_group_value(rest, arena);
-            column.push(value);
+            out.push(value);
             rest = after;
         }
     }

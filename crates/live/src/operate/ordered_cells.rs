@@ -8,6 +8,8 @@
 
 mod collected;
 
+use std::ops::Range;
+
 use bumpalo::Bump;
 use swiftwater_event::{Value, parse_value};
 use swiftwater_lang::Dialect;
@@ -208,11 +210,11 @@ impl OrderedCells {
         }
     }
 
-    /// The value of every group, in order; what is collected is a list, empty where nothing is.
-    pub(crate) fn evaluate<'a>(&'a self, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
+    /// The value of each of some groups, in order; what is collected is a list, empty where nothing is.
+    pub(crate) fn evaluate<'a>(&'a self, groups: Range<usize>, arena: &'a Bump, out: &mut Vec<Value<'a>>) {
         match self {
             OrderedCells::Chosen { choice, cells } => {
-                out.extend(cells.iter().map(|cell| match &cell.value {
+                out.extend(cells[groups].iter().map(|cell| match &cell.value {
                     // Events are objects that were checked when they came in.
                     OwnedValue::String(event) if choice.is_event() => {
                         parse_value(event, arena).unwrap_or(Value::Null)
@@ -221,7 +223,7 @@ impl OrderedCells {
                 }))
             }
             OrderedCells::Collected { is_set, cells, .. } => {
-                out.extend(cells.iter().map(|cell| cell.evaluate(*is_set, arena)));
+                out.extend(cells[groups].iter().map(|cell| cell.evaluate(*is_set, arena)));
             }
         }
     }

@@ -14,10 +14,7 @@ use super::{
     Endpoint, EndpointAnswer, EndpointError, EndpointInput,
     input::{Said, read},
 };
-use crate::{
-    EngineError,
-    history::views::{View, after_prefix},
-};
+use crate::history::views::{View, after_prefix};
 
 /// What is shown of which rows.
 #[derive(Debug)]
@@ -136,14 +133,11 @@ pub(super) fn answer(
     let found = match is_null {
         true => 0,
         false if source.is_whole => {
-            let key = Key::of(&keys);
-            let state = view.state(&key)?;
-            let changed = match state {
-                Some(state) => {
-                    source.show(plan, view, (&key, &state), &said, now, (scratch, arena), &mut body)?
-                }
-                None => None,
-            };
+            let mut of_row = Scratch::default();
+            let changed = view.look_at(&Key::of(&keys), now, (&mut of_row, arena), |values, changed| {
+                source.show(plan, values, &said, now, (scratch, arena), &mut body).then_some(changed)
+            })?;
+            let changed = changed.flatten();
             answer.changed = changed.filter(|_| !plan.uses_now && !is_list);
             u64::from(changed.is_some())
         }
@@ -152,16 +146,20 @@ pub(super) fn answer(
             let end = after_prefix(&prefix).filter(|_| !prefix.is_empty());
             let from = if prefix.is_empty() { Bound::Unbounded } else { Bound::Included(&prefix[..]) };
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let (mut rows, mut of_row) = (0, Bump::new());
+            let (mut rows, mut of_row, mut inner) = (0, Bump::new(), Scratch::default());
             let (at, _) = view.walk((from, to), |ordered, state| {
                 let key = Key::of_ordered(&ordered).map_err(|error| view.unavailable(error))?;
                 let before = body.len();
                 if rows > 0 {
                     body.push(b',');
                 }
-                match source.show(plan, view, (&key, state), &said, now, (scratch, &of_row), &mut body)? {
-                    Some(_) => rows += 1,
-                    None => body.truncate(before),
+                let within = (&mut inner, &of_row);
+                let shown = view.query.look_at_state(key.as_group(), state, now, within, |values, _| {
+                    source.show(plan, values, &said, now, (scratch, &of_row), &mut body)
+                });
+                match shown.map_err(|error| view.unavailable(error))? {
+                    Some(true) => rows += 1,
+                    Some(false) | None => body.truncate(before),
                 }
                 of_row.reset();
                 Ok(if rows < source.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -195,32 +193,26 @@ pub(super) fn answer(
 }
 
 impl RowsPlan {
-    /// Writes the row of a key; answers the position after its last change, where it has one and that is wanted.
-    #[allow(clippy::too_many_arguments, reason = "they are of one row, and of one request")]
+    /// Writes what is shown of a row of the view; answers whether it is one of those that are asked for.
     fn show(
         &self,
         plan: &SelectPlan,
-        view: &View,
-        (key, state): (&Key, &[u8]),
+        values: &[Value<'_>],
         said: &Said<'_>,
         now: Millis,
         (scratch, arena): (&mut Scratch, &Bump),
         out: &mut Vec<u8>,
-    ) -> Result<Option<u64>, EngineError> {
-        let mut inner = Scratch::default();
-        let shown =
-            view.query.look_at_state(key.as_group(), state, now, (&mut inner, arena), |values, changed| {
-                let mut slots = Vec::with_capacity(self.view_columns + said.slots.len());
-                slots.extend_from_slice(values);
-                slots.extend_from_slice(said.slots);
-                if let Some(rest) = &self.rest
-                    && !matches!(rest.value(&slots, now, scratch, arena).0, Value::Boolean(true))
-                {
-                    return None;
-                }
-                write_row(&plan.columns, &slots, now, (scratch, arena), out);
-                Some(changed)
-            });
-        shown.map(Option::flatten).map_err(|error| view.unavailable(error))
+    ) -> bool {
+        let mut slots = Vec::with_capacity(self.view_columns + said.slots.len());
+        slots.extend_from_slice(values);
+        slots.extend_from_slice(said.slots);
+        let is_asked_for = self
+            .rest
+            .as_ref()
+            .is_none_or(|rest| matches!(rest.value(&slots, now, scratch, arena).0, Value::Boolean(true)));
+        if is_asked_for {
+            write_row(&plan.columns, &slots, now, (scratch, arena), out);
+        }
+        is_asked_for
     }
 }

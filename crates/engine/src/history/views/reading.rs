@@ -13,7 +13,7 @@ use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
 use swiftwater_event::{Millis, StreamName, Value};
 use swiftwater_live::{
-    GroupTable, Key, Row,
+    GroupTable, Held, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
     expr::Scratch,
     parse_rfc3339_micros,
@@ -156,36 +156,48 @@ impl View {
         }
     }
 
-    /// Looks at the values of the row of a key; none where it has no row.
+    /// Looks at the values of the row of a key, and the position after the last event that changed it; none where it has no
+    /// row. What is held is looked at in its place: `look` is short, and reads nothing of the view.
     pub(in crate::history) fn look_at<R>(
         &self,
         key: &Key,
         now: Millis,
         within: (&mut Scratch, &Bump),
-        look: impl FnOnce(&[Value<'_>]) -> R,
+        look: impl FnOnce(&[Value<'_>], u64) -> R,
     ) -> Result<Option<R>, EngineError> {
         if self.first_kept(self.at()).is_some_and(|first| key.window() < first) {
             return Ok(None);
         }
-        let Some(state) = self.state(key)? else { return Ok(None) };
-        let looked = self.query.look_at_state(key.as_group(), &state, now, within, |values, _| look(values));
-        looked.map_err(|error| self.unavailable(error))
+        let part = self.part(key);
+        let held = part.find(key);
+        self.count_read(held != Held::Elsewhere);
+        match held {
+            Held::Here(group) => Ok(part.look_at(&self.query, group, now, within, look)),
+            Held::Nowhere => Ok(None),
+            Held::Elsewhere => {
+                drop(part);
+                let Some(state) = self.stored_state(key)? else { return Ok(None) };
+                let looked = self.query.look_at_state(key.as_group(), &state, now, within, look);
+                looked.map_err(|error| self.unavailable(error))
+            }
+        }
     }
 
     /// What is held of a key, or kept on disk.
-    pub(in crate::history) fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
+    fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
         let held = self.part(key).state(&self.query, key);
-        match held {
-            Some(state) => {
-                self.counts.reads_held.fetch_add(1, Ordering::Relaxed);
-                Ok(state)
-            }
-            // Not in memory, and so as it is on disk; what is loaded meanwhile is the same until it changes.
-            None => {
-                self.counts.reads_stored.fetch_add(1, Ordering::Relaxed);
-                self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))
-            }
-        }
+        self.count_read(held.is_some());
+        held.map_or_else(|| self.stored_state(key), Ok)
+    }
+
+    /// As it is on disk: what is loaded meanwhile is the same until it changes.
+    fn stored_state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
+        self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))
+    }
+
+    fn count_read(&self, is_held: bool) {
+        let reads = if is_held { &self.counts.reads_held } else { &self.counts.reads_stored };
+        reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Keys between bounds with their states, in order, as they are at one position, until `each` breaks off. Answers that

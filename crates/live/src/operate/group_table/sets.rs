@@ -114,26 +114,26 @@ impl GroupTable {
     pub(super) fn decode_key_of_set<'a>(
         &self,
         group: usize,
+        values: usize,
         arena: &'a Bump,
-        columns: &mut [Vec<Value<'a>>],
+        out: &mut Vec<Value<'a>>,
     ) {
         let key = self.key(group);
         let mut rest = if self.lead.is_windowed { &key[WHOLE_BYTES..] } else { key };
         if !self.lead.has_sets {
-            for column in columns {
+            for _ in 0..values {
                 let (value, after) = decode_group_value(rest, arena);
-                column.push(value);
+                out.push(value);
                 rest = after;
             }
             return;
         }
         rest = &rest[WHOLE_BYTES..];
-        columns.iter_mut().for_each(|column| column.push(Value::Null));
+        let first = out.len();
+        out.resize(first + values, Value::Null);
         for &one in &*self.sets[self.set(group)] {
             let (value, after) = decode_group_value(rest, arena);
-            if let Some(last) = columns[one].last_mut() {
-                *last = value;
-            }
+            out[first + one] = value;
             rest = after;
         }
     }
