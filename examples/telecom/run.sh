@@ -21,5 +21,12 @@ ask "SELECT date_bin(INTERVAL '5 minutes', tsEnd) AS window_start, count(*) AS r
   GROUP BY 1 ORDER BY 1 LIMIT 5"
 ask "SELECT window_start, radio_region, svc_cat, records, bytes, drops, rttSrvMs FROM chosen
   WHERE radio_region IS NOT NULL ORDER BY bytes DESC LIMIT 5"
+# A sink delivers closed windows when its view has them on disk, a second later at most: all but the last are closed.
+closed="SELECT count(*) FROM rollups WHERE window_start < (SELECT max(window_start) FROM rollups)"
+for _ in $(seq 300); do
+    delivered=$("$swiftwater" sql --output csv "SELECT (SELECT count(*) FROM rollup_rows) = ($closed) AS is_all")
+    case $delivered in *true*) break ;; esac
+    sleep 0.1
+done
 ask "SELECT count(*) AS rows, count(DISTINCT window_start) AS windows FROM rollup_rows"
 finish

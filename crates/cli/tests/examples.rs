@@ -113,6 +113,11 @@ fn telecom_rollups_add_up_to_what_the_records_give() {
     let records = answer(&out, "SELECT date_bin");
     assert_eq!(rollups.iter().map(words).collect::<Vec<_>>(), records.iter().map(words).collect::<Vec<_>>());
     assert!(!answer(&out, "SELECT window_start, radio_region, svc_cat").is_empty(), "{out}");
+    let delivered =
+        answer(&out, "SELECT count(*) AS rows, count(DISTINCT window_start) AS windows FROM rollup_rows");
+    let delivered: Vec<_> =
+        delivered[0].split_whitespace().map(|count| count.parse::<u64>().unwrap()).collect();
+    assert!(delivered[0] > 0 && delivered[1] == 2, "{out}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use common::{
     garbage::{Attacker, gzip, zstd},
     http::{Connection, Results},
     seconds, swiftwater,
-    tortured::{MIB, Tortured, amount, seed, show, soak_seconds},
+    tortured::{self, MIB, Tortured, amount, seed, show, soak_seconds},
     until,
 };
 use swiftwater_event::{Clock, SystemClock};
@@ -30,7 +30,9 @@ use swiftwater_testkit::Rng;
 
 /// What a server may hold that does not depend on what is sent: the binary, stacks, buffers of a few connections, and
 /// what the allocator keeps for each thread though nobody uses it.
-const BASE: u64 = 256 * MIB;
+fn base() -> u64 {
+    tortured::base(256 * MIB, 64 * MIB)
+}
 /// What one more connection may hold while it sends: what was read ahead, a piece, and one that waits for room.
 const SENDER: u64 = 2 * MIB;
 
@@ -71,7 +73,7 @@ fn a_body_of_a_gigabyte_is_counted_and_not_kept() {
     let mut counted = None;
     let meta = count.each(|emit| counted = count_in(emit).or(counted)).unwrap();
     assert_eq!((counted, meta["query"]["reason"].as_str()), (Some(accepted), Some("killed")));
-    server.check_peak("one body", 16 * MIB + BASE);
+    server.check_peak("one body", 16 * MIB + base());
     server.until_no_query_stands();
     server.ends_well();
 }
@@ -98,7 +100,7 @@ fn many_bodies_at_once_are_held_piece_by_piece() {
     let mut counted = None;
     count.each(|emit| counted = count_in(emit).or(counted)).unwrap();
     assert_eq!(counted, Some((senders * blocks * 10_000) as u64));
-    server.check_peak("many bodies", 16 * MIB + BASE + senders as u64 * SENDER);
+    server.check_peak("many bodies", 16 * MIB + base() + senders as u64 * SENDER);
     server.until_no_query_stands();
     server.ends_well();
 }
@@ -129,7 +131,7 @@ fn an_event_of_ten_megabytes_is_refused_and_not_kept() {
     let stream = server.get("/v1/streams/s");
     assert_eq!(stream["events"], accepted + 1);
     assert_eq!(stream["rejected"], rounds + 2);
-    server.check_peak("long events", BASE);
+    server.check_peak("long events", base());
     server.ends_well();
 }
 
@@ -156,7 +158,7 @@ fn garbage_is_answered_or_dropped_and_changes_nothing() {
     let events = streams.iter().filter(|stream| told_of(stream["name"].as_str().unwrap()));
     let events: u64 = events.map(|stream| stream["events"].as_u64().unwrap()).sum();
     assert_eq!(events, taken.into_inner());
-    server.check_peak("garbage", 16 * MIB + BASE + attackers * SENDER);
+    server.check_peak("garbage", 16 * MIB + base() + attackers * SENDER);
     server.ends_well();
 }
 
@@ -252,7 +254,7 @@ fn ask_answer_and_forget(server: &Tortured, stream: &str) {
         of(largest),
         of(after.now)
     ));
-    server.check_peak("queries", 3 * BASE + all as u64 * 16 * 1024);
+    server.check_peak("queries", 3 * base() + all as u64 * 16 * 1024);
 }
 
 /// A pair of clients that nothing may disturb: one sends numbered events, one reads them all.
@@ -340,7 +342,7 @@ fn clients_that_are_gone_leave_nothing_and_disturb_nobody() {
     show(&format!("{} clients gone, {} events beside them", 4 * clients, steady.sent));
     steady.end(&server);
     server.until_no_query_stands();
-    server.check_peak("gone clients", BASE);
+    server.check_peak("gone clients", base());
     server.ends_well();
 }
 
@@ -384,7 +386,7 @@ fn a_reader_that_does_not_read_holds_nobody_up() {
     let without_reader = send();
     show(&format!("{with_reader:.2} s with a reader, {without_reader:.2} s with one that does not read"));
     assert!(without_reader < with_reader * 3.0 + 1.0);
-    server.check_peak("silent reader", 16 * MIB + BASE + 8 * MIB);
+    server.check_peak("silent reader", 16 * MIB + base() + 8 * MIB);
     server.delete(&silent.id);
     let dropped = ends(&mut silent);
     show(&format!("{dropped} of {} records dropped", blocks * block_events));
@@ -581,7 +583,7 @@ fn memory_does_not_grow_however_long_it_goes_on() {
     // Within seconds a server has not even warmed up.
     let growth_max = amount(128, 48) as u64 * MIB;
     assert!(last < first + growth_max, "{first} bytes in the first quarter, {last} in the last: {samples:?}");
-    server.check_peak("soak", 16 * MIB + BASE + 32 * SENDER);
+    server.check_peak("soak", 16 * MIB + base() + 32 * SENDER);
     server.ends_well();
 }
 

@@ -14,6 +14,13 @@ use super::{TestServer, http::Connection, until};
 /// 1 MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 
+/// What a server may hold on a machine of two cores, and what it may on this one, where it has threads of its own for each
+/// core: shards, workers, and what the allocator keeps for them.
+pub(crate) fn base(two_cores: u64, each_more: u64) -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    two_cores + cores.saturating_sub(2) * each_more
+}
+
 /// How long a soak is to take, where a long run is wanted.
 pub(crate) fn soak_seconds() -> Option<u64> {
     let text = std::env::var("SOAK_SECONDS").ok().filter(|text| !text.is_empty())?;

@@ -60,7 +60,7 @@ impl Endpoints {
         if is_reserved_path(path) {
             return EndpointRoute::None;
         }
-        let table = self.table();
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let trimmed = path.strip_prefix('/').unwrap_or(path);
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         let Some(node) = table.root.find(trimmed) else { return EndpointRoute::None };

@@ -263,7 +263,7 @@ impl Engine {
             Action::Broken(why) => return Err(broken(endpoint, why).into()),
         };
         let view = match &plan.source {
-            Some(source) => Some(self.view_as(&source.view, wanted).await?),
+            Some(source) => Some(self.view_of_endpoint(&source.view, wanted).await?),
             None => None,
         };
         let now = self.clock().now();

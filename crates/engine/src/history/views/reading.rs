@@ -142,9 +142,14 @@ impl View {
         ViewReading { position: at.position, age_ms, created: self.entry.created }
     }
 
+    /// Whether the window of a key need not be kept any more.
+    fn is_of_the_past(&self, key: &Key) -> bool {
+        self.query.windows().is_some() && self.first_kept(self.at()).is_some_and(|first| key.window() < first)
+    }
+
     /// The row of a key.
     pub(in crate::history) fn row(&self, key: &Key, now: Millis) -> Result<Option<Row>, EngineError> {
-        if self.first_kept(self.at()).is_some_and(|first| key.window() < first) {
+        if self.is_of_the_past(key) {
             return Ok(None);
         }
         match self.state(key)? {
@@ -165,7 +170,7 @@ impl View {
         within: (&mut Scratch, &Bump),
         look: impl FnOnce(&[Value<'_>], u64) -> R,
     ) -> Result<Option<R>, EngineError> {
-        if self.first_kept(self.at()).is_some_and(|first| key.window() < first) {
+        if self.is_of_the_past(key) {
             return Ok(None);
         }
         let part = self.part(key);
@@ -433,9 +438,22 @@ impl Engine {
         name: &str,
         wanted: Wanted,
     ) -> Result<Arc<View>, EngineError> {
-        let history = self.history_of_views()?;
-        let view = history.view(name)?;
-        history.wait_for_view(&view, wanted).await?;
+        let view = self.history_of_views()?.view(name)?;
+        self.as_wanted(view, wanted).await
+    }
+
+    /// The view of an endpoint: it is there as long as the endpoint is.
+    pub(in crate::history) async fn view_of_endpoint(
+        &self,
+        name: &str,
+        wanted: Wanted,
+    ) -> Result<Arc<View>, EngineError> {
+        let view = self.history_of_views()?.view_at_work(name)?;
+        self.as_wanted(view, wanted).await
+    }
+
+    async fn as_wanted(&self, view: Arc<View>, wanted: Wanted) -> Result<Arc<View>, EngineError> {
+        self.history_of_views()?.wait_for_view(&view, wanted).await?;
         match view.broken() {
             None => Ok(view),
             Some(why) => Err(view.unavailable(why)),

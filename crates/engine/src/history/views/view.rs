@@ -62,6 +62,8 @@ pub(crate) struct View {
     pub(super) counts: Counts,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
+    /// It is for good. Readers ask for that alone, and none waits for another.
+    is_broken: AtomicBool,
     pub(super) is_dropped: watch::Sender<bool>,
     /// It failed for that what its events are joined with did not go on.
     pub(super) has_waited: AtomicBool,
@@ -255,6 +257,7 @@ impl View {
             kept: watch::Sender::new(At { position, arrival: 0, latest }),
             counts: Counts::default(),
             failing: Mutex::default(),
+            is_broken: AtomicBool::new(false),
             is_dropped: watch::Sender::new(false),
             has_waited: AtomicBool::new(false),
             is_behind: AtomicBool::new(false),
@@ -343,7 +346,7 @@ impl View {
 
     /// Why it does not go on, and never will.
     pub(crate) fn broken(&self) -> Option<String> {
-        lock(&self.failing).as_ref().filter(|(_, is_for_good)| *is_for_good).map(|(why, _)| why.clone())
+        self.is_broken.load(Ordering::Acquire).then(|| self.failing()).flatten()
     }
 
     /// Answers whether that is news.
@@ -354,6 +357,7 @@ impl View {
         }
         let is_news = failing.as_ref().is_none_or(|(before, _)| *before != why);
         *failing = Some((why, is_for_good));
+        self.is_broken.store(is_for_good, Ordering::Release);
         is_news
     }
 
