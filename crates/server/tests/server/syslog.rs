@@ -194,14 +194,14 @@ async fn rsyslog_forwards_what_it_takes() {
     command.arg("-n").arg("-f").arg(&file).arg("-i").arg(directory.path().join("pid"));
     let child = Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let socket = directory.path().join("log");
+    let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    // The socket's file is there a moment before it takes anything.
     soon(async {
-        while !socket.exists() {
+        while sender.send_to(b"<28>Jan 31 12:00:00 shop[42]: it is slow", &socket).is_err() {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
-    sender.send_to(b"<28>Jan 31 12:00:00 shop[42]: it is slow", &socket).unwrap();
     // rsyslog tells of itself too.
     let mut ours: Vec<Value> = Vec::new();
     while ours.len() < 4 {
