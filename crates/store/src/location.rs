@@ -52,10 +52,15 @@ fn s3(
     let retry =
         RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
     let bucket = url.host_str().ok_or_else(|| refuse("it names no bucket".to_owned()))?;
-    let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retry);
+    // What every tool for S3 is told by, where the options say nothing else.
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
     for (name, value) in settings {
         let key = AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
             .map_err(|_| refuse(format!("`{name}` is no option of S3")))?;
+        if key == AmazonS3ConfigKey::Endpoint {
+            // Or the environment's `AWS_ENDPOINT_URL_S3` would win.
+            builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, value);
+        }
         builder = builder.with_config(key, value);
     }
     let store = builder.build().map_err(|error| refuse(error.to_string()))?;

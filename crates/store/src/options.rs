@@ -1,4 +1,4 @@
-//! Settings of a store. Values are data: this room reads no file and no environment.
+//! Settings of a store. Values are data: this room reads no file, and of the environment what S3's clients read, `AWS_…`.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::error::{Result, StoreError};
 pub struct StoreOptions {
     /// A directory, a `file://` URL or `s3://bucket/prefix`.
     pub location: String,
-    /// Options of the object store, by object_store's names: `aws_access_key_id`, `aws_endpoint`, `aws_allow_http` …
+    /// Options of the object store, by object_store's names: `aws_access_key_id`, `aws_endpoint`, `aws_allow_http` … They
+    /// win over the variables `AWS_…` of the environment.
     pub storage: Vec<(String, String)>,
     /// How long the first uncommitted row waits for a commit at most.
     pub commit_interval: Duration,

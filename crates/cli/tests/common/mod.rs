@@ -31,7 +31,8 @@ pub(crate) fn swiftwater(args: &[&str]) -> Command {
 
 fn clear_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SWIFTWATER") || name == "RUST_LOG" {
+        let of_ours = ["SWIFTWATER", "AWS_"].iter().any(|start| name.to_string_lossy().starts_with(start));
+        if of_ours || name == "RUST_LOG" {
             command.env_remove(name);
         }
     }

@@ -144,7 +144,7 @@ pub(super) fn keys() -> Vec<Key> {
             "store.options",
             option,
             history.store_options,
-            "Options of the object store, as `name=value`: `aws_access_key_id=…`, `aws_endpoint=http://…`."
+            "Options of the object store, as `name=value`: `aws_access_key_id=…`, `aws_endpoint=http://…`. They win over `AWS_…` of the environment."
         ),
         number!(
             "store.commit_interval_ms",
