@@ -26,6 +26,7 @@ use crate::{
     args::Args,
     bodies::Bodies,
     http::Client,
+    machine,
     samples::Samples,
     sending::{Plan, Sending},
     stored::Stored,
@@ -147,9 +148,10 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
             ),
             conditions: format!(
                 "{}the release binary, routes and four views of examples/swipes; wrk with one thread and {CONNECTIONS} \
-                 connections on the same 2 cores, {} s by turns; a bare axum route that reads the body and answers 201: \
+                 connections on the same {} cores, {} s by turns; a bare axum route that reads the body and answers 201: \
                  {}/s, p99 {:.1} ms; all of {} swipes are in the stream and in the view of counts",
                 if is_right { "" } else { "swipes are missing, or there twice; " },
+                machine::cores(),
                 run.seconds,
                 grouped(bare.rate.median() as u64),
                 bare.p99_ms.median(),
@@ -213,10 +215,11 @@ fn gets(run: &Run<'_>, stored: &Stored, table: &mut Table) -> anyhow::Result<()>
             ),
             conditions: format!(
                 "the release binary, examples/swipes, {} users, {} swipes/s coming in; wrk with one thread and \
-                 {CONNECTIONS} connections on the same 2 cores, {} s by turns; a bare axum route that answers a constant of \
+                 {CONNECTIONS} connections on the same {} cores, {} s by turns; a bare axum route that answers a constant of \
                  {} bytes, and no swipes: {}/s, p99 {:.2} ms; {}",
                 grouped(USERS as u64),
                 grouped(swipes as u64),
+                machine::cores(),
                 run.seconds,
                 answer.len(),
                 grouped(bare.rate.median() as u64),

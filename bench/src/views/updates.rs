@@ -10,6 +10,7 @@ use super::pairs::{DECLARED, TOTALS, lines};
 use crate::{
     args::Args,
     bodies::Bodies,
+    machine,
     sending::{Plan, Sending},
     stored::Stored,
     table::{Row, Table, Verdict, grouped},
@@ -42,9 +43,10 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         what: "updates of a view by 1,000,000 random keys, from NDJSON".to_owned(),
         figure: format!("{} events/s", grouped(rate as u64)),
         conditions: format!(
-            "{}the release binary, sender on the same 2 cores, ack=disk; {} events of {} bytes, {} keys, COUNT and SUM; until \
+            "{}the release binary, sender on the same {} cores, ack=disk; {} events of {} bytes, {} keys, COUNT and SUM; until \
              SQL over the view has all of them; acknowledged at {} events/s{}",
             if is_right { "" } else { "its counts do not add up; " },
+            machine::cores(),
             grouped(sent.events),
             sent.bytes / sent.events.max(1),
             grouped(keys),

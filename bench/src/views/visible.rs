@@ -16,6 +16,7 @@ use swiftwater_generate::{SwipesSettings, Workload};
 use crate::{
     args::Args,
     http::Client,
+    machine,
     samples::Samples,
     stored::Stored,
     table::{Row, Table, Verdict, grouped},
@@ -58,8 +59,9 @@ pub(super) fn run(args: &Args, stored: &Stored, rate: f64, table: &mut Table) ->
         ),
         conditions: format!(
             "the release binary, examples/swipes, acknowledged from disk; others post {} swipes/s, one a request, over \
-             {CONNECTIONS} connections on the same 2 cores; {} samples",
+             {CONNECTIONS} connections on the same {} cores; {} samples",
             grouped(posted as u64),
+            machine::cores(),
             samples.len(),
         ),
         needed: format!("p99 < {P99_MS_MAX} ms"),
