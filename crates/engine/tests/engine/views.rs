@@ -376,6 +376,38 @@ async fn a_view_holds_more_than_its_share_until_others_need_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_a_quarter_of_a_views_memory_is_on_disk_before_it_is_due() {
+    const KEYS: u64 = 150_000;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |history| {
+        (history.views_memory_bytes_max, history.views_commit_interval_ms) = (16 << 20, 3_600_000);
+    })
+    .await;
+    sql(&engine, "CREATE STREAM s (k LONG NOT NULL)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(s) GROUP BY k").await;
+    let fill = async |keys: std::ops::Range<u64>| {
+        let events: Vec<String> = keys.map(|k| format!("{{\"k\":{k}}}")).collect();
+        append(&engine, "s", &events.join("\n"), None).await;
+    };
+    let shown = || engine.views(&Principal::local()).remove(0);
+    let until = async |what: &str, is_so: fn(&ViewStatus) -> bool| {
+        let reached = tokio::time::timeout(Duration::from_secs(60), async {
+            while !is_so(&shown()) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "{what}: {:?}", shown());
+    };
+    fill(0..1000).await;
+    until("it counts", |view| view.position == 1000).await;
+    assert_eq!(shown().committed, 0, "{:?}", shown());
+    fill(1000..KEYS).await;
+    until("it is written", |view| view.committed > 0).await;
+    assert_eq!(sql(&engine, "SELECT sum(n) AS n FROM v").await, format!("{{\"n\":{KEYS}}}\n"));
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn keys_without_events_go_when_their_time_is_over() {
     const START: i64 = 1_700_000_000_000;
     const MINUTE: u64 = 60_000;

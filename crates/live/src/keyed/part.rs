@@ -105,6 +105,11 @@ impl KeyedPart {
         self.groups.bytes() + self.notes.capacity() * size_of::<Note>() + 4 * self.changed.capacity()
     }
 
+    /// Of them, those of keys that changed since the last cut, about.
+    pub fn changed_bytes(&self) -> usize {
+        (self.bytes() as u128 * self.changed.len() as u128 / self.groups.len().max(1) as u128) as usize
+    }
+
     /// Keys held.
     pub fn len(&self) -> usize {
         self.groups.len() - self.deleted
@@ -292,9 +297,9 @@ impl KeyedPart {
     /// Lets go of the windows that begin before this, for good: nothing changes them any more, and who keeps them deletes
     /// them. What is cut must be kept.
     pub fn expire(&mut self, first: Millis) {
-        let groups = 0..self.len() as u32;
+        let groups = 0..self.groups.len() as u32;
         let kept: Vec<u32> = groups.filter(|&group| self.groups.window(group as usize) >= first).collect();
-        if kept.len() < self.len() {
+        if kept.len() < self.groups.len() {
             let is_kept = |group: &u32| kept.binary_search(group).is_ok();
             self.changed.retain(is_kept);
             self.cut.retain(is_kept);

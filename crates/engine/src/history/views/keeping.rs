@@ -425,9 +425,8 @@ impl History {
                 continue;
             }
             pause = PAUSE_MIN;
-            let is_full = view.held().1 / 2 > self.memory_of(view);
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
-            if is_full || is_due || view.has_unfilled() {
+            if is_due || self.has_changed_much(view) || view.has_unfilled() {
                 let kept = self.begin_keeping(view).await;
                 self.note_kept(view, kept);
             }
@@ -435,14 +434,16 @@ impl History {
         while view.broken().is_none() {
             let (is_changed, has_unfilled) = (view.at().position > view.committed(), view.has_unfilled());
             // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
-            let is_full = is_changed && view.held().1 / 2 > self.memory_of(view);
+            let is_full = is_changed && self.is_full(view);
+            let is_due = is_full || (is_changed && self.has_changed_much(view));
             let is_awaited = is_changed && view.is_awaited();
             if !is_changed && keeping.is_none() && self.holds_too_much(view) {
                 self.fit(view);
             }
-            if (is_full || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
+            if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
                 keeping = Some(self.begin_keeping(view));
             }
+            let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
             let event = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
@@ -461,7 +462,7 @@ impl History {
                     keeping = Some(self.begin_keeping(view));
                     None
                 }
-                events = self.next_joined_events(view, &mut again, &mut waiting), if !is_full => Some(events),
+                events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
             };
             let Some(events) = event else { continue };
             let taken = match events {

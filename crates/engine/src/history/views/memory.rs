@@ -3,6 +3,9 @@
 //! What a view holds is noted with each of its commits, as only what is on disk can be let go of. Where a view comes to need
 //! its share and others hold more than theirs, those are told: they let go of it with their next commit, or at once where
 //! they have nothing to commit. Until then there is more in memory than is set, by those shares at most.
+//!
+//! A commit takes several times the memory of what it writes, in the files' tables above all. So a view commits before the
+//! interval is over where a quarter of what it may hold changed, and takes no more than as much again in while it does.
 
 use std::{collections::HashMap, sync::PoisonError};
 
@@ -11,6 +14,12 @@ use crate::{
     history::state::{History, heavy},
     stream::lock,
 };
+
+/// What of its memory may change in a view between two commits: one part of so many.
+const CHANGED_PART: u64 = 4;
+
+/// And so many bytes in any case: a commit is worth a sync.
+const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
 /// What views hold, by their numbers, as noted last.
 #[derive(Debug, Default)]
@@ -48,6 +57,16 @@ impl History {
         let of_others = memory.bytes - memory.of(view.id());
         drop(memory);
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
+    }
+
+    /// Whether a view holds twice what it may, as what is not on disk cannot be let go of.
+    pub(super) fn is_full(&self, view: &View) -> bool {
+        view.held().1 / 2 > self.memory_of(view)
+    }
+
+    /// Whether so much changed in a view since its last commit was begun that the next is due.
+    pub(super) fn has_changed_much(&self, view: &View) -> bool {
+        view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
     }
 
     /// Whether others need what a view holds beyond its share.

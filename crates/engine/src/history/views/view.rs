@@ -386,6 +386,12 @@ impl View {
         parts.fold((0, 0), |(keys, bytes), part| (keys + part.len() as u64, bytes + part.bytes() as u64))
     }
 
+    /// Bytes of keys in memory that changed since the last cut, about.
+    pub(super) fn changed_bytes(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner));
+        parts.map(|part| part.changed_bytes() as u64).sum()
+    }
+
     /// Takes in a batch, whole or not at all; those that it has taken before are passed over.
     pub(super) fn take(
         &self,
