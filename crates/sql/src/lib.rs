@@ -35,7 +35,7 @@ pub use array_text::array_elements;
 pub use copy_in::CopyIn;
 pub use error::{ErrorKind, Place, SqlError};
 pub use made::{rows_at_hand, rows_between};
-pub use names::not_known;
+pub use names::{not_all_known, not_known};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use progress::{Progress, ProgressReading};
 pub use sql::{Running, Sql};

@@ -52,6 +52,11 @@ impl Names {
         &self.tables
     }
 
+    /// Whether there are no others.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     pub(crate) fn kind(&self, name: &str) -> Option<TableKind> {
         self.tables
             .binary_search_by(|(known, _)| known.as_str().cmp(name))
@@ -105,6 +110,12 @@ pub fn not_known(name: &str) -> SqlError {
     let message = format!("whether there is a table `{name}` is not known: the store cannot be reached");
     SqlError::new(ErrorKind::Unavailable, message)
         .with_hint("It is tried again and again; streams take events meanwhile.")
+}
+
+/// Says that a list of all tables would not have all.
+pub fn not_all_known() -> SqlError {
+    SqlError::new(ErrorKind::Unavailable, "which tables there are is not known: the store cannot be reached")
+        .with_hint("It is tried again and again; SHOW STREAMS and SHOW VIEWS tell what there is besides.")
 }
 
 /// The table of the engine's own schema that is meant, if it is one of its.

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
 use crate::error::state;
-use crate::names::{Names, resolve_columns, resolve_tables};
+use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
 use crate::text::{StatementText, split};
@@ -170,6 +170,7 @@ impl Run {
                 SqlStatement::Drop { object_type: ObjectType::Table, if_exists, names: dropped, .. } => {
                     self.drop_tables(&dropped, if_exists, &names).await
                 }
+                SqlStatement::ShowTables { .. } if !names.is_whole() => Err(not_all_known()),
                 SqlStatement::ShowTables { .. } => Ok(outcome(Command::Query, one(table_of_tables(&names)?))),
                 SqlStatement::ExplainTable { table_name, .. } => self.describe(&table_name, &names).await,
                 SqlStatement::Explain { ref statement, .. }

@@ -160,6 +160,8 @@ async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     machine.store.set_away(true);
     let engine = open(&machine).await;
     assert!(try_sql(&engine, "SELECT * FROM t").await.is_err());
+    let error = try_sql(&engine, "SHOW TABLES").await.unwrap_err().to_string();
+    assert!(error.contains("which tables there are is not known"), "{error}");
     machine.store.set_away(false);
     while try_sql(&engine, "CREATE STREAM t (n LONG, z STRING)").await.is_err() {
         look_again().await;

@@ -5,7 +5,7 @@
 //! is asked fails as any table that does not exist. What `psql` asks of indexes, policies, publications and their like is
 //! answered with no rows, as there are none.
 
-use swiftwater_sql::{Sql, SqlError, TableKind, type_name};
+use swiftwater_sql::{Sql, SqlError, TableKind, not_all_known, type_name};
 
 /// The first number that is not PostgreSQL's own.
 const OID_MIN: u32 = 16_384;
@@ -34,6 +34,9 @@ pub(super) async fn instead(text: &str, sql: &Sql) -> Result<Option<String>, Sql
     let mut tables = sql.tables().names();
     tables.sort();
     Ok(if text.contains("n.nspname as \"Schema\"") && text.contains("c.relname as \"Name\"") {
+        if !sql.tables().names_all() {
+            return Err(not_all_known());
+        }
         Some(list(text, &tables))
     } else if text.starts_with("SELECT c.oid,") && text.contains("c.relname") {
         Some(found(text, &tables))

@@ -35,8 +35,8 @@ const ENDLESS: &str =
 fn a_sort_larger_than_its_memory_finishes_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     // 400,000 rows of 76 bytes are 30 MB, and a sort holds more. To merge what was put aside, and then both partitions, takes up
-    // to 16 MiB, however little there is.
-    let options = SqlOptions { memory_bytes_max: 20 << 20, ..small_memory(directory.path()) };
+    // to 16 MiB, however little there is; with more threads there are more partitions.
+    let options = SqlOptions { memory_bytes_max: 20 << 20, threads: 2, ..small_memory(directory.path()) };
     let sql = over_numbers(options, 80, 5_000);
     block_on(async {
         let (_, rows) =
