@@ -203,7 +203,8 @@ fn run(actions: &[Action], shards: usize, stands: impl Fn(usize) -> bool) -> Vec
 #[test]
 fn members_answer_as_each_would_alone() {
     let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
-    for seed in 0..cases {
+    // In the last one a query ends at the very instant at which a window closes and a gap begins.
+    for seed in (0..cases).chain([1365]) {
         let actions = actions(seed);
         let shards = 1 + (seed % 3) as usize;
         for (number, emits) in run(&actions, shards, |_| true) {

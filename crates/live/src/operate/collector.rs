@@ -666,6 +666,8 @@ impl Collector {
         let period = shape.period(number);
         // Otherwise a window closed at this very instant, and none is open.
         let newest = self.rows.last().into_iter().chain(slices.last(&self.epochs)).max();
+        // What lies in a gap is held as long as others need it, and says nothing.
+        let newest = newest.filter(|newest| shape.first_holding(*newest).is_some());
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
             Axis::Records => !is_open,
