@@ -122,12 +122,14 @@ pub fn change_at(place: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*position), key))
 }
 
-/// A view's keys as they were at one commit.
+/// A view's keys as they were at one commit. Who holds it holds the files, so it cannot be read any more where the store
+/// lets go of them, to open them anew.
 pub struct ViewSnapshot {
     snapshot: Snapshot,
     view: u32,
     positions: Keyspace,
     rows: Option<Keyspace>,
+    is_closed: Arc<AtomicBool>,
     path: PathBuf,
 }
 
@@ -350,17 +352,26 @@ impl ViewStore {
     pub fn snapshot(&self, view: u32) -> Result<ViewSnapshot, ViewStoreError> {
         self.with(|opened| {
             let (snapshot, rows) = (opened.db.snapshot(), opened.views.get(&view).cloned());
-            let positions = opened.positions.clone();
-            Ok(ViewSnapshot { snapshot, view, positions, rows, path: self.path.clone() })
+            Ok(self.snapshot_of(opened, view, snapshot, rows))
         })
+    }
+
+    fn snapshot_of(
+        &self,
+        opened: &Opened,
+        view: u32,
+        snapshot: Snapshot,
+        rows: Option<Keyspace>,
+    ) -> ViewSnapshot {
+        let (positions, is_closed) = (opened.positions.clone(), Arc::clone(&opened.is_closed));
+        ViewSnapshot { snapshot, view, positions, rows, is_closed, path: self.path.clone() }
     }
 
     /// The log of a view's changes as it is: a state by the place of each change, an empty one where the key was deleted.
     pub fn log(&self, view: u32) -> Result<ViewSnapshot, ViewStoreError> {
         self.with(|opened| {
             let (snapshot, rows) = (opened.db.snapshot(), opened.logs.get(&view).cloned());
-            let positions = opened.positions.clone();
-            Ok(ViewSnapshot { snapshot, view, positions, rows, path: self.path.clone() })
+            Ok(self.snapshot_of(opened, view, snapshot, rows))
         })
     }
 
@@ -446,6 +457,10 @@ impl ViewSnapshot {
         let bounds = (from.map(stored_key), to);
         let rows = self.rows.as_ref().map(|rows| self.snapshot.range(rows, bounds));
         rows.into_iter().flatten().map(|pair| match pair.into_inner() {
+            _ if self.is_closed.load(Ordering::Relaxed) => Err(ViewStoreError::Store {
+                path: self.path.clone(),
+                what: "their files were closed meanwhile".to_owned(),
+            }),
             Ok((key, state)) => Ok((key[1..].to_vec(), state.to_vec())),
             Err(error) => Err(self.error(&error)),
         })

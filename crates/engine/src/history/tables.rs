@@ -16,7 +16,7 @@ use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
     forms::{Form, FormWriter},
-    not_known, rows_at_hand,
+    not_known, rows_at_hand, rows_in_turn,
 };
 use swiftwater_store::{
     Application, DAY_COLUMN, EVENT_COLUMN, ErrorKind as StoreErrorKind, HOUR_COLUMN, OFFSET_COLUMN,
@@ -145,8 +145,8 @@ impl Tables for HistoryTables {
             return match at {
                 Some(_) => Err(no_earlier_view(name)),
                 None => {
-                    let rows = history.table_of_view(name).await.map_err(from_engine)?;
-                    rows_at_hand(rows).map(Some)
+                    let rows = history.rows_of_view(name).await.map_err(from_engine)?;
+                    rows_in_turn(rows.schema(), Arc::new(rows)).map(Some)
                 }
             };
         }

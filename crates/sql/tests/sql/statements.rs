@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{MemoryTables, batches, block_on, csv, numbers, smart_home, sql};
+use arrow::array::Int64Array;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use swiftwater_sql::{
-    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RunOptions, Sql, SqlError, SqlOptions,
+    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowsInTurn, RunOptions, Sql, SqlError,
+    SqlOptions, rows_in_turn,
 };
 
 fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
@@ -35,8 +39,8 @@ const ENDLESS: &str =
 fn a_sort_larger_than_its_memory_finishes_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     // 400,000 rows of 76 bytes are 30 MB, and a sort holds more. To merge what was put aside, and then both partitions, takes up
-    // to 16 MiB, however little there is; with more threads there are more partitions.
-    let options = SqlOptions { memory_bytes_max: 20 << 20, threads: 2, ..small_memory(directory.path()) };
+    // to 16 MiB, however little there is, and more where one of them is behind.
+    let options = SqlOptions { memory_bytes_max: 24 << 20, ..small_memory(directory.path()) };
     let sql = over_numbers(options, 80, 5_000);
     block_on(async {
         let (_, rows) =
@@ -63,6 +67,54 @@ fn a_join_larger_than_its_memory_finishes_on_disk() {
         // Without a merge join it would be refused: the hash table alone is larger than the limit.
         assert_eq!(csv(&small, text, RunOptions::default()).await.unwrap(), "n,k\n400000,79999800000\n");
     });
+}
+
+/// The numbers from 0 on, a thousand at a time, up to a million times as many; or an error behind the first so many batches.
+struct Counted {
+    fails_behind: Option<usize>,
+    made: AtomicUsize,
+}
+
+impl RowsInTurn for Counted {
+    fn make(&self, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<(), SqlError> {
+        for number in 0..1_000_000 {
+            if self.fails_behind == Some(number) {
+                return Err(SqlError::new(ErrorKind::Unavailable, "the files were closed"));
+            }
+            self.made.fetch_add(1, Ordering::Relaxed);
+            let from = 1000 * number as i64;
+            let column = Int64Array::from_iter_values(from..from + 1000);
+            if !give(RecordBatch::try_new(counted_schema(), vec![Arc::new(column)]).unwrap()) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn counted_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]))
+}
+
+#[test]
+fn rows_that_are_made_in_turn_are_made_as_far_as_they_are_wanted() {
+    let tables = Arc::new(MemoryTables::default());
+    let put = |name: &str, fails_behind: Option<usize>| {
+        let rows = Arc::new(Counted { fails_behind, made: AtomicUsize::new(0) });
+        tables.put_provider(name, rows_in_turn(counted_schema(), Arc::clone(&rows) as _).unwrap());
+        rows
+    };
+    let (endless, failing) = (put("endless", None), put("failing", Some(10)));
+    let sql = sql(Arc::clone(&tables), SqlOptions::default());
+    let ask = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    assert_eq!(ask("SELECT n FROM endless LIMIT 2 OFFSET 1500").unwrap(), "n\n1500\n1501\n");
+    let once = endless.made.load(Ordering::Relaxed);
+    assert!(once < 20, "{once} batches of which two were wanted");
+    let twice = "SELECT count(*) AS n FROM (SELECT * FROM endless LIMIT 5000) a JOIN (SELECT * FROM endless LIMIT 3000) b USING (n)";
+    assert_eq!(ask(twice).unwrap(), "n\n3000\n");
+    let error = ask("SELECT sum(n) FROM failing").unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Unavailable, "the files were closed"));
+    assert_eq!(failing.made.load(Ordering::Relaxed), 10);
 }
 
 #[test]

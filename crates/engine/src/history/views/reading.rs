@@ -1,9 +1,9 @@
 //! Reading views: by key, in ranges of keys, as a table.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map},
     iter::Peekable,
-    ops::{Bound, ControlFlow},
+    ops::{Bound, ControlFlow, RangeBounds},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -18,7 +18,8 @@ use swiftwater_live::{
     expr::Scratch,
     parse_rfc3339_micros,
 };
-use swiftwater_views::ViewStoreError;
+use swiftwater_sql::{RowsInTurn, SqlError};
+use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
 use super::view::{At, View};
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     history::{
         rows::as_events,
         state::{History, heavy},
+        tables::from_engine,
     },
 };
 
@@ -34,6 +36,9 @@ const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Keys whose rows are made at once.
 const CHUNK_KEYS: usize = 1024;
+
+/// And for statements, which read columns.
+const BATCH_KEYS: usize = 8192;
 
 /// One value of a key as a reader writes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -209,9 +214,15 @@ impl View {
     /// position, and whether there are no more.
     pub(in crate::history) fn walk(
         &self,
-        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
-        mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
     ) -> Result<(At, bool), EngineError> {
+        let keys = self.keys_at_present(bounds)?;
+        Ok((keys.at, self.walk_keys(&keys, each)?))
+    }
+
+    /// Keys between bounds as they are.
+    fn keys_at_present(&self, (from, to): (Bound<&[u8]>, Bound<&[u8]>)) -> Result<KeysAtOnce, EngineError> {
         let kept_from = self.first_kept(self.at()).map(|first| Key::of_window(first).ordered);
         let from = match (&kept_from, from) {
             (Some(kept), Bound::Unbounded) => Bound::Included(&kept[..]),
@@ -220,55 +231,53 @@ impl View {
             }
             _ => from,
         };
-        let is_empty = matches!((from, to), (Bound::Included(from), Bound::Excluded(to)) if from >= to);
-        let is_in = |key: &[u8]| {
-            let after_from = match from {
-                Bound::Included(from) => key >= from,
-                Bound::Excluded(from) => key > from,
-                Bound::Unbounded => true,
-            };
-            after_from
-                && match to {
-                    Bound::Included(to) => key <= to,
-                    Bound::Excluded(to) => key < to,
-                    Bound::Unbounded => true,
-                }
-        };
+        let is_in = |key: &[u8]| RangeBounds::<[u8]>::contains(&(from, to), key);
         // What is on disk, and what is not yet, at one position.
-        let (snapshot, fresh, at) = {
-            let parts = self.all_parts();
-            let mut at = self.at();
-            let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
-            if self.below().is_some() && self.is_whole() {
-                // All is on disk, and may be further there already.
-                let noted = snapshot.noted().map_err(|error| self.unavailable(error))?;
-                at.position = noted.map_or(at.position, |(position, _)| position);
-            }
-            let fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
-                parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
-            (snapshot, fresh, at)
+        let parts = self.all_parts();
+        let mut at = self.at();
+        let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
+        if self.below().is_some() && self.is_whole() {
+            // All is on disk, and may be further there already.
+            let noted = snapshot.noted().map_err(|error| self.unavailable(error))?;
+            at.position = noted.map_or(at.position, |(position, _)| position);
+        }
+        let fresh = parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
+        let is_empty = matches!((from, to), (Bound::Included(from), Bound::Excluded(to)) if from >= to);
+        let bounds = match is_empty {
+            true => (Bound::Unbounded, Bound::Excluded(Vec::new())),
+            false => (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec)),
         };
-        let bounds = if is_empty { (Bound::Unbounded, Bound::Excluded(&[][..])) } else { (from, to) };
-        let mut stored = snapshot.range(bounds).peekable();
-        let mut fresh = fresh.into_iter().peekable();
+        Ok(KeysAtOnce { bounds, snapshot, fresh, at })
+    }
+
+    /// Goes through keys in order until `each` breaks off; answers whether there are no more.
+    fn walk_keys(
+        &self,
+        keys: &KeysAtOnce,
+        mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<bool, EngineError> {
+        let (from, to) = &keys.bounds;
+        let bounds = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+        let (mut stored, mut fresh) = (keys.snapshot.range(bounds).peekable(), keys.fresh.iter().peekable());
         while let Some((key, state)) =
             next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
         {
             if each(key, &state)?.is_break() {
-                return Ok((at, false));
+                return Ok(false);
             }
         }
-        Ok((at, true))
+        Ok(true)
     }
 
-    /// Rows of keys between bounds, in order, at most so many; `each` gets them some at a time.
+    /// Rows of some keys, in order, at most so many; `each` gets those of about `together` keys at a time, until it breaks off.
+    /// Answers how many there were, and the last key where there are more.
     fn scan(
         &self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        limit: u64,
+        keys: &KeysAtOnce,
+        (limit, together): (u64, usize),
         now: Millis,
-        mut each: impl FnMut(Vec<u8>) -> Result<(), EngineError>,
-    ) -> Result<(At, u64, Option<Vec<u8>>), EngineError> {
+        mut each: impl FnMut(Vec<u8>) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<(u64, Option<Vec<u8>>), EngineError> {
         let no_groups = || self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"));
         let (mut count, mut last, mut groups) = (0, None, no_groups()?);
         let mut flush = |groups: GroupTable, count: &mut u64| {
@@ -276,19 +285,22 @@ impl View {
             *count += result.count;
             each(result.text.into())
         };
-        let (at, is_end) = self.walk(bounds, |key, state| {
+        let is_end = self.walk_keys(keys, |key, state| {
             self.add(&mut groups, &key, state, now)?;
             last = Some(key);
             // With HAVING there may be fewer rows than keys: then there is another round.
-            if groups.len() >= CHUNK_KEYS.min(usize::try_from(limit - count).unwrap_or(CHUNK_KEYS)) {
-                flush(std::mem::replace(&mut groups, no_groups()?), &mut count)?;
+            if groups.len() >= together.min(usize::try_from(limit - count).unwrap_or(together))
+                && flush(std::mem::replace(&mut groups, no_groups()?), &mut count)?.is_break()
+            {
+                return Ok(ControlFlow::Break(()));
             }
             Ok(if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         if !groups.is_empty() {
-            flush(groups, &mut count)?;
+            // It is the last in any case.
+            let _ = flush(groups, &mut count)?;
         }
-        Ok((at, count, last.filter(|_| !is_end)))
+        Ok((count, last.filter(|_| !is_end)))
     }
 
     fn add(&self, groups: &mut GroupTable, key: &[u8], state: &[u8], now: Millis) -> Result<(), EngineError> {
@@ -301,27 +313,68 @@ impl View {
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 
-    /// All its rows at one position.
-    fn table(&self, now: Millis) -> Result<RecordBatch, EngineError> {
-        let mut text = Vec::new();
-        self.scan((Bound::Unbounded, Bound::Unbounded), u64::MAX, now, |rows| {
-            text.extend_from_slice(&rows);
-            Ok(())
-        })?;
-        self.record_batch(text, now)
-    }
-
     /// Rows, a line of JSON each, as a table.
     pub(crate) fn record_batch(&self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
-        let declared = self.declared();
-        let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
-        let mut scratch = ColumnsScratch::default();
+        RowColumns::of(self)?.batch(text, now)
+    }
+}
+
+/// Keys of a view between bounds, each with its state, as they are at one position: those on disk, and those that are not yet.
+struct KeysAtOnce {
+    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    snapshot: ViewSnapshot,
+    /// Without a state: deleted.
+    fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    at: At,
+}
+
+/// Makes columns of a view's rows.
+struct RowColumns<'v> {
+    view: &'v View,
+    schema: Arc<Schema>,
+    columns: StreamColumns,
+    scratch: ColumnsScratch,
+}
+
+impl RowColumns<'_> {
+    fn of(view: &View) -> Result<RowColumns<'_>, EngineError> {
+        let columns = StreamColumns::new(&view.declared()).map_err(EngineError::Columns)?;
+        Ok(RowColumns { view, schema: view.schema(), columns, scratch: ColumnsScratch::default() })
+    }
+
+    /// Of rows, a line of JSON each.
+    fn batch(&mut self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
         let batch = as_events(text);
         let rows = batch.len();
-        let read = columns.read(&batch, now, &mut scratch);
+        let read = self.columns.read(&batch, now, &mut self.scratch);
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(self.schema(), read.columns, &options)
-            .map_err(|error| self.unavailable(error))
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), read.columns, &options)
+            .map_err(|error| self.view.unavailable(error))
+    }
+}
+
+/// All rows of a view at one position, for a statement.
+pub(in crate::history) struct ViewRows {
+    view: Arc<View>,
+    keys: KeysAtOnce,
+    now: Millis,
+}
+
+impl ViewRows {
+    /// The types of their columns.
+    pub(in crate::history) fn schema(&self) -> Arc<Schema> {
+        self.view.schema()
+    }
+}
+
+impl RowsInTurn for ViewRows {
+    fn make(&self, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<(), SqlError> {
+        let mut columns = RowColumns::of(&self.view).map_err(from_engine)?;
+        let made = self.view.scan(&self.keys, (u64::MAX, BATCH_KEYS), self.now, |text| {
+            let is_wanted = text.is_empty() || give(columns.batch(text, self.now)?);
+            Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        });
+        made.map(drop).map_err(from_engine)
     }
 }
 
@@ -330,16 +383,16 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// The next of two rows of keys in order; where both have a key, that of `fresh`, by which a key may be deleted.
 fn next_of(
     stored: &mut Peekable<impl Iterator<Item = Result<Pair, ViewStoreError>>>,
-    fresh: &mut Peekable<impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>>,
+    fresh: &mut Peekable<btree_map::Iter<'_, Vec<u8>, Option<Vec<u8>>>>,
 ) -> Result<Option<Pair>, ViewStoreError> {
     loop {
         let is_fresh = match (stored.peek(), fresh.peek()) {
             (Some(Ok((old, _))), Some((new, _))) => {
-                if old == new {
+                if old == *new {
                     stored.next();
                     true
                 } else {
-                    new < old
+                    *new < old
                 }
             }
             (Some(Err(_)), _) => false,
@@ -350,7 +403,7 @@ fn next_of(
             return stored.next().transpose();
         }
         if let Some((key, Some(state))) = fresh.next() {
-            return Ok(Some((key, state)));
+            return Ok(Some((key.clone(), state.clone())));
         }
     }
 }
@@ -380,13 +433,14 @@ pub struct ViewRange {
 
 impl History {
     /// The rows of a view that counts all that was acknowledged before.
-    pub(in crate::history) async fn table_of_view(&self, name: &str) -> Result<RecordBatch, EngineError> {
+    pub(in crate::history) async fn rows_of_view(&self, name: &str) -> Result<ViewRows, EngineError> {
         let view = self.view(name)?;
         self.wait_for_view(&view, Wanted::Acknowledged).await?;
-        match view.broken() {
-            None => heavy(usize::MAX, || view.table(self.clock.now())),
-            Some(why) => Err(view.unavailable(why)),
+        if let Some(why) = view.broken() {
+            return Err(view.unavailable(why));
         }
+        let keys = heavy(usize::MAX, || view.keys_at_present((Bound::Unbounded, Bound::Unbounded)))?;
+        Ok(ViewRows { view, keys, now: self.clock.now() })
     }
 
     /// Waits until a view counts what it is asked to.
@@ -532,10 +586,12 @@ impl Engine {
         }
         let mut rows = Vec::new();
         let scanned = heavy(usize::MAX, || {
-            view.scan((from, to), range.limit, now, |some| {
+            let keys = view.keys_at_present((from, to))?;
+            let scanned = view.scan(&keys, (range.limit, CHUNK_KEYS), now, |some| {
                 rows.extend_from_slice(&some);
-                Ok(())
-            })
+                Ok(ControlFlow::Continue(()))
+            });
+            scanned.map(|(count, next)| (keys.at, count, next))
         });
         let (at, count, next) = scanned?;
         Ok(ViewPage { rows, count, next, reading: view.reading(at, now) })
