@@ -45,8 +45,8 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         what: "recovery, killed with its log full".to_owned(),
         figure: format!("{took:.2} s to serve"),
         conditions: format!(
-            "{}SIGKILL with {} in the log of {} articles, none of them in the table, all in the page cache; the first \
-             COUNT was right {counted:.2} s after that",
+            "{}SIGKILL with {} in the log of {} articles, none of them in the table; the first COUNT \
+             was right {counted:.2} s after that",
             fault.as_deref().unwrap_or_default(),
             mib(bytes as u64),
             grouped(sent.events),

@@ -9,7 +9,10 @@ use std::{
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
-use crate::{Disk, DiskFile};
+use crate::{
+    Disk, DiskFile,
+    direct::{BLOCK, DirectFile, Staging, take},
+};
 
 /// Held locked while the directory is in use; it is no file of the log.
 const LOCK: &str = "lock";
@@ -22,6 +25,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct DirDisk {
     path: PathBuf,
     directory: File,
+    staging: Staging,
     /// Unlocked when it is closed.
     _lock: File,
 }
@@ -41,7 +45,7 @@ impl DirDisk {
                 error.into()
             }
         })?;
-        Ok(DirDisk { directory: File::open(&path)?, path, _lock: lock })
+        Ok(DirDisk { directory: File::open(&path)?, path, staging: Staging::default(), _lock: lock })
     }
 }
 
@@ -87,12 +91,15 @@ impl Disk for DirDisk {
             let _ = std::fs::remove_file(&path);
             return Err(error);
         }
-        Ok(Box::new(DirFile(file)))
+        let direct = DirectFile::open(&path, &self.staging)?;
+        Ok(Box::new(DirFile { file, direct }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = File::options().read(true).write(true).open(self.path.join(name))?;
-        Ok(Box::new(DirFile(file)))
+        let path = self.path.join(name);
+        let file = File::options().read(true).write(true).open(&path)?;
+        let direct = DirectFile::open(&path, &self.staging)?;
+        Ok(Box::new(DirFile { file, direct }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -123,28 +130,19 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-struct DirFile(File);
+struct DirFile {
+    file: File,
+    /// The same file; `None` where all goes through the page cache.
+    direct: Option<DirectFile>,
+}
 
-impl DiskFile for DirFile {
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        loop {
-            match self.0.read_at(into, at) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-
-    fn write_all_at(&self, mut parts: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
+impl DirFile {
+    fn write_cached(&self, mut parts: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
         // Empty parts would look like a write that gets nowhere.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             let count = parts.len().min(PARTS_MAX);
-            match rustix::io::pwritev(&self.0, &parts[..count], at) {
+            match rustix::io::pwritev(&self.file, &parts[..count], at) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     at += written as u64;
@@ -156,13 +154,99 @@ impl DiskFile for DirFile {
         }
         Ok(())
     }
+}
+
+impl DiskFile for DirFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        loop {
+            match self.file.read_at(into, at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn write_all_at(&self, mut parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        if let Some(direct) = &self.direct
+            && let Some(part) = direct.part_of(at, bytes)
+        {
+            let mut front = [0; BLOCK as usize];
+            let front = &mut front[..(part.start - at) as usize];
+            take(&mut parts, front);
+            self.file.write_all_at(front, at)?;
+            direct.write(&mut parts, part.clone(), &self.file)?;
+            return self.write_cached(parts, part.end);
+        }
+        self.write_cached(parts, at)
+    }
 
     fn sync(&self) -> io::Result<()> {
-        // fdatasync: the length is written with it where it changed, times are not.
-        self.0.sync_data()
+        // fdatasync, of what either descriptor wrote: the length is written with it where it changed, times are not.
+        self.file.sync_data()
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
+        self.file.set_len(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Writes, each of parts of these sizes at a place, over one another.
+    fn writes() -> impl Strategy<Value = Vec<(u64, Vec<usize>)>> {
+        let size = prop_oneof![0..5000_usize, Just(4096), 100_000..600_000_usize];
+        let place = prop_oneof![0..3_000_000_u64, (0..700_u64).prop_map(|block| block * BLOCK)];
+        prop::collection::vec((place, prop::collection::vec(size, 0..8)), 1..8)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 24 } else { 200 }))]
+
+        #[test]
+        fn what_was_written_is_read_however_it_went(writes in writes()) {
+            const BYTES: usize = 8 << 20;
+            let directory = tempfile::tempdir().unwrap();
+            let disk = DirDisk::open(directory.path()).unwrap();
+            let file = disk.create("one", BYTES as u64).unwrap();
+            let mut expected = vec![0; BYTES];
+            let mut mark = 0_u8;
+            for (at, sizes) in writes {
+                let mut from = at as usize;
+                let parts: Vec<Vec<u8>> = sizes
+                    .iter()
+                    .map(|&size| {
+                        mark = mark.wrapping_add(1);
+                        let part: Vec<u8> = (0..size).map(|at| mark ^ (at / 7) as u8).collect();
+                        expected[from..from + size].copy_from_slice(&part);
+                        from += size;
+                        part
+                    })
+                    .collect();
+                let mut slices: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
+                file.write_all_at(&mut slices, at).unwrap();
+                // By turns from what was and what was not synced.
+                if mark % 2 == 0 {
+                    file.sync().unwrap();
+                }
+                let mut read = vec![1; BYTES];
+                let length = file.read_at(&mut read, 0).unwrap();
+                prop_assert_eq!(length, BYTES);
+                prop_assert!(read == expected, "write of {:?} at {}", sizes, at);
+            }
+            prop_assert_eq!(file.bytes().unwrap(), BYTES as u64);
+            drop(file);
+            let mut read = vec![1; BYTES];
+            disk.open("one").unwrap().read_at(&mut read, 0).unwrap();
+            prop_assert!(read == expected, "opened again");
+        }
     }
 }

@@ -37,6 +37,7 @@ mod frame;
 mod segment;
 
 mod dir_disk;
+mod direct;
 mod disk;
 
 mod error;
