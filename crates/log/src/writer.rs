@@ -22,9 +22,12 @@ use crate::{
 const COPIED_BYTES_MAX: usize = 2048;
 /// So many zeros are written ahead of small groups into a file that was not written before, so that only few syncs
 /// have to write metadata.
-const AHEAD_BYTES: u64 = 256 << 10;
+const AHEAD_BYTES: u64 = 1 << 20;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
 const LARGE_GROUP_BYTES: u64 = 256 << 10;
+/// Small groups are filled up with zeros to the end of a page: a part of one that is not in the page cache would have to be
+/// read before it is written. The next group begins in a page that is there.
+const PAGE_BYTES: u64 = 4096;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// How long to wait before trying again: doubled from the least to the most.
 const RETRY_MIN: Duration = Duration::from_millis(5);
@@ -210,7 +213,7 @@ impl Writer {
             }
         }
         self.fronts.resize(self.fronts.len() + padding, 0);
-        let mut parts = Vec::with_capacity(2 * cuts.len() + 1 + (AHEAD_BYTES as usize / ZEROS.len()));
+        let mut parts = Vec::with_capacity(2 * cuts.len() + 2);
         let mut from = 0;
         for &(to, index) in &cuts {
             parts.push(IoSlice::new(&self.fronts[from..to]));
@@ -222,13 +225,20 @@ impl Writer {
         let place = active.id.place(self.synced);
         let mut end = active.id.place(self.group_end());
         let is_small = end - place < LARGE_GROUP_BYTES;
-        if is_small && end > active.written_to.load(Ordering::Relaxed) {
-            let ahead = AHEAD_BYTES.min(active.file_bytes.saturating_sub(end));
-            let zeros = std::iter::repeat_n(&ZEROS[..], ahead as usize / ZEROS.len());
-            parts.extend(zeros.map(IoSlice::new));
-            end += ahead - ahead % ZEROS.len() as u64;
+        if is_small {
+            let page_end = end.next_multiple_of(PAGE_BYTES).min(active.file_bytes).max(end);
+            parts.push(IoSlice::new(&ZEROS[..(page_end - end) as usize]));
+            end = page_end;
         }
         active.file.write_all_at(&mut parts, place)?;
+        if is_small && end > active.written_to.load(Ordering::Relaxed) {
+            let ahead = AHEAD_BYTES.min(active.file_bytes.saturating_sub(end));
+            let (whole, rest) = (ahead as usize / ZEROS.len(), ahead as usize % ZEROS.len());
+            let mut zeros = vec![IoSlice::new(&ZEROS); whole];
+            zeros.push(IoSlice::new(&ZEROS[..rest]));
+            active.file.write_all_at(&mut zeros, end)?;
+            end += ahead;
+        }
         let clock = &self.shared.clock;
         let began = clock.monotonic_nanos();
         active.file.sync()?;
