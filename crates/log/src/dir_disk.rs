@@ -234,7 +234,7 @@ mod tests {
                 let mut slices: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
                 file.write_all_at(&mut slices, at).unwrap();
                 // By turns from what was and what was not synced.
-                if mark % 2 == 0 {
+                if mark.is_multiple_of(2) {
                     file.sync().unwrap();
                 }
                 let mut read = vec![1; BYTES];
