@@ -350,6 +350,51 @@ impl Builtin {
     }
 }
 
+/// Visits the direct operands of a kind of node, in the order of the text: shared with `iter`, to change them with `iter_mut`.
+macro_rules! visit_children {
+    ($kind:expr, $iter:ident, $visit:ident) => {
+        match $kind {
+            NodeKind::Literal(_) | NodeKind::Now | NodeKind::Name(_) => {}
+            NodeKind::Member(a, _)
+            | NodeKind::Hint(a, _)
+            | NodeKind::Parens(a)
+            | NodeKind::Unary(_, a)
+            | NodeKind::Cast(a, _)
+            | NodeKind::IsNull { operand: a, .. } => $visit(a),
+            NodeKind::Index(a, b) | NodeKind::Binary(_, a, b) => {
+                $visit(a);
+                $visit(b);
+            }
+            NodeKind::And(list)
+            | NodeKind::Or(list)
+            | NodeKind::List(list)
+            | NodeKind::Call(_, list)
+            | NodeKind::Grouping(list)
+            | NodeKind::Table { arguments: list, .. } => list.$iter().for_each($visit),
+            NodeKind::InList { value, list, .. } => {
+                $visit(value);
+                list.$iter().for_each($visit);
+            }
+            NodeKind::Between { value, bounds, .. } => {
+                $visit(value);
+                bounds.$iter().for_each($visit);
+            }
+            NodeKind::Case { operand, arms, otherwise } => {
+                operand.$iter().for_each(|node| $visit(node));
+                for (when, then) in arms {
+                    $visit(when);
+                    $visit(then);
+                }
+                otherwise.$iter().for_each(|node| $visit(node));
+            }
+            NodeKind::Aggregate { arguments, filter, .. } => {
+                arguments.$iter().for_each(&mut *$visit);
+                filter.$iter().for_each(|node| $visit(node));
+            }
+        }
+    };
+}
+
 impl Node {
     /// This without the parentheses around it.
     pub(crate) fn bare(&self) -> &Node {
@@ -362,47 +407,12 @@ impl Node {
 
     /// Calls `visit` with each direct operand.
     pub(crate) fn children<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
-        match &self.kind {
-            NodeKind::Literal(_) | NodeKind::Now | NodeKind::Name(_) => {}
-            NodeKind::Member(a, _)
-            | NodeKind::Hint(a, _)
-            | NodeKind::Parens(a)
-            | NodeKind::Unary(_, a)
-            | NodeKind::Cast(a, _)
-            | NodeKind::IsNull { operand: a, .. } => visit(a),
-            NodeKind::Index(a, b) | NodeKind::Binary(_, a, b) => {
-                visit(a);
-                visit(b);
-            }
-            NodeKind::And(list)
-            | NodeKind::Or(list)
-            | NodeKind::List(list)
-            | NodeKind::Call(_, list)
-            | NodeKind::Grouping(list) => {
-                list.iter().for_each(visit);
-            }
-            NodeKind::InList { value, list, .. } => {
-                visit(value);
-                list.iter().for_each(visit);
-            }
-            NodeKind::Between { value, bounds, .. } => {
-                visit(value);
-                bounds.iter().for_each(visit);
-            }
-            NodeKind::Case { operand, arms, otherwise } => {
-                operand.iter().for_each(|node| visit(node));
-                for (when, then) in arms {
-                    visit(when);
-                    visit(then);
-                }
-                otherwise.iter().for_each(|node| visit(node));
-            }
-            NodeKind::Aggregate { arguments, filter, .. } => {
-                arguments.iter().for_each(&mut *visit);
-                filter.iter().for_each(|node| visit(node));
-            }
-            NodeKind::Table { arguments, .. } => arguments.iter().for_each(visit),
-        }
+        visit_children!(&self.kind, iter, visit);
+    }
+
+    /// As [`Node::children`], to change them.
+    pub(crate) fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Node)) {
+        visit_children!(&mut self.kind, iter_mut, visit);
     }
 
     /// Whether this is an aggregate of one value or of rows.

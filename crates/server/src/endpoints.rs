@@ -28,8 +28,11 @@ use crate::{
     parameters::{bad, cut},
     problem::Problem,
     server::Shared,
-    views::{POSITION, has_tag, marks, wanted_as},
+    views::{POSITION, entity_tag, has_tag, marks, wanted_as},
 };
+
+/// Header fields of an answer, for which there is room from the start.
+const FIELDS: usize = 8;
 
 const REPEATED: HeaderName = HeaderName::from_static("swiftwater-repeated");
 
@@ -111,14 +114,16 @@ async fn get(shared: &Shared, endpoint: &Endpoint, request: &Parts) -> Result<Re
     let input = EndpointInput { texts, body: Bytes::new() };
     let answer = shared.engine.answer(&Principal::anonymous(), endpoint, &input, wanted).await?;
     let EndpointAnswer { status, body, reading, changed, .. } = answer;
-    let tag = changed.map(|changed| format!("\"{:x}.{:x}-{changed:x}\"", endpoint.created, endpoint.id));
+    let tag = changed.map(|changed| entity_tag([endpoint.created as u64, u64::from(endpoint.id), changed]));
     let is_known = tag.as_deref().is_some_and(|tag| has_tag(&request.headers, tag));
     let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
+        true => shown(StatusCode::NOT_MODIFIED.as_u16(), None),
         false => shown(status, body),
     };
     let fields = response.headers_mut();
-    fields.extend(reading.iter().flat_map(marks));
+    for (name, value) in reading.iter().flat_map(marks) {
+        fields.insert(name, value);
+    }
     if let Some(tag) = tag.and_then(|tag| HeaderValue::try_from(tag).ok()) {
         fields.insert(header::ETAG, tag);
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -177,6 +182,7 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
 
 fn shown(status: u16, body: Option<Vec<u8>>) -> Response {
     let mut response = Response::new(Body::empty());
+    response.headers_mut().reserve(FIELDS);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     // These statuses have no body.
     if let Some(body) = body.filter(|_| !matches!(status, 204 | 205)) {

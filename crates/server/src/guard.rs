@@ -16,10 +16,15 @@ use axum::{
 
 use crate::{config::ServerConfig, parameters::cut, problem::Problem};
 
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
 /// The rules.
 #[derive(Debug)]
 pub(crate) struct Guard {
     listening: Vec<IpAddr>,
+    /// What most requests have in `Host`, and need not be looked at any closer: the addresses it listens on that pass.
+    usual: Vec<String>,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -36,11 +41,14 @@ pub(crate) struct Pass {
 impl Guard {
     pub(crate) fn new(config: &ServerConfig, addresses: &[SocketAddr]) -> Guard {
         let lower = |name: &String| name.trim_end_matches('/').to_ascii_lowercase();
-        Guard {
+        let guard = Guard {
             listening: addresses.iter().map(SocketAddr::ip).collect(),
+            usual: Vec::new(),
             hosts: config.hosts_allowed.iter().map(lower).collect(),
             origins: config.origins_allowed.iter().map(lower).collect(),
-        }
+        };
+        let usual = addresses.iter().map(SocketAddr::to_string).filter(|host| guard.host_passes(host));
+        Guard { usual: usual.collect(), ..guard }
     }
 
     /// Lets a request pass, or says why not.
@@ -49,7 +57,8 @@ impl Guard {
             .ok_or_else(|| Problem::bad_request("the request has no `Host`").hint("HTTP/1.1 needs one."))?;
         // In a request for a proxy the target has a host too, and it counts before the field.
         for host in uri.authority().map(|authority| authority.as_str()).into_iter().chain([host]) {
-            if !self.host_passes(&host.to_ascii_lowercase()) {
+            let is_usual = self.usual.iter().any(|usual| usual == host);
+            if !is_usual && !self.host_passes(&host.to_ascii_lowercase()) {
                 return Err(forbidden(format!("this server is not known as `{}`", cut(host))).hint(
                     "Use an address it listens on, or add the name to the setting `server.hosts_allowed`.",
                 ));
@@ -137,9 +146,10 @@ impl Pass {
 /// Whether a browser says that another site's page wants something other than to go to a page here. A request that
 /// changes something has an `Origin` as well; this is for the others, like an image that is none.
 fn across_sites(headers: &HeaderMap) -> bool {
-    let is =
-        |name: &str, value: &str| headers.get(name).is_some_and(|field| field.as_bytes() == value.as_bytes());
-    is("sec-fetch-site", "cross-site") && !is("sec-fetch-mode", "navigate")
+    let is = |name: &HeaderName, value: &str| {
+        headers.get(name).is_some_and(|field| field.as_bytes() == value.as_bytes())
+    };
+    is(&FETCH_SITE, "cross-site") && !is(&FETCH_MODE, "navigate")
 }
 
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {

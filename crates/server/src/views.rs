@@ -123,7 +123,21 @@ pub(crate) async fn row(
 
 /// What tells one state of a row from all others: the view, by when it was created, and the last change.
 fn tag(row: &Row, reading: &ViewReading) -> String {
-    format!("\"{:x}-{:x}\"", reading.created, row.changed)
+    entity_tag([reading.created as u64, row.changed])
+}
+
+/// Numbers as an entity tag: in hexadecimal, with `-` between them. By hand, as this is on the way of every GET, and `format!` takes
+/// 1,300 instructions for it.
+pub(crate) fn entity_tag<const N: usize>(numbers: [u64; N]) -> String {
+    let mut tag = String::with_capacity(2 + 17 * N);
+    for (place, number) in numbers.into_iter().enumerate() {
+        tag.push(if place == 0 { '"' } else { '-' });
+        let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+        let digit = |at| char::from_digit((number >> (4 * at)) as u32 & 15, 16).unwrap_or_default();
+        tag.extend((0..digits).rev().map(digit));
+    }
+    tag.push('"');
+    tag
 }
 
 /// Whether who asks has what this tag stands for.

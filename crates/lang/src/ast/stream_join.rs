@@ -2,7 +2,7 @@
 
 use swiftwater_event::StreamName;
 
-use super::{Name, Node, NodeKind};
+use super::{Name, Node};
 
 /// `SELECT … FROM STREAM(a) AS x JOIN STREAM(b) AS y ON … [WHERE …]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,49 +38,4 @@ pub(crate) struct JoinBound {
     /// In milliseconds, what is added.
     pub(crate) low: (Node, i64),
     pub(crate) high: (Node, i64),
-}
-
-impl Node {
-    /// As [`Node::children`], to change them.
-    pub(crate) fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Node)) {
-        match &mut self.kind {
-            NodeKind::Literal(_) | NodeKind::Now | NodeKind::Name(_) => {}
-            NodeKind::Member(a, _)
-            | NodeKind::Hint(a, _)
-            | NodeKind::Parens(a)
-            | NodeKind::Unary(_, a)
-            | NodeKind::Cast(a, _)
-            | NodeKind::IsNull { operand: a, .. } => visit(a),
-            NodeKind::Index(a, b) | NodeKind::Binary(_, a, b) => {
-                visit(a);
-                visit(b);
-            }
-            NodeKind::And(list)
-            | NodeKind::Or(list)
-            | NodeKind::List(list)
-            | NodeKind::Call(_, list)
-            | NodeKind::Grouping(list) => list.iter_mut().for_each(visit),
-            NodeKind::InList { value, list, .. } => {
-                visit(value);
-                list.iter_mut().for_each(visit);
-            }
-            NodeKind::Between { value, bounds, .. } => {
-                visit(value);
-                bounds.iter_mut().for_each(visit);
-            }
-            NodeKind::Case { operand, arms, otherwise } => {
-                operand.iter_mut().for_each(|node| visit(node));
-                for (when, then) in arms {
-                    visit(when);
-                    visit(then);
-                }
-                otherwise.iter_mut().for_each(|node| visit(node));
-            }
-            NodeKind::Aggregate { arguments, filter, .. } => {
-                arguments.iter_mut().for_each(&mut *visit);
-                filter.iter_mut().for_each(|node| visit(node));
-            }
-            NodeKind::Table { arguments, .. } => arguments.iter_mut().for_each(visit),
-        }
-    }
 }
