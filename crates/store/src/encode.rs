@@ -7,7 +7,11 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, RecordBatch,
+    cast::AsArray,
+    types::{Float32Type, Float64Type},
+};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
@@ -16,7 +20,7 @@ use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, Encoding, ZstdLevel},
-    file::properties::{WriterProperties, WriterPropertiesBuilder},
+    file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder},
     schema::types::ColumnPath,
 };
 use swiftwater_event::Millis;
@@ -39,7 +43,28 @@ pub(crate) const PART_BYTES: usize = 8 << 20;
 /// Rows that decide how a column is encoded.
 const SAMPLE_ROWS: usize = 4096;
 
-fn properties(sample: &RecordBatch) -> WriterProperties {
+/// Columns of floating point numbers of which a value is no number, by name, and of these those that `known` lacks.
+///
+/// Parquet's bounds leave such values out, while to SQL they are greater or less than all others: with bounds a file would be
+/// left out that has rows to find. So columns that have one get no bounds, neither in the file nor in the Delta log.
+fn columns_with_nan(rows: &RecordBatch, known: &HashSet<String>) -> Vec<String> {
+    fn has<T: ArrowPrimitiveType>(column: &ArrayRef, is_nan: impl Fn(T::Native) -> bool) -> bool {
+        // What stands under a null may be NaN, too; then bounds are missing that could be there.
+        column.as_primitive_opt::<T>().is_some_and(|array| array.values().iter().any(|&value| is_nan(value)))
+    }
+    let schema = rows.schema_ref();
+    let columns = schema.fields().iter().zip(rows.columns()).filter(|(field, column)| {
+        let has_nan = match column.data_type() {
+            DataType::Float32 => has::<Float32Type>(column, f32::is_nan),
+            DataType::Float64 => has::<Float64Type>(column, f64::is_nan),
+            _ => false,
+        };
+        has_nan && !known.contains(field.name())
+    });
+    columns.map(|(field, _)| field.name().clone()).collect()
+}
+
+fn properties(sample: &RecordBatch, without_bounds: &HashSet<String>) -> WriterProperties {
     let level = ZstdLevel::try_new(1).unwrap_or_default();
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("swiftwater ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -50,6 +75,10 @@ fn properties(sample: &RecordBatch) -> WriterProperties {
     let rows = sample.num_rows().min(SAMPLE_ROWS);
     for (field, column) in sample.schema().fields().iter().zip(sample.columns()) {
         builder = encoding(builder, field.name(), &column.slice(0, rows));
+    }
+    for name in without_bounds {
+        let path = ColumnPath::from(vec![name.clone()]);
+        builder = builder.set_column_statistics_enabled(path, EnabledStatistics::None);
     }
     builder.build()
 }
@@ -96,6 +125,7 @@ impl OpenFile {
         partition: Vec<ScalarValue>,
         schema: SchemaRef,
         first: &RecordBatch,
+        without_bounds: &HashSet<String>,
     ) -> Result<OpenFile> {
         let mut path = String::new();
         for (field, value) in layout.partition_fields().iter().zip(&partition) {
@@ -108,8 +138,9 @@ impl OpenFile {
         }
         path.push_str(&format!("part-{}.zstd.parquet", uuid::Uuid::new_v4()));
         // Arrow's own schema is left out: types are as Delta Lake says, whoever reads them.
-        let options =
-            ArrowWriterOptions::new().with_properties(properties(first)).with_skip_arrow_metadata(true);
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties(first, without_bounds))
+            .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options)
             .map_err(StoreError::parquet("beginning a file"))?;
         Ok(OpenFile { partition, path, writer, upload: None, bytes: 0 })
@@ -122,6 +153,8 @@ pub(crate) struct Encoder {
     layout: Layout,
     file_schema: SchemaRef,
     open: Vec<OpenFile>,
+    /// Columns that had NaN: files that begin from now on have no bounds of them.
+    without_bounds: HashSet<String>,
     finished: Vec<Add>,
     now: Millis,
     data_change: bool,
@@ -131,7 +164,8 @@ impl Encoder {
     /// `data_change` is false where rows are only written anew.
     pub(crate) fn new(place: Place, layout: Layout, now: Millis, data_change: bool) -> Encoder {
         let file_schema = layout.file_schema();
-        Encoder { place, layout, file_schema, open: Vec::new(), finished: Vec::new(), now, data_change }
+        let (open, finished, without_bounds) = (Vec::new(), Vec::new(), HashSet::new());
+        Encoder { place, layout, file_schema, open, without_bounds, finished, now, data_change }
     }
 
     /// Bytes of the largest file that is open, as far as it is written.
@@ -144,6 +178,12 @@ impl Encoder {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let with_nan = columns_with_nan(batch, &self.without_bounds);
+        if !with_nan.is_empty() {
+            // Files that are open have bounds of them; this comes once for a column.
+            self.finish_files().await?;
+            self.without_bounds.extend(with_nan);
+        }
         for (partition, rows) in self.layout.split(batch)? {
             let found = self.open.iter().position(|file| file.partition == partition);
             let index = match found {
@@ -153,7 +193,13 @@ impl Encoder {
                         self.finish_files().await?;
                     }
                     let schema = Arc::clone(&self.file_schema);
-                    self.open.push(OpenFile::new(&self.layout, partition, schema, &rows)?);
+                    self.open.push(OpenFile::new(
+                        &self.layout,
+                        partition,
+                        schema,
+                        &rows,
+                        &self.without_bounds,
+                    )?);
                     self.open.len() - 1
                 }
             };

@@ -217,9 +217,7 @@ impl StoreError {
             StoreError::Protocol { .. } => {
                 Some("Another program has switched on a feature of Delta Lake; rewrite the table without it.")
             }
-            StoreError::TooManyColumns { .. } => {
-                Some("Raise store.columns_max, or store the rest as one column.")
-            }
+            StoreError::TooManyColumns { .. } => Some("Leave columns out, or store the rest as one column."),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ pub struct StoreOptions {
     pub commit_bytes: usize,
     /// Bytes of uncommitted columns in memory, per table. Appends wait beyond it.
     pub tail_bytes_max: usize,
-    /// Columns of one table.
+    /// Columns of one table, those that every table of a stream has among them.
     pub columns_max: usize,
     /// Compaction makes files of about this size, and leaves larger ones alone.
     pub compact_file_bytes: u64,
@@ -45,7 +45,7 @@ impl StoreOptions {
             commit_interval: Duration::from_secs(5),
             commit_bytes: 64 << 20,
             tail_bytes_max: 256 << 20,
-            columns_max: 1000,
+            columns_max: 2048 + 5,
             compact_file_bytes: 128 << 20,
             compact_files: 16,
             checkpoint_commits: 100,

@@ -94,7 +94,7 @@ impl TableSpec {
         let own = [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, DAY_COLUMN, HOUR_COLUMN];
         let mut seen = std::collections::HashSet::new();
         for column in &self.columns {
-            if column.name.is_empty() || own.contains(&&*column.name) {
+            if column.name.is_empty() || own.iter().any(|own| own.eq_ignore_ascii_case(&column.name)) {
                 return fault(format!("a column cannot be named `{}`", column.name));
             }
             // Delta Lake and Parquet readers take names that differ in letter case alone for one.

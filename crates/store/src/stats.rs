@@ -141,6 +141,7 @@ enum Side {
 fn from_json(value: Option<&Value>, ty: &DataType, side: Side) -> Precision<ScalarValue> {
     let Some(value) = value else { return Precision::Absent };
     let exact = |scalar: Option<ScalarValue>| scalar.map_or(Precision::Absent, Precision::Exact);
+    let inexact = |scalar: Option<ScalarValue>| scalar.map_or(Precision::Absent, Precision::Inexact);
     match ty {
         DataType::Int8 => {
             exact(value.as_i64().and_then(|v| v.try_into().ok()).map(|v| ScalarValue::Int8(Some(v))))
@@ -152,8 +153,9 @@ fn from_json(value: Option<&Value>, ty: &DataType, side: Side) -> Precision<Scal
             exact(value.as_i64().and_then(|v| v.try_into().ok()).map(|v| ScalarValue::Int32(Some(v))))
         }
         DataType::Int64 => exact(value.as_i64().map(|v| ScalarValue::Int64(Some(v)))),
-        DataType::Float32 => exact(value.as_f64().map(|v| ScalarValue::Float32(Some(v as f32)))),
-        DataType::Float64 => exact(value.as_f64().map(|v| ScalarValue::Float64(Some(v)))),
+        // Others leave NaN out of their bounds.
+        DataType::Float32 => inexact(value.as_f64().map(|v| ScalarValue::Float32(Some(v as f32)))),
+        DataType::Float64 => inexact(value.as_f64().map(|v| ScalarValue::Float64(Some(v)))),
         DataType::Utf8View => match value.as_str() {
             Some(text) if text.len() < WHOLE_TEXT_BYTES => {
                 Precision::Exact(ScalarValue::Utf8View(Some(text.to_owned())))

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::common::*;
-use arrow_array::{Int64Array, RecordBatch, StringArray};
+use arrow_array::{Float32Array, Int64Array, RecordBatch, StringArray};
 use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{
     Application, At, ErrorKind, Partitioning, Progress, Rows, Store, StoreError, StoreOptions, Table,
@@ -357,4 +357,50 @@ async fn rows_of_one_version_of_an_application_are_inserted_once_whatever_happen
     assert_eq!(long(&table, "SELECT SUM(n) FROM t").await, 204);
     assert_eq!(insert(&table, "a", 7, 5, true).await, Some(2));
     assert_eq!(long(&table, "SELECT SUM(n) FROM t").await, 10);
+}
+
+/// Rows with these numbers.
+fn powers(first: u64, powers: &[f32]) -> Rows {
+    let Rows { first, batch } = rows(first, first + powers.len() as u64);
+    let place = batch.schema().index_of("power_reading").unwrap();
+    let mut columns = batch.columns().to_vec();
+    columns[place] = Arc::new(Float32Array::from(powers.to_vec()));
+    Rows { first, batch: RecordBatch::try_new(batch.schema(), columns).unwrap() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_number_is_found_in_files_as_it_is_before() {
+    const STATEMENTS: [&str; 5] = [
+        "SELECT power_reading FROM t ORDER BY _offset",
+        "SELECT COUNT(*) FROM t WHERE power_reading > 10",
+        "SELECT COUNT(*) FROM t WHERE power_reading = 5",
+        "SELECT MAX(power_reading), MIN(power_reading) FROM t",
+        "SELECT power_reading FROM t ORDER BY power_reading DESC, _offset LIMIT 1",
+    ];
+    async fn answers(table: &Table) -> Vec<Vec<String>> {
+        let mut answers = Vec::new();
+        for statement in STATEMENTS {
+            answers.push(text(&sql(table, statement).await));
+        }
+        answers
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(patient(directory.path())).await;
+    let table = store.open_table(home("homes")).await.unwrap();
+    let mut next = 0;
+    // One commit each, of one batch or several: the bounds that a file has leave NaN out.
+    for batches in [&[&[5.0, f32::NAN][..]][..], &[&[5.0, 5.0]], &[&[7.0], &[-f32::NAN, 8.0], &[9.0]]] {
+        for batch in batches {
+            table.append(powers(next, batch)).await.unwrap();
+            next += batch.len() as u64;
+        }
+        let before = answers(&table).await;
+        table.flush().await.unwrap();
+        assert_eq!(answers(&table).await, before);
+    }
+    let mut wider = home("homes");
+    wider.columns[3] = column("power_reading", Type::DOUBLE);
+    let before = answers(&table).await;
+    table.alter(&wider).await.unwrap();
+    assert_eq!(answers(&table).await, before, "written anew");
 }
