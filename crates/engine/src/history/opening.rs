@@ -43,8 +43,9 @@ enum Debt {
 
 /// Whether the same may be done later.
 fn may_pass(error: &StoreError) -> bool {
-    // A table of another kind may be dropped.
-    error.kind() == StoreErrorKind::Unavailable || matches!(error, StoreError::TableExists(_))
+    // A table of another kind may be dropped. One that cannot be as its stream is declared is no reason to have none of the others.
+    matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Invalid | StoreErrorKind::Limit)
+        || matches!(error, StoreError::TableExists(_))
 }
 
 impl History {

@@ -15,13 +15,14 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
+use swiftwater_lang::ddl;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, RunOptions, Sql, SqlError,
     forms::{Form, FormWriter},
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, TIME_COLUMN};
 
-use super::{inserted::EventShape, stored::Stored, tables::SYSTEM_COLUMNS};
+use super::{inserted::EventShape, stored::Stored};
 
 /// Offsets that are read at once.
 pub(super) const PAST_EVENTS: u64 = 20_000;
@@ -114,7 +115,7 @@ fn lines(stored: &Stored, rows: &RecordBatch) -> Result<Vec<u8>, SqlError> {
     if (0..rows.num_rows()).any(|row| text(row).is_none()) {
         let schema = rows.schema();
         let own: Vec<usize> = (0..schema.fields().len())
-            .filter(|&place| !SYSTEM_COLUMNS.contains(&schema.field(place).name().as_str()))
+            .filter(|&place| !ddl::SYSTEM_COLUMNS.contains(&schema.field(place).name().as_str()))
             .collect();
         let own =
             rows.project(&own).map_err(|error| SqlError::new(SqlErrorKind::Internal, error.to_string()))?;

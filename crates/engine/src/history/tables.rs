@@ -12,16 +12,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
+use swiftwater_lang::ddl;
 use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
     forms::{Form, FormWriter},
     not_known, rows_at_hand, rows_in_turn,
 };
-use swiftwater_store::{
-    Application, DAY_COLUMN, EVENT_COLUMN, ErrorKind as StoreErrorKind, HOUR_COLUMN, OFFSET_COLUMN,
-    StoreError, TIME_COLUMN, Table,
-};
+use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, stored::Stored};
 use crate::{AppendOptions, EngineError, ErrorKind, Numbered, shared::Shared, stream::lock};
@@ -180,7 +178,7 @@ impl Tables for HistoryTables {
             let own = schema
                 .fields()
                 .iter()
-                .filter(|field| !SYSTEM_COLUMNS.contains(&field.name().as_str()))
+                .filter(|field| !ddl::SYSTEM_COLUMNS.contains(&field.name().as_str()))
                 .cloned();
             return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
         }
@@ -271,10 +269,6 @@ impl Tables for HistoryTables {
         }
     }
 }
-
-/// Columns of a stream's table that say nothing of its events' fields.
-pub(super) const SYSTEM_COLUMNS: [&str; 5] =
-    [OFFSET_COLUMN, TIME_COLUMN, EVENT_COLUMN, DAY_COLUMN, HOUR_COLUMN];
 
 impl HistoryTables {
     /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.

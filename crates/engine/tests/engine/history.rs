@@ -223,6 +223,28 @@ async fn columns_of_an_undeclared_stream_are_found_and_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_column_stays_in_the_events_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t WITH (store = true)").await;
+    // Names that the table has of its own, and more fields than are found.
+    let fields: Vec<String> = (0..1200).map(|number| format!("\"k{number}\":{number}")).collect();
+    append(&engine, "t", &format!("{{\"_day\":1,\"_Hour\":2,{}}}", fields.join(",")), None).await;
+    sql(&engine, "CREATE STREAM u WITH (store = true)").await;
+    // Numbers that no DOUBLE is.
+    append(&engine, "u", "{\"m\":0.5}\n{\"m\":12345678901234567890}\n{\"m\":1e400}", None).await;
+    for _ in 0..2 {
+        let select = "SELECT k0, k999, _event LIKE '{\"_day\":1,\"_Hour\":2,%\"k1199\":1199}' AS kept FROM t";
+        assert_eq!(sql(&engine, select).await, "{\"k0\":0,\"k999\":999,\"kept\":true}\n");
+        let kept = "{\"_event\":null}\n{\"_event\":\"{\\\"m\\\":12345678901234567890}\"}\n\
+                    {\"_event\":\"{\\\"m\\\":1e400}\"}\n";
+        assert_eq!(sql(&engine, "SELECT _event FROM u ORDER BY _offset").await, kept);
+        stop(engine, Duration::ZERO).await;
+        engine = open(dir.path()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stream_is_altered_and_dropped_for_good() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;

@@ -67,9 +67,10 @@ pub const COLUMNS_MAX: usize = 2048;
 /// The longest name of a column, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Columns that every stored stream has: an event's offset, when it arrived, and its text where the other columns do not
-/// say it whole. No column that is declared can have one of these names, in whatever letter case.
-pub const SYSTEM_COLUMNS: [&str; 3] = ["_offset", "_time", "_event"];
+/// Columns of stored streams that are no fields of events: an event's offset, when it arrived, and its text where the other
+/// columns do not say it whole; and where files are told apart by time, their day and hour. No column that is declared or found
+/// can have one of these names, in whatever letter case.
+pub const SYSTEM_COLUMNS: [&str; 5] = ["_offset", "_time", "_event", "_day", "_hour"];
 
 /// What keeps a column from having this name; `None`: nothing does. Tables are written in a format that has rules for it.
 pub fn column_name_fault(name: &str) -> Option<&'static str> {
@@ -80,7 +81,7 @@ pub fn column_name_fault(name: &str) -> Option<&'static str> {
         return Some("it is longer than 255 bytes");
     }
     if SYSTEM_COLUMNS.iter().any(|system| system.eq_ignore_ascii_case(name)) {
-        return Some("every stored stream has a column of that name of its own");
+        return Some("stored streams have a column of that name of their own");
     }
     let is_refused = |c: char| c.is_control() || matches!(c, ' ' | ',' | ';' | '{' | '}' | '(' | ')' | '=');
     name.chars().any(is_refused).then_some("space, control characters and ,;{}()= cannot stand in it")

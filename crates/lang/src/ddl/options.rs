@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::COLUMNS_MAX;
 use crate::keyword::did_you_mean;
 
 /// When an event counts as taken.
@@ -136,7 +137,7 @@ impl StreamOption {
             StreamOption::Ack => "none, memory or disk",
             StreamOption::PartitionBy => "none, day, hour or columns in parentheses",
             StreamOption::OnBadEvent => "reject or quarantine",
-            StreamOption::ColumnsMax => "a number from 1 to 65535",
+            StreamOption::ColumnsMax => "a number from 1 to 2048",
             StreamOption::EventBytesMax => "a size like '64KiB'",
         }
     }
@@ -187,7 +188,9 @@ impl StreamOptions {
                 });
             }
             StreamOption::ColumnsMax => match value {
-                Value::Number(number @ 1..=65_535) => self.columns_max = Some(*number as u32),
+                Value::Number(number) if (1..=COLUMNS_MAX as u64).contains(number) => {
+                    self.columns_max = Some(*number as u32)
+                }
                 _ => return Err(wrong()),
             },
             StreamOption::EventBytesMax => {

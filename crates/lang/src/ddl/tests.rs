@@ -319,7 +319,7 @@ fn faults_have_a_place_and_a_hint() {
     check("CREATE STREAM s (a LONG, A STRING)", "1:26 column `A` is declared twice");
     check(
         "CREATE STREAM s (_Offset LONG)",
-        "1:18 `_Offset` cannot be a column's name: every stored stream has a column of that name of its own (Give it another name, and say where its value lies with PATH '…'.)",
+        "1:18 `_Offset` cannot be a column's name: stored streams have a column of that name of their own (Give it another name, and say where its value lies with PATH '…'.)",
     );
     check("CREATE STREAM s (a LONG CHECK (b > 1))", "1:32 no column `b` (Columns are a.)");
     check(
@@ -531,7 +531,7 @@ fn options(columns: bool) -> impl Strategy<Value = StreamOptions> {
         prop::option::of(ack),
         prop::option::of(partition),
         prop::option::of(bad),
-        prop::option::of(1u32..=65_535),
+        prop::option::of(1..=COLUMNS_MAX as u32),
         prop::option::of(size),
     )
         .prop_map(

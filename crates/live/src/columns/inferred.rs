@@ -4,7 +4,7 @@
 //! one; a list or object that says no type (it is empty, or all null) is passed over too. Types are BOOLEAN, LONG, DOUBLE
 //! and STRING; LIST and MAP of one of these where all elements are of one kind (whole and other numbers together are
 //! DOUBLE); JSON for any other list or object. A value that does not fit its column is null there, and the event's text
-//! is kept; so it is for fields that are no columns: beyond `columns_max`, of a name that no column can have, or of one
+//! is kept; so it is for a DOUBLE from 2^53 on, which may be rounded, and for fields that are no columns: beyond `columns_max`, of a name that no column can have, or of one
 //! that differs from a column's only in letter case.
 //!
 //! So what becomes of an event depends on the events before it and on nothing else: neither on where batches begin, nor
@@ -118,6 +118,9 @@ impl InferredColumns {
         for (place, column) in decoded.columns.into_iter().enumerate() {
             if let Some(mistyped) = column.mistyped {
                 need(mistyped);
+            }
+            if let Some(rounded) = maybe_rounded(&column.values) {
+                need(rounded);
             }
             let from = place.checked_sub(old).map_or(0, |place| since[place]);
             let early = (from > 0).then(|| early_values(&column.values, from)).flatten();
@@ -244,6 +247,16 @@ fn kind_of_all<'a, 'v: 'a>(parts: impl Iterator<Item = &'a Value<'v>>) -> Option
         });
     }
     all
+}
+
+/// The DOUBLEs that may be another number than the event has: whole numbers from here on are not all DOUBLEs, and those that are too
+/// large for any are infinite.
+fn maybe_rounded(values: &Values) -> Option<BooleanBuffer> {
+    const WHOLE_MAX: f64 = (1_u64 << 53) as f64;
+    let Values::Double(array) = values else { return None };
+    let is_one = |row: usize| array.is_valid(row) && array.value(row).abs() >= WHOLE_MAX;
+    let is_any = array.values().iter().any(|value| value.abs() >= WHOLE_MAX);
+    is_any.then(|| BooleanBuffer::collect_bool(array.len(), is_one))
 }
 
 /// The values before `from`: such as said no type, when their column was none yet.

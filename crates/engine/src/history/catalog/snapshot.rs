@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName, Type};
-use swiftwater_lang::ddl::Ddl;
+use swiftwater_lang::ddl::{COLUMNS_MAX, Ddl, column_name_fault};
 use swiftwater_live::columns::InferredColumn;
 
 use super::{Catalog, FORMAT, StreamEntry, ViewEntry, check_format, joined_by, read, unexpected};
@@ -197,5 +197,7 @@ pub(super) fn found(columns: &[(Box<str>, String)]) -> Result<Vec<InferredColumn
         Ok(ty) => Ok(InferredColumn { name: name.clone(), ty }),
         Err(error) => Err(HistoryError::Statement { text: format!("{name} {ty}"), why: error.to_string() }),
     };
-    columns.iter().map(column).collect()
+    // An earlier version took some for columns that a table cannot have; in the events' text they are all the same.
+    let can_be = |(name, _): &&(Box<str>, String)| column_name_fault(name).is_none();
+    columns.iter().filter(can_be).take(COLUMNS_MAX).map(column).collect()
 }
