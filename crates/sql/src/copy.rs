@@ -1,14 +1,22 @@
 //! `COPY query TO 'file'`: Parquet, CSV or JSON files, under the configured roots only.
+//!
+//! A file is written under another name beside its own, and has its own when all of it is there. Directories of files, as
+//! `PARTITIONED BY` makes them, are written in place.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, UInt64Array};
+use datafusion::common::Column;
+use datafusion::logical_expr::dml::CopyTo;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use futures_util::StreamExt;
 
 use crate::answer::Command;
+use crate::forms::json_text;
 use crate::names::Names;
 use crate::run::{Outcome, Run, count, outcome};
 use crate::{ErrorKind, SqlError};
@@ -33,7 +41,9 @@ impl Run {
         // A row a line, as DataFusion writes JSON in any case.
         let format = if matches!(format.as_str(), "ndjson" | "jsonl") { "json".to_owned() } else { format };
         copy.stored_as = Some(format.to_uppercase());
-        copy.target = target
+        let unfinished = copy.partitioned_by.is_empty().then(|| Unfinished::of(&target)).flatten();
+        let written_to = unfinished.as_ref().map_or(&target, |unfinished| &unfinished.path);
+        copy.target = written_to
             .to_str()
             .ok_or_else(|| SqlError::invalid("the file's name is no text in UTF-8"))?
             .to_owned();
@@ -45,7 +55,10 @@ impl Run {
             copy.source =
                 CopyToSource::Relation(ObjectName::from(vec![Ident { value: found, ..ident.clone() }]));
         }
-        let planned = self.plan(Statement::CopyTo(copy), names).await?;
+        let mut planned = self.plan(Statement::CopyTo(copy), names).await?;
+        if format == "csv" {
+            planned.plan = nested_as_json(planned.plan)?;
+        }
         let mut rows = self.open(&planned, &planned.plan).await?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
@@ -54,8 +67,65 @@ impl Run {
                 batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
             written += counts.map_or(0, |counts| counts.iter().flatten().sum::<u64>());
         }
+        if let Some(unfinished) = &unfinished {
+            std::fs::rename(&unfinished.path, &target).map_err(|error| {
+                SqlError::new(ErrorKind::Unavailable, format!("`{}` cannot be written", target.display()))
+                    .with_source(error)
+            })?;
+        }
         Ok(outcome(Command::Copy, count(written)?))
     }
+}
+
+/// A file that is being written. What is left of it when this is dropped goes away.
+struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// None where DataFusion makes a directory of files.
+    fn of(target: &Path) -> Option<Unfinished> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let name = target.file_name()?.to_str()?;
+        if target.extension().is_none() || target.is_dir() || target.to_str()?.ends_with('/') {
+            return None;
+        }
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        // Its ending stays: DataFusion looks at it.
+        let name = format!("unfinished-{}-{number}-{name}", std::process::id());
+        Some(Unfinished { path: target.with_file_name(name) })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Most often it has its own name by now.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Lists, maps and structs as JSON texts, as answers in CSV have them: DataFusion writes none.
+fn nested_as_json(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+    let copy = match plan {
+        LogicalPlan::Copy(copy) => copy,
+        other => return Ok(other),
+    };
+    let schema = copy.input.schema();
+    if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
+        return Ok(LogicalPlan::Copy(copy));
+    }
+    let function = json_text();
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (qualifier, field) in schema.iter() {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        columns.push(if field.data_type().is_nested() {
+            function.call(vec![column]).alias_qualified(qualifier.cloned(), field.name())
+        } else {
+            column
+        });
+    }
+    let input = LogicalPlanBuilder::from(copy.input.as_ref().clone()).project(columns)?.build()?;
+    Ok(LogicalPlan::Copy(CopyTo { input: Arc::new(input), ..copy }))
 }
 
 /// Where a file may be written: a path without links, under one of the roots.

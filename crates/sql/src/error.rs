@@ -209,6 +209,9 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::NotImplemented(message) => {
             (ErrorKind::Invalid, format!("not supported: {}", plain(message)), hint)
         }
+        DataFusionError::ArrowError(arrow, _) if is_of_storage(&**arrow) => {
+            (ErrorKind::Unavailable, format!("storage failed: {}", plain(&arrow.to_string())), hint)
+        }
         DataFusionError::ArrowError(arrow, _) => (ErrorKind::Invalid, plain(&arrow.to_string()), hint),
         DataFusionError::Execution(message) => (ErrorKind::Invalid, plain(message), hint),
         DataFusionError::ResourcesExhausted(message) => {
@@ -217,13 +220,61 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&root.to_string())), hint)
         }
+        DataFusionError::ParquetError(parquet) if is_of_storage(&**parquet) => {
+            (ErrorKind::Unavailable, format!("storage failed: {}", plain(&parquet.to_string())), hint)
+        }
         DataFusionError::ParquetError(parquet) => (
             ErrorKind::Corrupt,
             format!("a stored file cannot be read: {}", plain(&parquet.to_string())),
             hint,
         ),
+        // Tables give errors of ours. Others come from what functions are made of: a pattern that cannot be read.
+        DataFusionError::External(source) if !is_of_storage(&**source) => {
+            (ErrorKind::Invalid, plain(&source.to_string()), hint)
+        }
         DataFusionError::External(source) => (ErrorKind::Unavailable, plain(&source.to_string()), hint),
+        // A file that COPY wrote could not be finished, of which it drops the cause.
+        DataFusionError::Internal(message) if message.contains("ObjectStore") => {
+            (ErrorKind::Unavailable, format!("storage failed: {}", plain(message)), hint)
+        }
+        // What it was not made for, as `max` of maps, DataFusion takes for a fault of its own. It is the statement that can
+        // be changed; who runs the server sees the whole text.
+        DataFusionError::Internal(message) => {
+            tracing::warn!(why = %message, "DataFusion cannot do what a statement asks for");
+            (ErrorKind::Invalid, format!("not supported: {}", shortened(&plain(message))), hint)
+        }
         other => (ErrorKind::Internal, plain(&other.strip_backtrace()), hint),
+    }
+}
+
+/// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
+fn is_of_storage(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<datafusion::object_store::Error>() {
+            return true;
+        }
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            // What was read, but is not what it should be, is the data's fault.
+            return !matches!(
+                error.kind(),
+                std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
+            );
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Characters of a message that may hold the statement's values.
+const CHARACTERS_TOLD: usize = 200;
+
+/// The first line, if it is not too long.
+fn shortened(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    match line.char_indices().nth(CHARACTERS_TOLD) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
     }
 }
 
@@ -254,6 +305,7 @@ pub(crate) mod state {
 fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
     match error.find_root() {
         DataFusionError::NotImplemented(_) => Some(state::NOT_SUPPORTED),
+        DataFusionError::Internal(_) if message.starts_with("not supported") => Some(state::NOT_SUPPORTED),
         DataFusionError::SchemaError(schema, _) => match &**schema {
             SchemaError::FieldNotFound { .. } => Some(state::NO_COLUMN),
             SchemaError::AmbiguousReference { .. } => Some(state::AMBIGUOUS_COLUMN),
@@ -424,6 +476,20 @@ mod tests {
         assert_eq!(back.kind(), ErrorKind::Unavailable);
         assert_eq!(back.to_string(), "the table cannot be read");
         assert_eq!(back.hint(), Some("Wait."));
+    }
+
+    #[test]
+    fn what_others_say_is_of_storage_only_if_storage_is_at_the_bottom_of_it() {
+        let kind = |error: DataFusionError| SqlError::from(error).kind();
+        let away = || std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "refused");
+        assert_eq!(kind(DataFusionError::External("no such pattern".into())), ErrorKind::Invalid);
+        assert_eq!(kind(DataFusionError::External(Box::new(away()))), ErrorKind::Unavailable);
+        let arrow = ArrowError::IoError("reading".to_owned(), away());
+        assert_eq!(kind(DataFusionError::ArrowError(Box::new(arrow), None)), ErrorKind::Unavailable);
+        let long = format!("{}\nmore", "x".repeat(1000));
+        let error = SqlError::from(DataFusionError::Internal(long));
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.to_string(), format!("not supported: {}…", "x".repeat(CHARACTERS_TOLD)));
     }
 
     #[test]

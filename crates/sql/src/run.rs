@@ -26,7 +26,7 @@ use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
 use crate::text::{StatementText, split};
-use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, grouping};
+use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, doubled, grouping};
 
 /// A run of statements at work.
 pub(crate) struct Run {
@@ -218,6 +218,7 @@ impl Run {
         let schemas: HashMap<String, SchemaRef> =
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
+        doubled::name_apart(&mut statement);
         let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,

@@ -97,6 +97,7 @@ impl Sessions {
             template.register_udaf(Arc::new(aggregate))?;
         }
         crate::json_functions::register(&mut template)?;
+        crate::large_results::register(&mut template, options.memory_bytes_max)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }
 

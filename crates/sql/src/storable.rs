@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use crate::SqlError;
+use crate::error::state;
 
 /// The columns of a table made of a query's: wide unsigned and other types that tables do not have become the nearest
 /// that holds all their values, and columns without a name of their own get one.
@@ -35,16 +36,23 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
 /// The columns of a table as they are written down: names stay, or are refused.
 pub(crate) fn written_down(schema: &Schema) -> Result<SchemaRef, SqlError> {
     let stored = storable(schema)?;
-    let mut fields = Vec::with_capacity(stored.fields().len());
     for (field, written) in stored.fields().iter().zip(schema.fields()) {
         if field.name() != written.name() {
             return Err(SqlError::invalid(format!("a table cannot have a column `{}`", written.name())).with_hint(
                 "Names differ in more than their case, and hold no space, comma, semicolon, bracket, equals sign, tab or line's end.",
             ));
         }
-        fields.push(field.as_ref().clone().with_nullable(written.is_nullable()));
+        if !written.is_nullable() {
+            // Tables of rows do not keep it, and what is not kept is not promised.
+            return Err(SqlError::invalid(format!(
+                "column `{}` of a table cannot be NOT NULL",
+                written.name()
+            ))
+            .with_state(state::NOT_SUPPORTED)
+            .with_hint("Leave NOT NULL away. A stream's columns may have it: CREATE STREAM."));
+        }
     }
-    Ok(Arc::new(Schema::new(fields)))
+    Ok(stored)
 }
 
 /// A name that tables may have: `count(*)` becomes `count`, `sum(t.x) / 2` becomes `sum_t_x_2`.

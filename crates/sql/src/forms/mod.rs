@@ -12,6 +12,7 @@ mod arrow_stream;
 mod cells;
 mod csv;
 mod json;
+mod json_text;
 mod parquet_rows;
 mod pg;
 mod pg_binary;
@@ -26,6 +27,7 @@ use arrow_stream::ArrowWriter;
 use csv::CsvWriter;
 use json::JsonWriter;
 
+pub(crate) use json_text::json_text;
 pub use parquet_rows::ParquetRows;
 pub use pg::{PgType, PgWriter};
 

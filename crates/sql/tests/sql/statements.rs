@@ -128,6 +128,53 @@ fn what_cannot_spill_is_refused_with_the_setting_to_raise() {
 }
 
 #[test]
+fn what_an_expression_makes_has_the_statements_memory_and_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let sql = over_numbers(small_memory(directory.path()), 1, 10);
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    for text in [
+        "SELECT repeat('a', 20000000)",
+        "SELECT max(octet_length(repeat(s, 20000 + k))) FROM n",
+        "SELECT lpad('a', 20000000, 'xy')",
+        "SELECT rpad('a', 20000000)",
+        "SELECT array_repeat('abc', 5000000)",
+        "SELECT list_repeat(1, 5000000)",
+        "SELECT array_resize([1], 5000000, 0)",
+        "SELECT range(5000000)",
+        "SELECT generate_series(1, 10000000, 2)",
+        "SELECT range(TIMESTAMP '2026-01-01', TIMESTAMP '2026-02-01', INTERVAL '1 second')",
+    ] {
+        let error = run(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{text}: {error}");
+        assert!(error.to_string().contains("`sql.memory_bytes_max`"), "{text}: {error}");
+        assert!(error.hint().unwrap().contains("sql.memory_bytes_max"), "{text}: {error}");
+    }
+    assert_eq!(run("SELECT octet_length(repeat('ab', 500000)) AS n").unwrap(), "n\n1000000\n");
+    assert_eq!(run("SELECT sum(octet_length(repeat(s, 100))) AS n FROM n").unwrap(), "n\n60000\n");
+    assert_eq!(
+        run("SELECT rpad(lpad('é', 3, 'ü'), 4) AS t, repeat('a', -1) AS e").unwrap(),
+        "t,e\n\"üüé \",\"\"\n"
+    );
+    let lists = "SELECT array_repeat(7, 2) AS a, array_resize([1], 2) AS b, generate_series(3, 1, -1) AS c, range(0) AS d";
+    assert_eq!(run(lists).unwrap(), "a,b,c,d\n\"[7,7]\",\"[1,null]\",\"[3,2,1]\",[]\n");
+}
+
+#[test]
+fn what_no_expression_can_do_is_the_statements_fault() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    for text in [
+        "SELECT regexp_like('a', '(')",
+        "SELECT s FROM n WHERE regexp_like(s, '(')",
+        "SELECT regexp_replace('a', '(', 'b')",
+        "SELECT max(m) FROM (SELECT MAP {'k': k} AS m FROM n) AS t",
+    ] {
+        let error = block_on(csv(&sql, text, RunOptions::default())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{text}: {error}");
+        assert!(!error.to_string().contains("bug"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn dropping_an_answer_ends_its_statement() {
     let sql = over_numbers(SqlOptions { statements_max: 1, ..SqlOptions::default() }, 4, 10_000);
     block_on(async {
@@ -312,6 +359,37 @@ fn files_are_written_and_hold_all_rows() {
         assert_eq!(run(refused).unwrap_err().kind(), ErrorKind::Invalid, "{refused}");
     }
     assert!(!directory.path().join("n.csv").exists());
+}
+
+#[test]
+fn files_of_csv_hold_lists_maps_and_structs_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 1, 10);
+    let text = "COPY (SELECT k, [k, NULL] AS l, {a: k} AS s, MAP {'k': 1.5} AS m FROM n WHERE k < 2 ORDER BY k) TO 'w.csv'";
+    assert_eq!(block_on(csv(&sql, text, RunOptions::default())).unwrap(), "rows\n2\n");
+    let lines =
+        ["k,l,s,m", r#"0,"[0,null]","{""a"":0}","{""k"":1.5}""#, r#"1,"[1,null]","{""a"":1}","{""k"":1.5}""#];
+    let written = std::fs::read_to_string(root.join("w.csv")).unwrap();
+    assert_eq!(written.lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn copy_that_fails_leaves_no_file_and_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 4, 1000);
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    std::fs::write(root.join("there.csv"), "k\n1\n").unwrap();
+    for file in ["new.csv", "new.json", "new.parquet", "there.csv"] {
+        let error = run(&format!("COPY (SELECT 1 / (k - 1500) AS x FROM n) TO '{file}'")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{file}: {error}");
+    }
+    let files: Vec<_> = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["there.csv"]);
+    assert_eq!(std::fs::read_to_string(root.join("there.csv")).unwrap(), "k\n1\n");
+    run("COPY (SELECT 2 AS k) TO 'there.csv'").unwrap();
+    assert_eq!(std::fs::read_to_string(root.join("there.csv")).unwrap(), "k\n2\n");
 }
 
 #[test]

@@ -1,0 +1,284 @@
+//! Functions whose result may be far larger than what they are given: `repeat('a', 2000000000)`.
+//!
+//! DataFusion's pool counts what operators hold, not what an expression makes. So what such a function would make of a
+//! batch is worked out from its arguments, and refused before it is made, as the pool refuses: the statement may be
+//! planned again, with smaller batches. What several expressions make together is not counted.
+//! Limit: an eighth of the statement's memory for one result, as one that is constant is copied several times.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::human_readable_size;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+/// One result may have the memory of its statement divided by this.
+const SHARE: usize = 8;
+/// Constants up to so many bytes are not counted for each row.
+const SMALL_BYTES: usize = 64;
+
+/// What is bounded, and how its result grows.
+const FUNCTIONS: [(&str, Growth); 7] = [
+    ("repeat", Growth::Repeat),
+    ("lpad", Growth::Pad),
+    ("rpad", Growth::Pad),
+    ("array_repeat", Growth::RepeatElement),
+    ("array_resize", Growth::Resize),
+    ("range", Growth::Range),
+    ("generate_series", Growth::Range),
+];
+
+/// Puts bounded functions into the place of those that a session has.
+pub(crate) fn register(state: &mut SessionState, memory_bytes_max: usize) -> Result<()> {
+    for (name, growth) in FUNCTIONS {
+        let inner = state.udf(name)?;
+        state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, growth, memory_bytes_max })))?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Growth {
+    /// A text, that many times.
+    Repeat,
+    /// Up to that many characters.
+    Pad,
+    /// An element, that many times.
+    RepeatElement,
+    /// A list of that many elements.
+    Resize,
+    /// From here to there, by steps.
+    Range,
+}
+
+/// Methods that none of these functions has of its own stay at their defaults.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    memory_bytes_max: usize,
+}
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arguments)
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arguments)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let bytes = Given::new(&arguments)?.bytes(self.growth);
+        if bytes > self.memory_bytes_max / SHARE {
+            // Worded as the pool's own, which errors are made of.
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "Failed to allocate additional {} for what `{}` makes at once, which may be an eighth of the limit for \
+                 the total memory pool: expressions(pool_size: {})",
+                human_readable_size(bytes),
+                self.name(),
+                human_readable_size(self.memory_bytes_max)
+            )));
+        }
+        self.inner.invoke_with_args(arguments)
+    }
+}
+
+/// The arguments of a call. A constant is a column of one row.
+struct Given {
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    /// What the constants take when they become columns as long as the others.
+    spread_bytes: usize,
+}
+
+impl Given {
+    fn new(arguments: &ScalarFunctionArgs) -> Result<Given> {
+        let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+        let rows = if arguments.args.iter().all(is_constant) { 1 } else { arguments.number_rows };
+        let mut columns = Vec::with_capacity(arguments.args.len());
+        let mut spread_bytes = 0_usize;
+        for value in &arguments.args {
+            let column = match value {
+                ColumnarValue::Array(array) => Arc::clone(array),
+                ColumnarValue::Scalar(value) => value.to_array()?,
+            };
+            if is_constant(value) && rows > 1 && size(&column) > SMALL_BYTES {
+                spread_bytes = spread_bytes.saturating_add(size(&column).saturating_mul(rows));
+            }
+            columns.push(column);
+        }
+        Ok(Given { columns, rows, spread_bytes })
+    }
+
+    /// The bytes that a result takes, about; those of values that the function will not take are not counted.
+    fn bytes(&self, growth: Growth) -> usize {
+        let made = match growth {
+            Growth::Repeat => self.repeated(),
+            Growth::Pad => self.padded(),
+            Growth::RepeatElement => self.elements(),
+            Growth::Resize => self.resized(),
+            Growth::Range => self.ranges(),
+        };
+        made.unwrap_or(0).saturating_add(self.spread_bytes)
+    }
+
+    fn repeated(&self) -> Option<usize> {
+        let (texts, counts) = (text_bytes(self.columns.first()?)?, self.numbers(1)?);
+        Some(self.total(|row| Some(at(&texts, row)?.saturating_mul(at(&counts, row)?))))
+    }
+
+    fn padded(&self) -> Option<usize> {
+        let lengths = self.numbers(1)?;
+        let widths = match self.columns.get(2) {
+            Some(fill) => widest_characters(fill)?,
+            None => Int64Array::from(vec![1]),
+        };
+        Some(self.total(|row| Some(at(&lengths, row)?.saturating_mul(at(&widths, row)?))))
+    }
+
+    fn elements(&self) -> Option<usize> {
+        let (sizes, counts) = (element_bytes(self.columns.first()?), self.numbers(1)?);
+        // A null is repeated like any other element.
+        Some(self.total(|row| Some(at(&sizes, row).unwrap_or(1).saturating_mul(at(&counts, row)?))))
+    }
+
+    fn resized(&self) -> Option<usize> {
+        let counts = self.numbers(1)?;
+        let sizes = match (self.columns.get(2), self.columns.first()?.data_type()) {
+            (Some(element), _) => element_bytes(element),
+            (None, DataType::List(item) | DataType::LargeList(item)) => {
+                Int64Array::from(vec![item.data_type().primitive_width().unwrap_or(4) as i64])
+            }
+            (None, _) => return None,
+        };
+        Some(self.total(|row| Some(at(&sizes, row).unwrap_or(1).saturating_mul(at(&counts, row)?))))
+    }
+
+    fn ranges(&self) -> Option<usize> {
+        let (start, stop) = match self.columns.as_slice() {
+            [_] => (Int64Array::from(vec![0]), self.numbers(0)?),
+            _ => (self.numbers(0)?, self.numbers(1)?),
+        };
+        let (unit_nanos, width) = match self.columns.first()?.data_type() {
+            DataType::Date32 => (NANOS_PER_DAY, 4),
+            DataType::Date64 => (1_000_000, 4),
+            DataType::Timestamp(TimeUnit::Second, _) => (1_000_000_000, 8),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => (1_000_000, 8),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => (1000, 8),
+            _ => (1, 8),
+        };
+        let steps: Vec<i128> = match self.columns.get(2) {
+            None => vec![1],
+            Some(column) => steps(column)?,
+        };
+        Some(self.total(|row| {
+            let step = *steps.get(if steps.len() == 1 { 0 } else { row })?;
+            let span = i128::from(signed(&stop, row)?) - i128::from(signed(&start, row)?);
+            let span = span * unit_nanos;
+            if step == 0 || (span < 0) != (step < 0) {
+                return Some(0);
+            }
+            Some(usize::try_from(span / step + 1).unwrap_or(usize::MAX).saturating_mul(width))
+        }))
+    }
+
+    fn numbers(&self, index: usize) -> Option<Int64Array> {
+        let numbers = cast(self.columns.get(index)?, &DataType::Int64).ok()?;
+        numbers.as_primitive_opt::<Int64Type>().cloned()
+    }
+
+    /// Of all rows together; one without an answer makes nothing.
+    fn total(&self, bytes: impl Fn(usize) -> Option<usize>) -> usize {
+        (0..self.rows).fold(0, |total: usize, row| total.saturating_add(bytes(row).unwrap_or(0)))
+    }
+}
+
+const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+
+fn signed(column: &Int64Array, row: usize) -> Option<i64> {
+    let row = if column.len() == 1 { 0 } else { row };
+    (row < column.len() && column.is_valid(row)).then(|| column.value(row))
+}
+
+/// What is below nothing is nothing.
+fn at(column: &Int64Array, row: usize) -> Option<usize> {
+    signed(column, row).map(|value| usize::try_from(value).unwrap_or(0))
+}
+
+/// What a column takes, about.
+fn size(column: &ArrayRef) -> usize {
+    column.to_data().get_slice_memory_size().unwrap_or(0)
+}
+
+fn text_bytes(column: &ArrayRef) -> Option<Int64Array> {
+    let long = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+    Some(match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().iter().map(|text| Some(long(text?.len()))).collect(),
+        DataType::LargeUtf8 => column.as_string::<i64>().iter().map(|text| Some(long(text?.len()))).collect(),
+        DataType::Utf8View => column.as_string_view().iter().map(|text| Some(long(text?.len()))).collect(),
+        _ => return None,
+    })
+}
+
+/// The bytes of the widest character of each text.
+fn widest_characters(column: &ArrayRef) -> Option<Int64Array> {
+    let texts = cast(column, &DataType::LargeUtf8).ok()?;
+    let texts = texts.as_string_opt::<i64>()?;
+    let widest = |text: &str| text.chars().map(char::len_utf8).max().unwrap_or(0) as i64;
+    Some(texts.iter().map(|text| text.map(widest)).collect())
+}
+
+/// What each value takes in a list; of nested ones the average.
+fn element_bytes(column: &ArrayRef) -> Int64Array {
+    let all = |bytes: usize| Int64Array::from(vec![i64::try_from(bytes).unwrap_or(i64::MAX)]);
+    match column.data_type() {
+        DataType::Null | DataType::Boolean => all(1),
+        // The texts themselves are shared.
+        DataType::Utf8View | DataType::BinaryView => all(16),
+        ty => match (ty.primitive_width(), text_bytes(column)) {
+            (Some(width), _) => all(width),
+            (None, Some(texts)) => {
+                texts.iter().map(|bytes| Some(bytes.unwrap_or(0).saturating_add(4))).collect()
+            }
+            (None, None) => all(size(column) / column.len().max(1)),
+        },
+    }
+}
+
+/// Whole numbers, or intervals in nanoseconds, a month at its shortest.
+fn steps(column: &ArrayRef) -> Option<Vec<i128>> {
+    if let Some(intervals) = column.as_primitive_opt::<IntervalMonthDayNanoType>() {
+        let nanos = intervals.iter().map(|step| {
+            step.map_or(0, |step| {
+                let days = i128::from(step.months) * 28 + i128::from(step.days);
+                days * NANOS_PER_DAY + i128::from(step.nanoseconds)
+            })
+        });
+        return Some(nanos.collect());
+    }
+    let numbers = cast(column, &DataType::Int64).ok()?;
+    let numbers = numbers.as_primitive_opt::<Int64Type>()?;
+    Some(numbers.iter().map(|step| i128::from(step.unwrap_or(0))).collect())
+}
