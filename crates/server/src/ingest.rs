@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
-    inputs::{held, is_csv, is_parquet},
+    inputs::{FAULT_BYTES, held, is_csv, is_parquet, tell_faults},
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -271,7 +271,11 @@ impl Ingest {
             event_bytes_max: config.event_bytes_max,
             depth_max: config.event_depth_max,
             rejections_described_max: REJECTIONS_MAX,
-            refused_bytes_kept: if keeps { REFUSED_BYTES_KEPT } else { 0 },
+            refused_bytes_kept: match self.options.form {
+                _ if keeps => REFUSED_BYTES_KEPT,
+                BodyForm::Csv => FAULT_BYTES,
+                BodyForm::Json | BodyForm::Parquet => 0,
+            },
         })
     }
 
@@ -323,7 +327,10 @@ impl Ingest {
     }
 
     /// Counts and appends what was checked.
-    async fn take(&mut self, checked: Checked) -> Result<(), Stop> {
+    async fn take(&mut self, mut checked: Checked) -> Result<(), Stop> {
+        if self.options.form == BodyForm::Csv {
+            tell_faults(&mut checked);
+        }
         let Checked { batch, rejected, rejections, refused, begins } = checked;
         self.tally.rejected += rejected;
         let rejected = Bad { count: rejected, texts: refused };

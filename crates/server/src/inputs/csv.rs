@@ -8,9 +8,25 @@
 //! Limits: a record of [`RECORD_BYTES_MAX`] bytes; what is longer is no event.
 
 use axum::http::{HeaderMap, header};
+use swiftwater_event::{Checked, RefusedText};
 
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// What a line begins with that says what is wrong with a record: no object does, so it is refused, with its line.
+const FAULT: &[u8] = b"# ";
+/// A fault is shorter than this.
+pub(crate) const FAULT_BYTES: usize = 128;
+
+/// Puts what is wrong with records in the place of what is wrong with the lines that say so.
+pub(crate) fn tell_faults(checked: &mut Checked) {
+    for RefusedText { rejection, text, .. } in &mut checked.refused {
+        let Some(told) = text.strip_prefix(FAULT) else { continue };
+        rejection.message = String::from_utf8_lossy(told).into_owned();
+        let described = checked.rejections.iter_mut().filter(|described| described.line == rejection.line);
+        described.for_each(|described| described.message.clone_from(&rejection.message));
+    }
+}
 
 /// Whether a body is CSV.
 pub(crate) fn is_csv(headers: &HeaderMap) -> bool {
@@ -61,7 +77,10 @@ impl CsvEvents {
 
     /// The text is at its end: adds the last event, if it has no newline.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        if self.state != State::Begin || self.values > 0 {
+        if self.state == State::Quoted {
+            out.extend_from_slice(FAULT);
+            out.extend_from_slice(b"the text ends within quotes\n");
+        } else if self.state != State::Begin || self.values > 0 {
             self.end_record(out);
         }
     }
@@ -136,10 +155,13 @@ impl CsvEvents {
         self.end_value();
         match &self.names {
             None => self.names = Some(std::mem::take(&mut self.header)),
-            Some(_) if self.is_too_long => out.extend_from_slice(b"# this record is too long"),
-            // What is no object is refused, with its line.
+            Some(_) if self.is_too_long => {
+                out.extend_from_slice(FAULT);
+                out.extend_from_slice(b"this record is too long");
+            }
             Some(names) if self.values > names.len() => {
-                let told = format!("# {} values, and {} names in the header", self.values, names.len());
+                let told = format!("{} values, and {} names in the header", self.values, names.len());
+                out.extend_from_slice(FAULT);
                 out.extend_from_slice(told.as_bytes());
             }
             Some(_) => {
@@ -239,6 +261,8 @@ mod tests {
         check("a\n1,2\n3\n", "\n# 2 values, and 1 names in the header\n{\"a\":3}\n");
         check("a\n\\\t\u{1}é\n", "\n{\"a\":\"\\\\\\t\\u0001é\"}\n");
         check("a,b", "\n");
+        check("a\n1\n\"b\n2", "\n{\"a\":1}\n# the text ends within quotes\n");
+        check("\"a", "# the text ends within quotes\n");
     }
 
     proptest! {

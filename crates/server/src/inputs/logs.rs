@@ -46,7 +46,8 @@ pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) ->
         request_of_protobuf(&body)
             .map_err(|Malformed| Problem::bad_request("the body is no ExportLogsServiceRequest"))?
     };
-    let (lines, count) = events(&request);
+    let (lines, count) =
+        events(&request).map_err(|fault| bad(fault).hint("The body is an ExportLogsServiceRequest."))?;
     let checked = check(&shared, lines.into());
     let mut rejected = count - checked.batch.len() as u64;
     let mut said = checked.rejections.first().map(|rejection| rejection.message.clone());
@@ -106,14 +107,30 @@ fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> 
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The objects of a list within an object; none where it is missing. An error says what is not as it should be.
+fn objects<'a>(value: &'a Value, name: &str) -> Result<Vec<&'a Value>, String> {
+    let list = match value.get(name) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => return Err(format!("`{name}` is no list")),
+    };
+    match list.iter().position(|member| !member.is_object()) {
+        Some(place) => Err(format!("`{name}[{place}]` is no object")),
+        None => Ok(list.iter().collect()),
+    }
+}
+
 /// The records as events, one a line, and how many they are.
-fn events(request: &Value) -> (Vec<u8>, u64) {
+fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
+    if !request.is_object() {
+        return Err("the body is no object".to_owned());
+    }
     let (mut lines, mut count) = (Vec::new(), 0);
-    for of_resource in members(request, "resourceLogs") {
+    for of_resource in objects(request, "resourceLogs")? {
         let resource = of_resource.get("resource").map(attributes).unwrap_or_default();
-        for of_scope in members(of_resource, "scopeLogs") {
+        for of_scope in objects(of_resource, "scopeLogs")? {
             let scope = of_scope.get("scope");
-            for record in members(of_scope, "logRecords") {
+            for record in objects(of_scope, "logRecords")? {
                 let event = event(record, &resource, scope);
                 // Writing to memory does not fail, nor does any of these values.
                 let _ = serde_json::to_writer(&mut lines, &event);
@@ -122,7 +139,7 @@ fn events(request: &Value) -> (Vec<u8>, u64) {
             }
         }
     }
-    (lines, count)
+    Ok((lines, count))
 }
 
 fn event(record: &Value, resource: &Map<String, Value>, scope: Option<&Value>) -> Value {
@@ -370,7 +387,7 @@ mod tests {
                 {}
             ]}]
         }]});
-        let (lines, count) = events(&request);
+        let (lines, count) = events(&request).unwrap();
         let lines = String::from_utf8(lines).unwrap();
         let mut read = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         assert_eq!(count, 2);
@@ -386,6 +403,16 @@ mod tests {
             read.next(),
             Some(json!({"resource": {"service.name": "shop"}, "scope": "web", "scope_version": "1"}))
         );
+    }
+
+    #[test]
+    fn what_has_another_shape_is_told() {
+        let told = |request: Value| events(&request).unwrap_err();
+        assert_eq!(told(json!([])), "the body is no object");
+        assert_eq!(told(json!({"resourceLogs": 5})), "`resourceLogs` is no list");
+        let within = json!({"resourceLogs": [{"scopeLogs": null}, {"scopeLogs": [{"logRecords": [{}, 1]}]}]});
+        assert_eq!(told(within), "`logRecords[1]` is no object");
+        assert_eq!(events(&json!({"unknown": 5})).unwrap().1, 0);
     }
 
     fn message(number: u8, bytes: &[u8]) -> Vec<u8> {
@@ -411,7 +438,7 @@ mod tests {
         ));
         record.extend_from_slice(&message(9, &[0xab, 0x01]));
         let bytes = message(1, &message(2, &message(2, &record)));
-        let (lines, count) = events(&request_of_protobuf(&bytes).unwrap());
+        let (lines, count) = events(&request_of_protobuf(&bytes).unwrap()).unwrap();
         assert_eq!(count, 1);
         assert_eq!(
             serde_json::from_slice::<Value>(&lines).unwrap(),
@@ -427,7 +454,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = request_of_protobuf(&bytes) {
-                events(&request);
+                let _ = events(&request);
             }
         }
     }

@@ -17,6 +17,11 @@ async fn csv_with_a_header_becomes_events() {
         (&told["accepted"], &told["rejected"], &told["errors"][0]["line"]),
         (&json!(3), &json!(1), &json!(4))
     );
+    assert_eq!(told["errors"][0]["message"], "4 values, and 3 names in the header");
+    let reply = server.send("POST", "/v1/streams/t/events", &fields, "a\n1\n\"2\n3").await;
+    let told = reply.json().await;
+    assert_eq!((&told["accepted"], &told["rejected"]), (&json!(1), &json!(1)));
+    assert_eq!(told["errors"][0]["message"], "the text ends within quotes");
     assert_eq!(
         results.records(3).await,
         [
