@@ -11,13 +11,13 @@
 //! `Swiftwater-Statement` names the statement: the client's own choice, where the request has that field.
 //!
 //! What fails before the first rows is answered as a problem. What fails later breaks the body off, so that nobody
-//! takes part of an answer for the whole. Why, and what a statement read that came to its end, `GET /v1/sql/{id}` tells of
-//! the last hundred that ended.
+//! takes part of an answer for the whole. Why it failed or that it was cancelled, and what a statement read that came to
+//! its end, `GET /v1/sql/{id}` tells of the last hundred that ended.
 
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -72,7 +72,7 @@ pub struct SqlAccess {
 #[derive(Default)]
 pub(crate) struct SqlState {
     pub(crate) access: Option<SqlAccess>,
-    ended: Mutex<VecDeque<(String, Value)>>,
+    ended: Mutex<Ended>,
 }
 
 impl SqlState {
@@ -89,16 +89,49 @@ impl SqlState {
     }
 
     fn keep(&self, id: &str, told: Value) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() == ENDED_KEPT {
-            ended.pop_front();
+        self.lock().keep(id, told);
+    }
+
+    /// Keeps why a statement failed, and gives it as its problem.
+    fn failed(&self, id: &str, why: impl Into<Problem>) -> Problem {
+        let problem = why.into();
+        self.keep(id, failed_json(id, &problem));
+        problem
+    }
+
+    /// Ends one that runs, and keeps that; false if there is none of that name.
+    fn cancel(&self, id: &str) -> Result<bool, Problem> {
+        let sql = &self.access()?.sql;
+        // Under the lock, so that what the statement itself tells of its end comes later, and counts.
+        let mut ended = self.lock();
+        let is_cancelled = sql.cancel(id);
+        if is_cancelled {
+            let why = SqlError::new(ErrorKind::Unavailable, "the statement was cancelled");
+            ended.keep(id, failed_json(id, &why.into()));
         }
-        ended.push_back((id.to_owned(), told));
+        Ok(is_cancelled)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ended(&self, id: &str) -> Option<Value> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.iter().rev().find(|(other, _)| other == id).map(|(_, told)| told.clone())
+        self.lock().0.iter().find(|(other, _)| other == id).map(|(_, told)| told.clone())
+    }
+}
+
+/// What is told of statements that ended, the last of each name; the one that ended first goes first.
+#[derive(Default)]
+struct Ended(VecDeque<(String, Value)>);
+
+impl Ended {
+    fn keep(&mut self, id: &str, told: Value) {
+        self.0.retain(|(other, _)| other != id);
+        if self.0.len() == ENDED_KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((id.to_owned(), told));
     }
 }
 
@@ -115,14 +148,20 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
         dialect: ask.dialect,
         parameters: ask.parameters,
         others: access.others,
-        id,
+        id: id.clone(),
         ..RunOptions::default()
     };
     let begun = Instant::now();
     let shown = ask.text[..ask.text.floor_char_boundary(TEXT_SHOWN_BYTES.min(ask.text.len()))].to_owned();
-    let answer = access.sql.run(ask.text, options).await?;
+    let answer = match (access.sql.run(ask.text, options).await, id) {
+        (Ok(answer), _) => answer,
+        (Err(error), Some(id)) => return Err(shared.sql.failed(&id, error)),
+        // Nobody was told its name.
+        (Err(error), None) => return Err(error.into()),
+    };
     let id = answer.id().to_owned();
-    let body = AnswerBody::begin(shared, answer, form, shown, begun).await?;
+    let body = AnswerBody::begin(Arc::clone(&shared), answer, form, shown, begun).await;
+    let body = body.map_err(|problem| shared.sql.failed(&id, problem))?;
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
@@ -167,12 +206,16 @@ pub(crate) async fn cancel(
 ) -> Result<StatusCode, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let id = name(path)?;
-    if shared.sql.access()?.sql.cancel(&id) { Ok(StatusCode::NO_CONTENT) } else { Err(no_statement(&id)) }
+    if shared.sql.cancel(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(no_statement(&id)) }
 }
 
 fn no_statement(id: &str) -> Problem {
     let detail = format!("no statement `{}` is running", cut(id));
     Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
+}
+
+fn failed_json(id: &str, problem: &Problem) -> Value {
+    json!({"id": id, "error": problem.to_json()})
 }
 
 fn running_json(running: &Running) -> Value {
@@ -333,8 +376,7 @@ impl AnswerBody {
             if body.out.is_empty()
                 && let Err(error) = body.fill().await
             {
-                let told = json!({"id": body.answer.id(), "error": Problem::from(error).to_json()});
-                body.shared.sql.keep(body.answer.id(), told);
+                body.shared.sql.failed(body.answer.id(), error);
                 tracing::debug!(statement = body.answer.id(), "an answer broke off");
                 return Some((Err(BrokenOff), None));
             }

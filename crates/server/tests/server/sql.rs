@@ -157,6 +157,9 @@ async fn a_statement_is_seen_and_ended_by_its_name() {
     let ended = soon(asked).await.unwrap();
     ended.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
     server.send("DELETE", "/v1/sql/mine", &[], "").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+    // How it ended, not that its name was taken for another.
+    let told = server.get("/v1/sql/mine").await.json().await;
+    assert_eq!(told["error"]["detail"], "the statement was cancelled", "{told}");
     let odd = server.send("POST", "/v1/sql", &[("swiftwater-statement", "a b")], "SELECT 1").await;
     odd.problem(StatusCode::BAD_REQUEST, "request-invalid").await;
 }
@@ -171,4 +174,30 @@ async fn an_answer_that_fails_late_breaks_off_and_says_why() {
     assert!(soon(reply.into_body().collect()).await.is_err());
     let why = server.get("/v1/sql/late").await.json().await;
     assert_eq!(why["error"]["detail"], "divide by zero error", "{why}");
+}
+
+#[tokio::test]
+async fn a_statement_that_gave_no_rows_is_told_of_after_its_end() {
+    let server = start().await;
+    let ended = async |id: &str| {
+        // Its name is free a moment after its answer.
+        until_statements(&server, 0).await;
+        server.get(&format!("/v1/sql/{id}")).await.json().await
+    };
+    for (text, status, word) in [
+        ("SELECT 1 / 0", StatusCode::BAD_REQUEST, "query-invalid"),
+        ("SELECT * FROM nowhere", StatusCode::NOT_FOUND, "not-found"),
+    ] {
+        let reply = server.send("POST", "/v1/sql", &[("swiftwater-statement", "wrong")], text).await;
+        let problem = reply.problem(status, word).await;
+        assert_eq!(ended("wrong").await, json!({"id": "wrong", "error": problem}));
+    }
+    // One whose name only the list tells.
+    let mut client = server.client().await;
+    let asked = tokio::spawn(async move { client.send("POST", "/v1/sql", &[], ENDLESS).await });
+    until_statements(&server, 1).await;
+    let id = statements(&server).await[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(server.send("DELETE", &format!("/v1/sql/{id}"), &[], "").await.status, 204);
+    soon(asked).await.unwrap().problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+    assert_eq!(ended(&id).await["error"]["detail"], "the statement was cancelled");
 }
