@@ -308,6 +308,9 @@ pub enum EngineError {
         /// Parts that are stored.
         parts: u32,
     },
+    /// No such table.
+    #[error("no table `{0}`")]
+    NoTable(String),
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
@@ -366,6 +369,7 @@ impl EngineError {
             | EngineError::KeyValues { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
+            | EngineError::NoTable(_)
             | EngineError::NoView(_)
             | EngineError::NoSink(_)
             | EngineError::NoJoin(_)

@@ -573,3 +573,22 @@ async fn altering_a_stream_keeps_its_endpoints_true() {
     let error = try_sql(&engine, "ALTER STREAM s ADD COLUMN c LONG PATH 'deep.b.c', ADD COLUMN d LONG").await;
     assert!(error.is_ok(), "no endpoint makes it");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_beyond_its_type_is_refused_and_paths_of_the_servers_own_are_no_endpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM readings (x DOUBLE, y FLOAT)").await;
+    sql(&engine, "CREATE ENDPOINT POST '/readings' (x DOUBLE, y FLOAT) INTO readings").await;
+    for (body, expected) in [
+        (r#"{"x":1e308,"y":1e38}"#, (201, "")),
+        (r#"{"x":1e400}"#, (400, "`x`: expected DOUBLE, found 1e400")),
+        (r#"{"y":-1e300}"#, (400, "`y`: expected FLOAT, found -1e300")),
+    ] {
+        let (status, said) = told(send(&engine, "/readings", body, None).await);
+        assert_eq!((status, &*said), expected, "{body}");
+    }
+    sql(&engine, "CREATE ENDPOINT GET '/{a}/{b}' (a STRING, b STRING) AS SELECT $a AS a").await;
+    assert!(found(&engine, "GET", "/one/two").is_some());
+    assert!(matches!(engine.route("POST", "/drpc/bullet-query"), EndpointRoute::None));
+}

@@ -250,9 +250,12 @@ fn of_value<'a>(value: Value<'a>, ty: &Type, arena: &'a Bump) -> Option<Value<'a
         (Type::Primitive(Long), _) => whole(value).map(Value::Long),
         (Type::Primitive(Integer), _) => i32::try_from(whole(value)?).ok().map(Value::Integer),
         (Type::Primitive(Double), Value::Long(number)) => Some(Value::Double(number as f64)),
-        (Type::Primitive(Double), Value::Double(_)) => Some(value),
+        // JSON has numbers beyond the largest DOUBLE.
+        (Type::Primitive(Double), Value::Double(number)) if number.is_finite() => Some(value),
         (Type::Primitive(Float), Value::Long(number)) => Some(Value::Float(number as f32)),
-        (Type::Primitive(Float), Value::Double(number)) => Some(Value::Float(number as f32)),
+        (Type::Primitive(Float), Value::Double(number)) if (number as f32).is_finite() => {
+            Some(Value::Float(number as f32))
+        }
         (Type::Primitive(Timestamp(unit)), _) => time(whole(value)?, *unit),
         (Type::List(inner), Value::List(parts)) => all(parts, inner).map(Value::List),
         (Type::Map(inner), Value::Map(fields)) => {

@@ -98,7 +98,7 @@ impl History {
                 let is_there =
                     tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
                 if !is_there {
-                    return Err(EngineError::Table(format!("no table `{name}`")));
+                    return Err(EngineError::NoTable(name.to_string()));
                 }
             }
             SinkTarget::File(path) => {

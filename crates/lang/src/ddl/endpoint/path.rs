@@ -10,7 +10,7 @@ const PATH_BYTES_MAX: usize = 1024;
 const SEGMENTS_MAX: usize = 32;
 
 /// First segments that are the server's own.
-const RESERVED: [&str; 5] = ["v1", "api", "metrics", "healthz", "readyz"];
+const RESERVED: [&str; 6] = ["v1", "api", "drpc", "metrics", "healthz", "readyz"];
 /// The last segment of paths that bulk helpers use.
 const BULK: &str = "_bulk";
 
