@@ -7,8 +7,10 @@
 //!   counts when it is decoded); numbers may have any size; half a surrogate pair in an escape is refused.
 //! - White space is space, tab, newline and carriage return. Empty lines are nothing. A byte order mark at the very
 //!   beginning is skipped. Lines end at a newline.
-//! - After a faulty event, reading goes on at the first line that starts after the fault; but if the fault is on a later
-//!   line than the event's beginning, and that line begins with `{`, on that line.
+//! - After a faulty event, reading goes on at the first line that starts after the fault; but if a line between the
+//!   event's beginning and the fault, or the end of the text, begins with `{`, the event ends too early before that
+//!   line, and reading goes on there: a line that was cut short takes none of those after it along.
+//!   Bytes may be read again for that, each at most once for each level of nesting.
 //! - A `{` after a `}` and a newline always begins an event; if one is open there, it is refused as ending too early.
 //!   No valid event holds such a place, so a text can be cut there ([`crate::last_cut`]) and its parts checked apart.
 //! - In an array, a faulty element is skipped up to the next `,` or `]` if its brackets balance, else to the next line;
@@ -129,6 +131,8 @@ pub struct Checker {
     state: State,
     /// Whether the input is an array.
     array: bool,
+    /// Whether nothing follows what is read.
+    is_last: bool,
     /// The beginning of an unfinished event.
     carry: Vec<u8>,
     /// Has read `carry`: while it finds no end, the event need not be checked again.
@@ -209,6 +213,7 @@ impl Checker {
             limits,
             state: State::Start { fresh: true },
             array: false,
+            is_last: false,
             carry: Vec::new(),
             ahead: None,
             base: Place { line: 1, column: 1 },
@@ -247,6 +252,7 @@ impl Checker {
     /// before, events may follow. The checker is used up.
     pub fn finish(&mut self) -> Checked {
         let rest = std::mem::take(&mut self.carry);
+        self.is_last = true;
         let mut checked = self.read(rest.into(), true);
         let rest = std::mem::take(&mut self.carry);
         if !rest.is_empty() {
@@ -505,16 +511,18 @@ impl Checker {
                 }
             }
             Verdict::Fault(at, fault) => {
-                if let Some(end) = self.boundary(reader.bytes, begin, at) {
-                    let place = reader.place(end);
-                    self.reject(place, ENDS_EARLY.to_owned(), false);
-                    reader.at = at;
-                    self.state = State::Between;
+                if let Some((end, next)) = self.boundary(reader.bytes, begin, at) {
+                    self.ends_early(reader, end, next);
                 } else {
                     self.fault(reader, at, fault);
                 }
             }
-            Verdict::Incomplete if reader.bytes.len() - begin <= most => return false,
+            Verdict::Incomplete if reader.bytes.len() - begin <= most => {
+                match self.boundary(reader.bytes, begin, reader.bytes.len()) {
+                    Some((end, next)) if self.is_last => self.ends_early(reader, end, next),
+                    _ => return false,
+                }
+            }
             Verdict::Incomplete => {
                 let seen = &reader.bytes[..begin + most];
                 let mut skipper = Skipper::new(!self.array);
@@ -528,34 +536,30 @@ impl Checker {
         true
     }
 
-    /// If another event begins at `at`: the end of what stands before it.
-    fn boundary(&self, bytes: &[u8], begin: usize, at: usize) -> Option<usize> {
-        if self.array || bytes[at] != b'{' {
+    /// If another event begins before the fault at `at`, or there: the end of what stands before it, and where it begins.
+    fn boundary(&self, bytes: &[u8], begin: usize, at: usize) -> Option<(usize, usize)> {
+        if self.array {
             return None;
         }
-        let last = begin + bytes[begin..at].iter().rposition(|&byte| !is_space(byte))?;
-        (bytes[last] == b'}' && bytes[last..at].contains(&b'\n')).then_some(last + 1)
+        let line = memchr::memmem::find(&bytes[begin..(at + 1).min(bytes.len())], b"\n{");
+        let next = line.map_or(at, |newline| begin + newline + 1);
+        let last = begin + bytes[begin..next].iter().rposition(|&byte| !is_space(byte))?;
+        let is_event = bytes.get(next) == Some(&b'{') && bytes[last..next].contains(&b'\n');
+        (is_event && (line.is_some() || bytes[last] == b'}')).then_some((last + 1, next))
+    }
+
+    fn ends_early(&mut self, reader: &mut Reader<'_>, end: usize, next: usize) {
+        let place = reader.place(end);
+        self.reject(place, ENDS_EARLY.to_owned(), false);
+        reader.at = next;
+        self.state = State::Between;
     }
 
     fn fault(&mut self, reader: &mut Reader<'_>, at: usize, fault: Fault) {
-        let begin = reader.at;
         let place = reader.place(at);
         self.reject(place, fault.to_string(), false);
-        if self.array {
-            self.state = self.skipping();
-            return;
-        }
-        let line_start = memchr::memrchr(b'\n', &reader.bytes[begin..at]).map(|newline| begin + newline + 1);
-        match line_start {
-            Some(start) if reader.bytes[start] == b'{' => {
-                reader.at = start;
-                self.state = State::Between;
-            }
-            _ => {
-                reader.at = at;
-                self.state = State::RestOfLine;
-            }
-        }
+        reader.at = if self.array { reader.at } else { at };
+        self.state = if self.array { self.skipping() } else { State::RestOfLine };
     }
 
     fn reject_oversize(&mut self, begin: Place) {
@@ -613,6 +617,7 @@ pub fn check_block(bytes: Bytes, limits: &CheckLimits, first_line: u64) -> Check
     if text.len() > EventBatch::BYTES_MAX {
         return checker.push(text);
     }
+    checker.is_last = true;
     let Checked { batch, rejected, mut rejections, mut refused, begins } = checker.read(text, false);
     let last = checker.finish();
     rejections.extend(last.rejections);

@@ -50,6 +50,25 @@ fn a_fault_is_named_with_its_line_and_column() {
 }
 
 #[test]
+fn a_line_that_was_cut_short_takes_no_other_along() {
+    for cut in
+        ["{\"a\":", "{\"a\":1,", "{\"a\":[1,", "{\"a\":[", "{\"a\":{\"b\":", "{", "{\"a\":1", "{\"a\":tr"]
+    {
+        let early = match cut {
+            "{\"a\":tr" => "1:6 expected `true`, `false` or `null`".to_owned(),
+            _ => format!("1:{} the text ends before the event does", cut.len() + 1),
+        };
+        for rest in ["{\"b\":2}", "{\"b\":2}\n", "{\"b\":2}\n{}\n"] {
+            let events: &[&str] = if rest.contains("{}") { &["{\"b\":2}", "{}"] } else { &["{\"b\":2}"] };
+            check(&format!("{cut}\n{rest}"), &[events, &[early.as_str()]].concat());
+        }
+    }
+    // An event over several lines is one, as long as it is good or its inner lines are indented.
+    check("{\"a\":\n{\"b\":2}\n}\n{}", &["{\"a\":\n{\"b\":2}\n}", "{}"]);
+    check("{\"a\":\n {\"b\":2}\n{}", &["{}", "2:9 the text ends before the event does"]);
+}
+
+#[test]
 fn what_is_no_object_is_no_event() {
     let not = "expected an event, which is a JSON object, not";
     check("1\n{}", &["{}", &format!("1:1 {not} a number")]);
@@ -65,7 +84,7 @@ fn reading_goes_on_after_a_fault() {
     // On the next line.
     check("{\"a\":x} {}\n{}", &["{}", "1:6 expected a value"]);
     // On the fault's own line, where an event begins there and another was open.
-    check("{\"a\":1,\n{\"b\":2}\n{}", &["{\"b\":2}", "{}", "2:1 expected a key in double quotes"]);
+    check("{\"a\":1,\n{\"b\":2}\n{}", &["{\"b\":2}", "{}", "1:8 the text ends before the event does"]);
     // At an event after one that lacks its end.
     check("{\"a\":{\"b\":1}\n  {\"c\":2}\n", &["{\"c\":2}", "1:13 the text ends before the event does"]);
     check("{\"a\":\"b\n{}", &["{}", "1:8 control character 0x0a in a string, write it as \\u000a"]);
