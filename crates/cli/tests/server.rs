@@ -4,7 +4,7 @@ mod common;
 
 use std::{fs, io::Write};
 
-use common::{Running, TestServer, run, swiftwater, until};
+use common::{Running, TestServer, http::Connection, run, swiftwater, until};
 
 #[test]
 fn events_go_in_and_answers_come_out() {
@@ -90,6 +90,13 @@ fn events_that_are_none_are_kept_with_the_reason() {
     assert!(kept.contains("\"line 2, column 9: ") && kept.contains("expected LONG, found nothing"), "{kept}");
     assert_eq!(kept.matches("\"event\"").count(), 4, "{kept}");
     assert!(sql("SELECT sum(a) AS s FROM t").contains("{\"s\":3}"));
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let (path, csv) = ("/v1/streams/t/events", b"a\n7\n8,\"x\ny\"\n");
+    let answer = connection.ask_with("POST", path, &["content-type: text/csv"], csv).unwrap();
+    assert_eq!((answer.status, answer.json()["quarantined"].as_u64()), (200, Some(1)));
+    let kept = sql("SELECT event, reason FROM quarantine WHERE reason LIKE '%header%'");
+    assert!(kept.contains(r#""8,\"x\ny\"""#), "{kept}");
+    assert!(kept.contains("line 3, column 1: 2 values, and 1 names in the header"), "{kept}");
     sql("CREATE STREAM u WITH (store = true, event_bytes_max = '64B')");
     let sent =
         server.ingest("u", &format!("{{\"a\": 1}}\n{{\"a\": \"{}\"}}\n{{\"a\": 2}}\n", "x".repeat(64)));
@@ -253,6 +260,13 @@ fn csv_and_parquet_files_are_sent() {
     assert!(ran.err.contains("rows.CSV: the Parquet file cannot be read: "), "{}", ran.err);
     let ran = common::run_with(&["ingest", "--server", &server.url, "t", "--format", "csv"], b"a,b\n1,2\n");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), "1 events accepted\n"));
+    let csv_of_pipe = ["ingest", "--server", &server.url, "t", "--format", "csv"];
+    let ran = common::run_with(&csv_of_pipe, b"a,b\n1,\"x\ny\"\n1,2,3\n\"4");
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.starts_with("1 events accepted, 2 rejected\n"), "{}", ran.err);
+    for told in [":4: 3 values, and 2 names in the header\n", ":5: the text ends within quotes\n"] {
+        assert!(ran.err.contains(told), "no {told}: {}", ran.err);
+    }
     let ran = ingest("t", "-", &["--format", "parquet"]);
     assert!(ran.err.contains("name the file"), "{}", ran.err);
     let ran = ingest("t", csv.to_str().unwrap(), &["--follow"]);

@@ -240,7 +240,8 @@ impl Ingest {
         let read = match self.options.form {
             BodyForm::Json => self.read(&mut pieces).await,
             BodyForm::Csv => {
-                pieces.read_csv();
+                let keeps = self.shared.engine.quarantines(&self.stream);
+                pieces.read_csv(if keeps { FAULT_BYTES + REFUSED_BYTES_KEPT } else { 0 });
                 self.read(&mut pieces).await
             }
             BodyForm::Parquet => self.read_parquet(&mut pieces).await,
@@ -272,8 +273,10 @@ impl Ingest {
             depth_max: config.event_depth_max,
             rejections_described_max: REJECTIONS_MAX,
             refused_bytes_kept: match self.options.form {
-                _ if keeps => REFUSED_BYTES_KEPT,
+                // What is wrong with a record stands before its text.
+                BodyForm::Csv if keeps => FAULT_BYTES + REFUSED_BYTES_KEPT,
                 BodyForm::Csv => FAULT_BYTES,
+                _ if keeps => REFUSED_BYTES_KEPT,
                 BodyForm::Json | BodyForm::Parquet => 0,
             },
         })

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use bytes::Bytes;
 
-use super::{Summary, send::Request};
+use super::{Summary, form::CsvFaults, send::Request};
 use crate::{
     args::{IngestArgs, InputForm},
     client::{Client, full},
@@ -59,6 +59,7 @@ pub(super) async fn follow(
                 name: &name,
                 lines_before: piece.lines_before,
                 form: InputForm::Json,
+                faults: CsvFaults::default(),
             };
             request.send(full(piece.lines), summary).await?;
         }

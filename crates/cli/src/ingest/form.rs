@@ -2,11 +2,12 @@
 //! same for all. A line is a row of a Parquet file, or a line of CSV.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -15,6 +16,7 @@ use anyhow::Context;
 use swiftwater_server::CsvEvents;
 use swiftwater_sql::forms::ParquetRows;
 
+use super::REJECTIONS_TOLD_MAX;
 use crate::args::InputForm;
 
 /// CSV is read in pieces of this size.
@@ -45,17 +47,51 @@ impl InputForm {
     }
 }
 
+/// What is wrong with records of a file of CSV, by their lines: the server sees no more than that the lines in their
+/// place are no events. Of the first records only, as no more rejections are told.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CsvFaults(Arc<Mutex<BTreeMap<u64, String>>>);
+
+impl CsvFaults {
+    /// Of a line of the file, if it is one of those.
+    pub(super) fn of(&self, line: u64) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&line).cloned()
+    }
+
+    fn note(&self, line: u64, fault: &str) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if faults.len() < REJECTIONS_TOLD_MAX {
+            faults.insert(line, fault.to_owned());
+        }
+    }
+}
+
 /// CSV with a header, as a line for each of its lines.
 pub(super) struct CsvLines<R> {
     reader: R,
     csv: CsvEvents,
     lines: Lines,
+    /// Lines that were made so far.
+    made: u64,
+    faults: CsvFaults,
     ended: bool,
 }
 
 impl<R> CsvLines<R> {
-    pub(super) fn new(reader: R) -> CsvLines<R> {
-        CsvLines { reader, csv: CsvEvents::default(), lines: Lines::default(), ended: false }
+    pub(super) fn new(reader: R, faults: CsvFaults) -> CsvLines<R> {
+        CsvLines { reader, csv: CsvEvents::default(), lines: Lines::default(), made: 0, faults, ended: false }
+    }
+
+    /// Looks through the lines that have just been made, which are whole ones.
+    fn note_faults(&mut self) {
+        let mut begin = 0;
+        for end in memchr::memchr_iter(b'\n', &self.lines.text) {
+            self.made += 1;
+            if let Some(fault) = CsvEvents::fault(&self.lines.text[begin..end]) {
+                self.faults.note(self.made, fault);
+            }
+            begin = end + 1;
+        }
     }
 }
 
@@ -64,7 +100,7 @@ impl<R: Read> Read for CsvLines<R> {
         let mut piece = [0; CSV_READ_BYTES];
         while self.lines.is_empty() && !self.ended {
             match self.reader.read(&mut piece) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
                 Ok(0) => {
                     self.ended = true;
@@ -72,6 +108,7 @@ impl<R: Read> Read for CsvLines<R> {
                 }
                 Ok(read) => self.csv.push(&piece[..read], self.lines.refill()),
             }
+            self.note_faults();
         }
         Ok(self.lines.give(buffer))
     }
@@ -160,7 +197,12 @@ mod tests {
     #[test]
     fn csv_has_a_line_for_each_of_its_lines() {
         let mut text = String::new();
-        CsvLines::new(&b"a,b\n1,\"x\ny\"\n2,z"[..]).read_to_string(&mut text).unwrap();
-        assert_eq!(text, "\n{\"a\":1,\"b\":\"x\\ny\"}\n\n{\"a\":2,\"b\":\"z\"}\n");
+        let faults = CsvFaults::default();
+        let csv = &b"a,b\n1,\"x\ny\"\n2,z,3\n2,z"[..];
+        CsvLines::new(csv, faults.clone()).read_to_string(&mut text).unwrap();
+        let fault = "3 values, and 2 names in the header";
+        let lines = format!("\n{{\"a\":1,\"b\":\"x\\ny\"}}\n\n# {fault}\n{{\"a\":2,\"b\":\"z\"}}\n");
+        assert_eq!(text, lines);
+        assert_eq!((faults.of(3), faults.of(4).as_deref()), (None, Some(fault)));
     }
 }

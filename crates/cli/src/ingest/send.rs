@@ -29,7 +29,7 @@ use tokio::{
 use super::{
     Summary,
     blocks::{Blocks, Cut},
-    form::{CsvLines, ParquetLines},
+    form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
 };
 use crate::{
@@ -90,6 +90,8 @@ pub(super) struct Request<'a> {
     pub(super) lines_before: u64,
     /// What the file holds; what is sent are lines of JSON.
     pub(super) form: InputForm,
+    /// What is known to be wrong with its records.
+    pub(super) faults: CsvFaults,
 }
 
 impl Request<'_> {
@@ -120,19 +122,21 @@ impl Request<'_> {
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
             let place = self.form.place(line + self.lines_before, *column);
+            let fault = self.faults.of(line + self.lines_before);
+            let message = fault.as_ref().unwrap_or(message);
             summary.reject(format!("{}:{place}: {path}{message}", self.name));
         }
     }
 }
 
 /// Opens an input as what is sent of it: as it is, packed or not, or lines of JSON, where `by_lines` or another form asks
-/// for them. What is read counts in `bytes_read`.
+/// for them. What is read counts in `bytes_read`, and what is wrong with records goes into `faults`.
 fn open(
     place: &Place,
     form: InputForm,
     by_lines: bool,
     stop: &StopReading,
-    bytes_read: &Arc<AtomicU64>,
+    (bytes_read, faults): (&Arc<AtomicU64>, &CsvFaults),
 ) -> anyhow::Result<Input> {
     if form == InputForm::Parquet {
         let Place::File(path) = place else {
@@ -150,7 +154,7 @@ fn open(
     }
     let unpacked = packing.unpack(counted).with_context(|| format!("cannot unpack {}", place.name()))?;
     let reader: Box<dyn io::Read + Send> = match form {
-        InputForm::Csv => Box::new(CsvLines::new(unpacked)),
+        InputForm::Csv => Box::new(CsvLines::new(unpacked, faults.clone())),
         _ => unpacked,
     };
     Ok(Input { reader, packing: Packing::None, bytes })
@@ -165,9 +169,9 @@ pub(super) async fn file(
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    let counts = Arc::new(Counts::default());
+    let (counts, faults) = (Arc::new(Counts::default()), CsvFaults::default());
     let form = form_of(args, place);
-    let input = open(place, form, args.rate.is_some(), stop, &counts.bytes)?;
+    let input = open(place, form, args.rate.is_some(), stop, (&counts.bytes, &faults))?;
     let bar_counts = Arc::clone(&counts);
     let progress = Progress::with_events(input.bytes, args.quiet, move |state, out| {
         let events = bar_counts.lines.load(Ordering::Relaxed);
@@ -203,6 +207,7 @@ pub(super) async fn file(
                 name: &name,
                 lines_before,
                 form,
+                faults: faults.clone(),
             };
             request.send(body.boxed(), summary).await?;
             lines_before += lines.load(Ordering::Relaxed);

@@ -17,14 +17,25 @@ const RECORD_BYTES_MAX: usize = 16 << 20;
 const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
+/// Between a fault and the text of its record, where that is kept.
+const TEXT: u8 = b'\t';
+/// A newline of such a text: no text in UTF-8 has this byte.
+const NEWLINE: u8 = 0xFF;
 
-/// Puts what is wrong with records in the place of what is wrong with the lines that say so.
+/// Puts what is wrong with records, and their texts, in the place of the lines that say so.
 pub(crate) fn tell_faults(checked: &mut Checked) {
     for RefusedText { rejection, text, .. } in &mut checked.refused {
         let Some(told) = text.strip_prefix(FAULT) else { continue };
+        let (told, record) = match told.iter().position(|byte| *byte == TEXT) {
+            Some(end) => (&told[..end], Some(&told[end + 1..])),
+            None => (told, None),
+        };
         rejection.message = String::from_utf8_lossy(told).into_owned();
         let described = checked.rejections.iter_mut().filter(|described| described.line == rejection.line);
         described.for_each(|described| described.message.clone_from(&rejection.message));
+        if let Some(record) = record {
+            *text = record.iter().map(|byte| if *byte == NEWLINE { b'\n' } else { *byte }).collect();
+        }
     }
 }
 
@@ -54,6 +65,10 @@ pub struct CsvEvents {
     more_lines: usize,
     /// The record is longer than may be.
     is_too_long: bool,
+    /// The most bytes of the text of a record that is no event, which stand behind its fault; 0: none do.
+    text_bytes_kept: usize,
+    /// The beginning of the record's text, in the pieces before, as far as it is kept.
+    text: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,24 +83,64 @@ enum State {
 }
 
 impl CsvEvents {
+    /// Of records that are no events, so many bytes of their text stand in their lines, for [`tell_faults`].
+    pub(crate) fn keeping(text_bytes_kept: usize) -> CsvEvents {
+        CsvEvents { text_bytes_kept, ..CsvEvents::default() }
+    }
+
+    /// What is wrong with a record, if a line says that.
+    pub fn fault(line: &[u8]) -> Option<&str> {
+        std::str::from_utf8(line.strip_prefix(FAULT)?).ok()
+    }
+
     /// Reads on; adds the events that are complete.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        for &byte in bytes {
-            self.byte(byte, out);
+        let mut begin = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            if byte == b'\n' && self.state != State::Quoted {
+                self.end_line(&bytes[begin..at], out);
+                begin = at + 1;
+            } else {
+                self.byte(byte);
+            }
         }
+        let rest = &bytes[begin..];
+        let room = self.text_bytes_kept - self.text.len();
+        self.text.extend_from_slice(&rest[..rest.len().min(room)]);
     }
 
     /// The text is at its end: adds the last event, if it has no newline.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.state == State::Quoted {
-            out.extend_from_slice(FAULT);
-            out.extend_from_slice(b"the text ends within quotes\n");
+            self.push_fault("the text ends within quotes", &[], out);
+            out.push(b'\n');
         } else if self.state != State::Begin || self.values > 0 {
-            self.end_record(out);
+            self.end_record(&[], out);
         }
     }
 
-    fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
+    /// `text`: of the line's text, what is in this piece.
+    fn end_line(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        if self.state == State::Begin && self.values == 0 {
+            out.push(b'\n');
+        } else {
+            self.end_record(text, out);
+        }
+        self.text.clear();
+    }
+
+    /// Says in a line what is wrong with a record, whose text goes on with `rest`.
+    fn push_fault(&self, told: &str, rest: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(FAULT);
+        out.extend_from_slice(told.as_bytes());
+        if self.text_bytes_kept > 0 {
+            out.push(TEXT);
+            let kept = self.text.iter().chain(rest).take(self.text_bytes_kept);
+            out.extend(kept.map(|byte| if *byte == b'\n' { NEWLINE } else { *byte }));
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
         match (self.state, byte) {
             (State::Quoted, b'"') => self.state = State::Quote,
             (State::Quoted, _) => {
@@ -101,8 +156,6 @@ impl CsvEvents {
                 self.state = State::Quoted;
             }
             (_, b',') => self.end_value(),
-            (_, b'\n') if self.state == State::Begin && self.values == 0 => out.push(b'\n'),
-            (_, b'\n') => self.end_record(out),
             // Before a newline it belongs to that; elsewhere nobody means it.
             (State::Begin | State::Plain | State::Quote, b'\r') => {}
             (_, byte) => {
@@ -151,18 +204,14 @@ impl CsvEvents {
         self.state = State::Begin;
     }
 
-    fn end_record(&mut self, out: &mut Vec<u8>) {
+    fn end_record(&mut self, text: &[u8], out: &mut Vec<u8>) {
         self.end_value();
         match &self.names {
             None => self.names = Some(std::mem::take(&mut self.header)),
-            Some(_) if self.is_too_long => {
-                out.extend_from_slice(FAULT);
-                out.extend_from_slice(b"this record is too long");
-            }
+            Some(_) if self.is_too_long => self.push_fault("this record is too long", text, out),
             Some(names) if self.values > names.len() => {
                 let told = format!("{} values, and {} names in the header", self.values, names.len());
-                out.extend_from_slice(FAULT);
-                out.extend_from_slice(told.as_bytes());
+                self.push_fault(&told, text, out);
             }
             Some(_) => {
                 if self.record.is_empty() {
@@ -231,6 +280,7 @@ fn push_text(text: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use swiftwater_event::{CheckLimits, check_block};
 
     use super::*;
 
@@ -263,6 +313,36 @@ mod tests {
         check("a,b", "\n");
         check("a\n1\n\"b\n2", "\n{\"a\":1}\n# the text ends within quotes\n");
         check("\"a", "# the text ends within quotes\n");
+    }
+
+    #[test]
+    fn of_records_that_are_no_events_the_text_is_kept_as_it_was() {
+        let text = "a\r\n1,\"x\n\ty\"\r\n2\n{\"b\":1},3\n\"4\n5";
+        let limits = CheckLimits { refused_bytes_kept: FAULT_BYTES + 8, ..CheckLimits::default() };
+        for piece in 1..=text.len() {
+            let (mut csv, mut out) = (CsvEvents::keeping(FAULT_BYTES + 8), Vec::new());
+            text.as_bytes().chunks(piece).for_each(|piece| csv.push(piece, &mut out));
+            csv.finish(&mut out);
+            let mut checked = check_block(out.into(), &limits, 1);
+            tell_faults(&mut checked);
+            let refused = checked.refused.iter().map(|refused| {
+                let text = String::from_utf8_lossy(&refused.text).into_owned();
+                (refused.rejection.line, refused.rejection.message.as_str(), text)
+            });
+            let of_two = "2 values, and 1 names in the header";
+            let expected = [
+                (2, of_two, "1,\"x\n\ty\"".to_owned()),
+                (5, of_two, "{\"b\":1},3".to_owned()),
+                (6, "the text ends within quotes", "\"4\n5".to_owned()),
+            ];
+            assert_eq!(refused.collect::<Vec<_>>(), expected, "in pieces of {piece}");
+        }
+        let (mut csv, mut out) = (CsvEvents::keeping(FAULT_BYTES + 8), Vec::new());
+        csv.push(format!("a\n1,{}\n", "x".repeat(1000)).as_bytes(), &mut out);
+        let mut checked = check_block(out.into(), &limits, 1);
+        tell_faults(&mut checked);
+        let RefusedText { text, is_cut, .. } = &checked.refused[0];
+        assert!(*is_cut && text.starts_with(b"1,xxx") && text.len() < limits.refused_bytes_kept);
     }
 
     proptest! {

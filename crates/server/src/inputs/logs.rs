@@ -2,11 +2,12 @@
 //!
 //! The stream is `logs`, or what the parameter `stream` says. An event has `time`, `observed_time` (RFC 3339, to the
 //! microsecond), `severity_number`, `severity_text`, `event_name`, `body`, `trace_id`, `span_id`, `flags`, `attributes`,
-//! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64.
+//! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64. A request
+//! of another shape is refused whole, with where it is wrong.
 //!
 //! Limits: values nest at most [`DEPTH_MAX`] deep.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{Request, State},
@@ -103,20 +104,62 @@ fn push_varint(mut value: u64, out: &mut Vec<u8>) {
 
 // ---- events of a request in OTLP's JSON form
 
-fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
+/// Where in a request something stands.
+#[derive(Debug, Clone, Copy)]
+enum At<'p> {
+    Root,
+    /// A member of an object.
+    Member(&'p At<'p>, &'static str),
+    /// A part of a list.
+    Part(&'p At<'p>, usize),
 }
 
-/// The objects of a list within an object; none where it is missing. An error says what is not as it should be.
-fn objects<'a>(value: &'a Value, name: &str) -> Result<Vec<&'a Value>, String> {
-    let list = match value.get(name) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(_) => return Err(format!("`{name}` is no list")),
-    };
-    match list.iter().position(|member| !member.is_object()) {
-        Some(place) => Err(format!("`{name}[{place}]` is no object")),
-        None => Ok(list.iter().collect()),
+impl At<'_> {
+    fn is_no(&self, what: &str) -> String {
+        format!("`{self}` is no {what}")
+    }
+}
+
+/// From the root: `resourceLogs[0].resource`.
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Root => Ok(()),
+            At::Member(At::Root, name) => f.write_str(name),
+            At::Member(of, name) => write!(f, "{of}.{name}"),
+            At::Part(of, place) => write!(f, "{of}[{place}]"),
+        }
+    }
+}
+
+/// A member of an object; none where it is missing, or null.
+fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
+
+/// As [`member`], of one that is an object; an error says what is not as it should be.
+fn member_object<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<Option<&'a Value>, String> {
+    match member(object, name) {
+        Some(value) if !value.is_object() => Err(at.is_no("object")),
+        value => Ok(value),
+    }
+}
+
+/// The list within an object, which stands at `at`; empty where it is missing.
+fn list<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], String> {
+    match member(object, name) {
+        None => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(at.is_no("list")),
+    }
+}
+
+/// As [`list`], of objects.
+fn objects<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], String> {
+    let list = list(object, name, at)?;
+    match list.iter().position(|part| !part.is_object()) {
+        Some(place) => Err(At::Part(at, place).is_no("object")),
+        None => Ok(list),
     }
 }
 
@@ -126,12 +169,21 @@ fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
         return Err("the body is no object".to_owned());
     }
     let (mut lines, mut count) = (Vec::new(), 0);
-    for of_resource in objects(request, "resourceLogs")? {
-        let resource = of_resource.get("resource").map(attributes).unwrap_or_default();
-        for of_scope in objects(of_resource, "scopeLogs")? {
-            let scope = of_scope.get("scope");
-            for record in objects(of_scope, "logRecords")? {
-                let event = event(record, &resource, scope);
+    let all = At::Member(&At::Root, "resourceLogs");
+    for (place, of_resource) in objects(request, "resourceLogs", &all)?.iter().enumerate() {
+        let at = At::Part(&all, place);
+        let at_resource = At::Member(&at, "resource");
+        let resource = match member_object(of_resource, "resource", &at_resource)? {
+            Some(resource) => attributes(resource, &at_resource)?,
+            None => Map::new(),
+        };
+        let scopes = At::Member(&at, "scopeLogs");
+        for (place, of_scope) in objects(of_resource, "scopeLogs", &scopes)?.iter().enumerate() {
+            let at = At::Part(&scopes, place);
+            let scope = member_object(of_scope, "scope", &At::Member(&at, "scope"))?;
+            let records = At::Member(&at, "logRecords");
+            for (place, record) in objects(of_scope, "logRecords", &records)?.iter().enumerate() {
+                let event = event(record, &At::Part(&records, place), &resource, scope)?;
                 // Writing to memory does not fail, nor does any of these values.
                 let _ = serde_json::to_writer(&mut lines, &event);
                 lines.push(b'\n');
@@ -142,7 +194,12 @@ fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
     Ok((lines, count))
 }
 
-fn event(record: &Value, resource: &Map<String, Value>, scope: Option<&Value>) -> Value {
+fn event(
+    record: &Value,
+    at: &At<'_>,
+    resource: &Map<String, Value>,
+    scope: Option<&Value>,
+) -> Result<Value, String> {
     let mut event = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -161,47 +218,79 @@ fn event(record: &Value, resource: &Map<String, Value>, scope: Option<&Value>) -
     );
     put("severity_text", text(record.get("severityText")));
     put("event_name", text(record.get("eventName")));
-    put("body", record.get("body").map(|body| plain(body, DEPTH_MAX)).filter(|body| !body.is_null()));
+    let body = plain(member(record, "body"), &At::Member(at, "body"), DEPTH_MAX)?;
+    put("body", Some(body).filter(|body| !body.is_null()));
     put("trace_id", text(record.get("traceId")));
     put("span_id", text(record.get("spanId")));
     put("flags", whole(record.get("flags")).filter(|flags| *flags != 0).map(Value::from));
-    let own = attributes(record);
+    let own = attributes(record, at)?;
     put("attributes", (!own.is_empty()).then(|| own.into()));
     put("resource", (!resource.is_empty()).then(|| resource.clone().into()));
     put("scope", text(scope.and_then(|scope| scope.get("name"))));
     put("scope_version", text(scope.and_then(|scope| scope.get("version"))));
-    event.into()
+    Ok(event.into())
 }
 
-fn attributes(value: &Value) -> Map<String, Value> {
-    let pairs = members(value, "attributes").filter_map(|pair| pair_of(pair, DEPTH_MAX));
-    pairs.collect()
+/// The attributes of an object, which stands at `at`.
+fn attributes(object: &Value, at: &At<'_>) -> Result<Map<String, Value>, String> {
+    pairs(object, "attributes", &At::Member(at, "attributes"), DEPTH_MAX)
 }
 
-fn pair_of(pair: &Value, depth: usize) -> Option<(String, Value)> {
-    let key = pair.get("key")?.as_str()?.to_owned();
-    Some((key, pair.get("value").map_or(Value::Null, |value| plain(value, depth))))
+/// The list of keys and values within an object, which stands at `at`. A key that is not set is empty.
+fn pairs(object: &Value, name: &str, at: &At<'_>, depth: usize) -> Result<Map<String, Value>, String> {
+    let mut pairs = Map::new();
+    for (place, pair) in objects(object, name, at)?.iter().enumerate() {
+        let at = At::Part(at, place);
+        let key = match member(pair, "key") {
+            None => "",
+            Some(Value::String(key)) => key,
+            Some(_) => return Err(At::Member(&at, "key").is_no("text")),
+        };
+        let value = plain(member(pair, "value"), &At::Member(&at, "value"), depth)?;
+        pairs.insert(key.to_owned(), value);
+    }
+    Ok(pairs)
 }
 
 /// A whole number, which JSON has as text where it may be longer than 53 bits.
 fn whole(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::String(text) => text.parse().ok(),
-        value => value.as_i64(),
+        value => value.as_i64().or_else(|| {
+            let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() < i64::MAX as f64;
+            value.as_f64().filter(is_whole).map(|number| number as i64)
+        }),
     }
 }
 
-/// A value of OTLP as what it is.
-fn plain(value: &Value, depth: usize) -> Value {
-    let Some(fields) = value.as_object().filter(|_| depth > 0) else { return Value::Null };
-    let Some((kind, value)) = fields.iter().next() else { return Value::Null };
+/// A value of OTLP, which stands at `at`, as what it is; null where it is not set.
+fn plain(value: Option<&Value>, at: &At<'_>, depth: usize) -> Result<Value, String> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Value::Null) };
+    let Some(fields) = value.as_object() else { return Err(at.is_no("object")) };
+    if depth == 0 {
+        return Err(format!("`{at}` is nested too deep"));
+    }
+    let Some((kind, inner)) = fields.iter().next().filter(|(_, inner)| !inner.is_null()) else {
+        return Ok(Value::Null);
+    };
     match kind.as_str() {
-        "intValue" => whole(Some(value)).map_or(Value::Null, Value::from),
-        "arrayValue" => members(value, "values").map(|part| plain(part, depth - 1)).collect(),
-        "kvlistValue" => {
-            members(value, "values").filter_map(|pair| pair_of(pair, depth - 1)).collect::<Map<_, _>>().into()
+        "intValue" => {
+            let whole = whole(Some(inner)).map(Value::from);
+            whole.ok_or_else(|| At::Member(at, "intValue").is_no("whole number"))
         }
-        _ => value.clone(),
+        "arrayValue" => {
+            let at = At::Member(at, "arrayValue");
+            member_object(value, "arrayValue", &at)?;
+            let values = At::Member(&at, "values");
+            let parts = list(inner, "values", &values)?.iter().enumerate();
+            parts.map(|(place, part)| plain(Some(part), &At::Part(&values, place), depth - 1)).collect()
+        }
+        "kvlistValue" => {
+            let at = At::Member(at, "kvlistValue");
+            member_object(value, "kvlistValue", &at)?;
+            pairs(inner, "values", &At::Member(&at, "values"), depth - 1).map(Value::from)
+        }
+        _ => Ok(inner.clone()),
     }
 }
 
@@ -411,7 +500,40 @@ mod tests {
         assert_eq!(told(json!([])), "the body is no object");
         assert_eq!(told(json!({"resourceLogs": 5})), "`resourceLogs` is no list");
         let within = json!({"resourceLogs": [{"scopeLogs": null}, {"scopeLogs": [{"logRecords": [{}, 1]}]}]});
-        assert_eq!(told(within), "`logRecords[1]` is no object");
+        assert_eq!(told(within), "`resourceLogs[1].scopeLogs[0].logRecords[1]` is no object");
+        let of_resource = |resource: Value| told(json!({"resourceLogs": [{}, {"resource": resource}]}));
+        assert_eq!(of_resource(json!("shop")), "`resourceLogs[1].resource` is no object");
+        assert_eq!(
+            of_resource(json!({"attributes": {"a": 1}})),
+            "`resourceLogs[1].resource.attributes` is no list"
+        );
+        let pair = json!({"key": "a", "value": {"stringValue": "x"}});
+        assert_eq!(
+            of_resource(json!({"attributes": [pair, {"key": "b", "value": "x"}]})),
+            "`resourceLogs[1].resource.attributes[1].value` is no object"
+        );
+        assert_eq!(
+            of_resource(json!({"attributes": [{"key": 7}]})),
+            "`resourceLogs[1].resource.attributes[0].key` is no text"
+        );
+        let of_record =
+            |record: Value| told(json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}));
+        let record = "resourceLogs[0].scopeLogs[0].logRecords[0]";
+        for (given, fault) in [
+            (json!({"body": "hi"}), "body` is no object"),
+            (json!({"body": {"intValue": "x"}}), "body.intValue` is no whole number"),
+            (json!({"body": {"arrayValue": [1]}}), "body.arrayValue` is no object"),
+            (json!({"body": {"arrayValue": {"values": [{}, 5]}}}), "body.arrayValue.values[1]` is no object"),
+            (json!({"body": {"kvlistValue": {"values": 5}}}), "body.kvlistValue.values` is no list"),
+            (json!({"attributes": "a=b"}), "attributes` is no list"),
+            (json!({"attributes": [5]}), "attributes[0]` is no object"),
+        ] {
+            assert_eq!(of_record(given), format!("`{record}.{fault}"));
+        }
+        let empty = json!({"resource": null, "scopeLogs": [{"scope": null, "logRecords": [
+            {"body": null, "attributes": null}, {"body": {}, "attributes": [{"key": "a"}]}]}]});
+        let (lines, _) = events(&json!({"resourceLogs": [empty]})).unwrap();
+        assert_eq!(lines, b"{}\n{\"attributes\":{\"a\":null}}\n");
         assert_eq!(events(&json!({"unknown": 5})).unwrap().1, 0);
     }
 

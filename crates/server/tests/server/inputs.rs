@@ -107,6 +107,12 @@ async fn log_records_become_events() {
     assert_eq!(results.records(1).await, [json!({"severity_text": "WARN"})]);
     let reply = server.send("POST", "/v1/logs", &fields, "\x0b").await;
     assert_eq!(reply.status, 400);
+    let body = json!({"resourceLogs": [{"resource": {"attributes": [{"key": "a", "value": 5}]}}]});
+    let fields = [("content-type", "application/json")];
+    let reply = server.send("POST", "/v1/logs", &fields, body.to_string()).await;
+    assert_eq!(reply.status, 400);
+    let told = reply.json().await;
+    assert_eq!(told["detail"], "`resourceLogs[0].resource.attributes[0].value` is no object");
     let reply = server.send("POST", "/v1/logs", &[], "{}").await;
     assert_eq!(reply.status, 415);
 }
