@@ -29,6 +29,7 @@ mod storable;
 mod tables;
 mod text;
 mod types;
+mod whole;
 mod wire_copy;
 mod write;
 
@@ -45,6 +46,7 @@ pub use tables::{At, TableKind, Tables};
 pub use text::is_complete;
 pub use types::type_name;
 pub use wire_copy::{CopyForm, WireCopy};
+pub use write::can_be_inserted;
 
 /// What an implementation of [`Tables`] is written with, so that it need not name DataFusion itself.
 pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};

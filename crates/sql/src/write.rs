@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::compute::can_cast_types;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{Column, DataFusionError};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, cast};
@@ -16,13 +17,14 @@ use crate::names::{Names, find_column, of_system};
 use crate::run::{Outcome, Planned, Run, count, nothing, one, outcome, table_of_columns};
 use crate::storable::{storable, written_down};
 use crate::text::place_of_span;
+use crate::whole::{is_cut, whole};
 use crate::{Dialect, ErrorKind, SqlError, TableKind};
 
 impl Run {
     /// `INSERT INTO t [(columns)] query`, `INSERT OVERWRITE [TABLE] t query`.
     ///
-    /// Columns are filled by position, or as they are named; values are cast to the types of their columns. In the
-    /// spark dialect a table that is not there is made.
+    /// Columns are filled by position, or as they are named; values are cast to the types of their columns, numbers to whole
+    /// ones only if they are. In the spark dialect a table that is not there is made.
     pub(crate) async fn insert(&self, insert: Insert, names: Arc<Names>) -> Result<Outcome, SqlError> {
         let TableObject::TableName(target) = &insert.table else {
             return Err(SqlError::invalid("rows can be inserted into a table only"));
@@ -89,10 +91,10 @@ impl Run {
         for ((qualifier, field), &index) in schema.iter().zip(columns) {
             let wanted = target.field(index);
             let column = Expr::Column(Column::from((qualifier, field)));
-            let column = if field.data_type() == wanted.data_type() {
-                column
-            } else {
-                cast(column, wanted.data_type().clone())
+            let column = match (field.data_type(), wanted.data_type()) {
+                (from, into) if from == into => column,
+                (from, into) if is_cut(from, into) => whole(column, wanted.name(), into),
+                (_, into) => cast(column, into.clone()),
             };
             expressions.push(column.alias(wanted.name()));
         }
@@ -208,6 +210,11 @@ impl Run {
         };
         Ok(outcome(Command::Query, one(table_of_columns(&table.schema())?)))
     }
+}
+
+/// Whether values of a type can be inserted into a column of another, if each of them is one of its.
+pub fn can_be_inserted(from: &DataType, into: &DataType) -> bool {
+    from == into || can_cast_types(from, into)
 }
 
 /// The columns of the target that the values are for, in order.
