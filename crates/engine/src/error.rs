@@ -159,6 +159,26 @@ pub enum EngineError {
         /// One of its sinks.
         sink: String,
     },
+    /// What a sink delivers to.
+    #[error("sink `{sink}` delivers to {kind} `{name}`")]
+    TargetHasSink {
+        /// `stream` or `table`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// One such sink.
+        sink: String,
+    },
+    /// A table has not the columns that a sink would deliver.
+    #[error("table `{table}` does not take the rows of view `{view}`: {}", .faults.join(", "))]
+    SinkColumns {
+        /// The table.
+        table: String,
+        /// The view.
+        view: String,
+        /// What is wrong with which column.
+        faults: Vec<String>,
+    },
     /// A sink would be of a view without windows.
     #[error("view `{0}` has no windows, and a sink delivers those that are closed")]
     SinkOfNoWindows(String),
@@ -196,6 +216,24 @@ pub enum EngineError {
         wanted: usize,
         /// What was given.
         found: usize,
+    },
+    /// The values of a range may be too many different keys.
+    #[error("a bound of these keys of view `{view}` may be more than {most} different ones")]
+    KeyMeanings {
+        /// The view.
+        view: String,
+        /// So many they may be.
+        most: usize,
+    },
+    /// Changes are asked for from a position that there is not yet.
+    #[error("there is no position {position} in stream `{stream}`: its log ends at {end}")]
+    BeyondEnd {
+        /// The stream that the view is of.
+        stream: String,
+        /// The position.
+        position: u64,
+        /// That of the next event.
+        end: u64,
     },
     /// No such endpoint.
     #[error("no endpoint {0}")]
@@ -358,6 +396,7 @@ impl EngineError {
             | EngineError::SinkOfNoWindows(_)
             | EngineError::SinkIntoItself(_)
             | EngineError::SinkTarget(_)
+            | EngineError::SinkColumns { .. }
             | EngineError::Unfit(_)
             | EngineError::AlertOnItself { .. }
             | EngineError::AlertOfEvents
@@ -366,7 +405,9 @@ impl EngineError {
             | EngineError::Expression { .. }
             | EngineError::JoinOfItself(_)
             | EngineError::EndpointUnfit { .. }
-            | EngineError::KeyValues { .. } => ErrorKind::Invalid,
+            | EngineError::KeyValues { .. }
+            | EngineError::KeyMeanings { .. }
+            | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
             | EngineError::NoTable(_)
@@ -394,6 +435,7 @@ impl EngineError {
             | EngineError::HasEndpoint { .. }
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
+            | EngineError::TargetHasSink { .. }
             | EngineError::JoinedByView { .. }
             | EngineError::SinkFileTaken { .. }
             | EngineError::NoHistory
@@ -464,12 +506,24 @@ impl EngineError {
             EngineError::Unfit(Unfit::WindowsOfRows) => {
                 Some("GROUP BY a column, as the start of a window in the view below.".to_owned())
             }
+            EngineError::KeyMeanings { .. } => {
+                Some("State fewer values: a text that is a time as well counts twice.".to_owned())
+            }
+            EngineError::BeyondEnd { .. } => Some(
+                "Take what the feed gave last; or begin at 0, with all rows first, or without a position, with what changes from now on."
+                    .to_owned(),
+            ),
             EngineError::NoEndpoint(_) => Some("SHOW ENDPOINTS tells which there are.".to_owned()),
             EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::NoSink(_) => Some("SHOW SINKS tells which there are.".to_owned()),
             EngineError::JoinedByView { view, .. } => Some(format!("DROP VIEW {view} first.")),
-            EngineError::ViewHasSink { sink, .. } => Some(format!("DROP SINK {sink} first.")),
+            EngineError::ViewHasSink { sink, .. } | EngineError::TargetHasSink { sink, .. } => {
+                Some(format!("DROP SINK {sink} first."))
+            }
+            EngineError::SinkColumns { .. } => {
+                Some("Rows go into the table by the names of their columns.".to_owned())
+            }
             EngineError::SinkOfNoWindows(_) => {
                 Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
             }

@@ -33,6 +33,12 @@ fn all() -> Vec<Joined> {
             &[("b", Type::LONG), ("a", Type::STRING), ("n", Type::LONG)],
         ),
         joined("hidden", 3, Some(vec![None]), &[("n", Type::LONG)]),
+        joined(
+            "rollup",
+            7,
+            Some(vec![Some(0), None, None]),
+            &[("window_start", Type::LONG), ("n", Type::LONG)],
+        ),
         joined("total", 4, Some(Vec::new()), &[("n", Type::LONG)]),
         joined(
             "days",
@@ -183,6 +189,10 @@ fn faults_say_where_and_what_to_do() {
         (
             "SELECT 1 FROM STREAM() JOIN hidden h ON h.n = 1".to_owned(),
             "1:29: view `hidden` does not show all values of its key",
+        ),
+        (
+            "SELECT 1 FROM STREAM() JOIN rollup r ON r.n = 1".to_owned(),
+            "1:29: view `rollup` does not show all values of its key",
         ),
         (
             "SELECT u FROM STREAM() JOIN users u ON u.id = x".to_owned(),

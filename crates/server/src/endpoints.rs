@@ -25,7 +25,7 @@ use crate::{
     body::{Encoding, Pieces},
     ingest::{DRAIN_BYTES_MAX, DRAIN_TIME_MAX},
     numbered::number_of,
-    parameters::{bad, cut},
+    parameters::{bad, cut, no_text, pairs},
     problem::Problem,
     server::Shared,
     views::{POSITION, entity_tag, has_tag, marks, wanted_as},
@@ -209,13 +209,14 @@ fn texts<'r>(endpoint: &Endpoint, uri: &'r Uri, other: Option<&'static str>) -> 
     }
     let mut of_other = None;
     let query = uri.query().unwrap_or_default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in pairs(query) {
         let is_it = |place: &EndpointPlace| matches!(place, EndpointPlace::Query(known) if **known == *name);
         let text = match endpoint.places.iter().position(is_it) {
             Some(place) => &mut texts[place],
             None if other.is_some_and(|other| other == name) => &mut of_other,
             None => return Err(unknown(endpoint, &name, other)),
         };
+        let value = value.ok_or_else(|| no_text(&name))?;
         if text.replace(value).is_some() {
             return Err(bad(format!("parameter `{}` is given twice", cut(&name))));
         }

@@ -1,6 +1,9 @@
 //! What stands after the `?` of a request, and its faults.
 
+use std::borrow::Cow;
+
 use axum::http::StatusCode;
+use percent_encoding::percent_decode_str;
 
 use crate::problem::Problem;
 
@@ -12,7 +15,7 @@ impl Parameters {
     /// Refuses any that is not in `known`, naming those that are.
     pub(crate) fn parse(query: Option<&str>, known: &[&str]) -> Result<Parameters, Problem> {
         let mut parameters: Vec<(String, String)> = Vec::new();
-        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        for (name, value) in pairs(query.unwrap_or_default()) {
             if !known.contains(&&*name) {
                 let problem = bad(format!("no parameter `{}` here", cut(&name)));
                 return Err(problem.hint(match known {
@@ -20,6 +23,7 @@ impl Parameters {
                     _ => format!("Parameters are: {}.", known.join(", ")),
                 }));
             }
+            let value = value.ok_or_else(|| no_text(&name))?;
             if parameters.iter().any(|(other, _)| *other == name) {
                 return Err(bad(format!("parameter `{name}` is given twice")));
             }
@@ -40,6 +44,20 @@ impl Parameters {
             Some(other) => Err(bad(format!("parameter `{name}` is `true` or `false`, not `{}`", cut(other)))),
         }
     }
+}
+
+/// Names and values of a query string, decoded, in their order; no value where one of the two is not UTF-8.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Option<Cow<'_, str>>)> {
+    // What is not UTF-8 is decoded as U+FFFD, so it is looked for in what was sent. Empty pairs are passed over there, too.
+    let sent = query.split('&').filter(|pair| !pair.is_empty());
+    let is_text = |pair: &str| percent_decode_str(pair).decode_utf8().is_ok();
+    let decoded = form_urlencoded::parse(query.as_bytes());
+    sent.zip(decoded).map(move |(pair, (name, value))| (name, Some(value).filter(|_| is_text(pair))))
+}
+
+/// The fault of a parameter that [`pairs`] has without a value.
+pub(crate) fn no_text(name: &str) -> Problem {
+    bad(format!("parameter `{}` is not valid percent-encoded UTF-8", cut(name)))
 }
 
 /// A fault of a parameter.
@@ -74,5 +92,8 @@ mod tests {
         check("detach=maybe", "parameter `detach` is `true` or `false`, not `maybe`");
         check("detatch=true", "no parameter `detatch` here");
         check("times&times", "parameter `times` is given twice");
+        check("&&times=%EF%BF%BD&detach=tru%65&", "true");
+        check("&&detach&times=%C3", "parameter `times` is not valid percent-encoded UTF-8");
+        check("%FF=1", "no parameter `\u{fffd}` here");
     }
 }

@@ -1,7 +1,7 @@
 //! `/v1/views`: views are listed, and read by key, by range, and many keys at once.
 //!
-//! A key's values are segments of the path, each percent-encoded, tried as number, truth value, null, time and text in
-//! turn; in double quotes one is text. Elsewhere a key is JSON: a value, or an array of values. How far the view was
+//! A key's values are segments of the path, each percent-encoded, tried as number, truth value, null, list or map (JSON), time and
+//! text in turn; in double quotes one is text. Elsewhere a key is JSON: a value, or an array of values. How far the view was
 //! stands in `Swiftwater-Position` and `Swiftwater-Age-Ms`; with `consistent` it is waited for until it counts what was
 //! acknowledged before, or the events before an offset.
 
@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use percent_encoding::percent_decode_str;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use swiftwater_engine::{KeyValue, Principal, Row, ViewRange, ViewReading, ViewStatus, Wanted};
 
 use crate::{
@@ -178,7 +178,7 @@ pub(crate) async fn rows(
     let parameters =
         Parameters::parse(uri.query(), &["from", "to", "prefix", "after", "limit", "consistent"])?;
     let wanted = wanted(&parameters)?;
-    let key = |name: &str| parameters.get(name).map(key_of_text).transpose();
+    let key = |name: &str| parameters.get(name).map(key_of_text);
     let limit = match parameters.get("limit") {
         None => ROWS_DEFAULT,
         Some(text) => text.parse().ok().filter(|limit| (1..=ROWS_MAX).contains(limit)).ok_or_else(|| {
@@ -189,9 +189,9 @@ pub(crate) async fn rows(
         from_hex(text).ok_or_else(|| bad("parameter `after` is what an earlier page gave as `next`"))
     });
     let range = ViewRange {
-        from: key("from")?,
-        to: key("to")?,
-        prefix: key("prefix")?,
+        from: key("from"),
+        to: key("to"),
+        prefix: key("prefix"),
         after: after.transpose()?,
         limit,
     };
@@ -233,7 +233,7 @@ pub(crate) async fn many(
     let encoding = Encoding::of(&parts.headers)?;
     let pieces = Pieces::new(body, encoding, KEYS_BYTES_MAX, shared.config.body_read_timeout_ms);
     let text = pieces.whole().await.map_err(|fault| fault.problem("a request for keys", KEYS_BYTES_MAX))?;
-    let keys: Vec<Value> = serde_json::from_slice(&text)
+    let keys: Vec<&RawValue> = serde_json::from_slice(&text)
         .map_err(|error| Problem::bad_request(format!("expected a JSON array of keys: {error}")))?;
     if keys.len() > KEYS_MAX {
         return Err(Problem::bad_request(format!("{} keys, the most at once are {KEYS_MAX}", keys.len())));
@@ -241,7 +241,7 @@ pub(crate) async fn many(
     let principal = Principal::anonymous();
     let (mut out, mut reading) = (b"{\"rows\":[".to_vec(), None);
     for (place, key) in keys.iter().enumerate() {
-        let (row, now) = shared.engine.view_row(&principal, &view, &key_of_json(key)?, wanted).await?;
+        let (row, now) = shared.engine.view_row(&principal, &view, &key_of_json(key), wanted).await?;
         // The others are as new.
         wanted = Wanted::AsItIs;
         reading.get_or_insert(now);
@@ -260,31 +260,19 @@ pub(crate) async fn many(
 }
 
 /// A key in a parameter: JSON, or else a text that is tried as in a path.
-fn key_of_text(text: &str) -> Result<Vec<KeyValue>, Problem> {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value @ (Value::Array(_) | Value::String(_))) => key_of_json(&value),
-        _ => Ok(vec![KeyValue::Written(text.to_owned())]),
+fn key_of_text(text: &str) -> Vec<KeyValue> {
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(json) if json.get().starts_with(['[', '"']) => key_of_json(json),
+        _ => vec![KeyValue::Written(text.to_owned())],
     }
 }
 
-fn key_of_json(key: &Value) -> Result<Vec<KeyValue>, Problem> {
-    let value = |value: &Value| match value {
-        Value::Null => Ok(KeyValue::Null),
-        Value::Bool(truth) => Ok(KeyValue::Boolean(*truth)),
-        Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => KeyValue::Whole(whole),
-            (None, double) => KeyValue::Double(double.unwrap_or(f64::NAN)),
-        }),
-        Value::String(text) => Ok(KeyValue::Text(text.clone())),
-        Value::Array(_) | Value::Object(_) => {
-            let detail = format!("`{}` is no value of a key", cut(&value.to_string()));
-            Err(Problem::bad_request(detail).hint("A key is a value, or an array of values."))
-        }
-    };
-    match key {
-        Value::Array(values) => values.iter().map(value).collect(),
-        one => Ok(vec![value(one)?]),
-    }
+/// A key in JSON. Its values are read as those of events are, so as they are written.
+fn key_of_json(key: &RawValue) -> Vec<KeyValue> {
+    let values = serde_json::from_str::<Vec<&RawValue>>(key.get());
+    // What is no array is the key's one value.
+    let values = values.unwrap_or_else(|_| vec![key]);
+    values.into_iter().map(|value| KeyValue::Json(value.get().to_owned())).collect()
 }
 
 fn to_hex(bytes: &[u8]) -> String {

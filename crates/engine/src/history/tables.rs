@@ -71,6 +71,11 @@ impl HistoryTables {
         Ok(self.shared()?.stored(&name).map(|(_, stored)| stored))
     }
 
+    /// The columns of a plain table; none if there is no such table.
+    pub(super) async fn plain_schema(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        Ok(self.plain_table(name).await?.map(|table| table.schema()))
+    }
+
     async fn plain_table(&self, name: &str) -> Result<Option<Table>, SqlError> {
         let shared = self.shared()?;
         let Some(history) = shared.history.get() else { return Ok(None) };
@@ -182,7 +187,7 @@ impl Tables for HistoryTables {
                 .cloned();
             return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
         }
-        Ok(self.plain_table(name).await?.map(|table| table.schema()))
+        self.plain_schema(name).await
     }
 
     async fn create_table(
@@ -227,9 +232,10 @@ impl Tables for HistoryTables {
                 None => error,
             });
         }
-        // No view is created meanwhile that would be joined with it.
+        // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
         let _one_at_a_time = history.changing.lock().await;
         history.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
+        history.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
         history.store.drop_table(name).await.map_err(from_store)?;
         history.forget_joined(name);
         if let Some(plain) = &mut *lock(&self.plain) {

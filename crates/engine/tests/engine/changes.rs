@@ -111,6 +111,22 @@ async fn a_feed_ends_with_its_view() {
     assert_eq!(error, EngineError::NoView("v".to_owned()));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_cannot_begin_beyond_the_end_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (k LONG, x LONG)").await;
+    sql(&engine, VIEW).await;
+    append(&engine, "t", r#"{"k":1,"x":5}"#, None).await;
+    assert_eq!(changes(&engine, Some(1)).await.position(), 1);
+    let error = engine.view_changes(&Principal::local(), "v", Some(2)).await.err().unwrap();
+    assert_eq!(error, EngineError::BeyondEnd { stream: "t".to_owned(), position: 2, end: 1 });
+    assert_eq!(error.to_string(), "there is no position 2 in stream `t`: its log ends at 1");
+    append(&engine, "t", r#"{"k":1,"x":5}"#, None).await;
+    assert_eq!(changes(&engine, Some(2)).await.position(), 2);
+    stop(engine, Duration::ZERO).await;
+}
+
 /// A live query over a view sees its rows as they change; while nobody asks, nothing is made of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_query_over_a_view_sees_its_rows_change() {

@@ -592,3 +592,115 @@ async fn a_number_beyond_its_type_is_refused_and_paths_of_the_servers_own_are_no
     assert!(found(&engine, "GET", "/one/two").is_some());
     assert!(matches!(engine.route("POST", "/drpc/bullet-query"), EndpointRoute::None));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_beside_a_parameter_within_an_object_are_other_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for text in [
+        "CREATE STREAM people (name STRING PATH 'user.name', age LONG PATH 'user.age', called STRING)",
+        "CREATE ENDPOINT POST '/into' (name STRING BODY 'user.name') INTO people",
+        "CREATE ENDPOINT POST '/apart' (called STRING BODY 'user.name') INTO people",
+        "CREATE ENDPOINT POST '/deep' (city STRING BODY 'user.home.city', called STRING BODY 'user.name') INTO people",
+        "CREATE ENDPOINT POST '/moved' (age LONG) INTO people",
+        "CREATE ENDPOINT POST '/ignore' (name STRING BODY 'user.name', z LONG) INTO people WITH (other_fields = ignore)",
+        "CREATE ENDPOINT POST '/refuse' (name STRING BODY 'user.name', city STRING BODY 'user.home.city') INTO people \
+         WITH (other_fields = refuse)",
+    ] {
+        sql(&engine, text).await;
+    }
+    let whole = r#"{"user":{"name":"x","age":3 , "home":{"city":"y", "n":"\u00fc"}},"z":1}"#;
+    let cases = [
+        ("/into", whole, r#"{"user":{"name":"x","age":3,"home":{"city":"y", "n":"\u00fc"}},"z":1}"#),
+        ("/apart", whole, r#"{"called":"x","user":{"age":3,"home":{"city":"y", "n":"\u00fc"}},"z":1}"#),
+        ("/deep", whole, r#"{"city":"y","called":"x","user":{"age":3,"home":{"n":"\u00fc"}},"z":1}"#),
+        // A column that lies within an object of the body's.
+        ("/moved", r#"{"age":4,"user":{"age":3,"m":2},"z":1}"#, r#"{"user":{"age":4,"m":2},"z":1}"#),
+        ("/ignore", whole, r#"{"user":{"name":"x"},"z":1}"#),
+        // What has nothing else says nothing else.
+        ("/apart", r#"{"user":{"name":"x"},"z":1}"#, r#"{"called":"x","z":1}"#),
+        ("/apart", r#"{"user":null,"z":1}"#, r#"{"z":1}"#),
+        ("/deep", r#"{"user":{"home":{"city":"y"}},"z":1}"#, r#"{"city":"y","z":1}"#),
+    ];
+    for (path, body, _) in cases {
+        assert_eq!(told(send(&engine, path, body, None).await), (201, String::new()), "{path} {body}");
+    }
+    let kept = sql(&engine, "SELECT _event FROM people ORDER BY _offset").await;
+    let kept: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(kept.len(), cases.len());
+    for (kept, (path, body, expected)) in kept.iter().zip(cases) {
+        assert_eq!(kept["_event"], expected, "{path} {body}");
+    }
+    for (body, other) in [
+        (r#"{"user":{"name":"x","home":{"city":"y"}}}"#, None),
+        (r#"{"user":{"home":{}}}"#, None),
+        (r#"{"user":null}"#, None),
+        (whole, Some("user.age")),
+        (r#"{"user":{"home":{"city":"y","zip":1}}}"#, Some("user.home.zip")),
+        (r#"{"user":{"name":"x","home":"y"}}"#, Some("user.home")),
+        (r#"{"user":"x"}"#, Some("user")),
+        (r#"{"user":{"name":"x"},"z":1}"#, Some("z")),
+    ] {
+        let expected = match other {
+            Some(path) => (400, format!("the body has a field `{path}`, which is unknown here")),
+            None => (201, String::new()),
+        };
+        assert_eq!(told(send(&engine, "/refuse", body, None).await), expected, "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_over_a_rollup_gives_out_the_rows_of_a_window() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for text in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, b LONG NOT NULL)",
+        "CREATE MATERIALIZED VIEW r AS SELECT window_start, a, b, COUNT(*) AS n FROM STREAM(x) \
+         GROUP BY GROUPING SETS (a, (b, a), ()) WINDOWING TUMBLING(1000, EVENT(ts, 100))",
+        "CREATE MATERIALIZED VIEW hidden AS SELECT a, COUNT(*) AS n FROM STREAM(x) GROUP BY a \
+         WINDOWING TUMBLING(1000, EVENT(ts, 100))",
+        "CREATE MATERIALIZED VIEW odd AS SELECT b, COUNT(*) AS n FROM STREAM(x) GROUP BY b, a % 2, ts",
+        "CREATE ENDPOINT GET '/r/{start}' (start LONG) AS SELECT a, b, n FROM r WHERE window_start = $start",
+    ] {
+        sql(&engine, text).await;
+    }
+    let events =
+        "{\"ts\":1500,\"a\":1,\"b\":2}\n{\"ts\":1700,\"a\":1,\"b\":5}\n{\"ts\":2500,\"a\":3,\"b\":4}";
+    append(&engine, "x", events, None).await;
+    for (path, expected) in [
+        (
+            "/r/1000",
+            r#"[{"a":1,"b":null,"n":2},{"a":1,"b":2,"n":1},{"a":1,"b":5,"n":1},{"a":null,"b":null,"n":2}]"#,
+        ),
+        ("/r/2000", r#"[{"a":3,"b":null,"n":1},{"a":3,"b":4,"n":1},{"a":null,"b":null,"n":1}]"#),
+        ("/r/3000", "[]"),
+    ] {
+        assert_eq!(told(ask(&engine, path).await), (200, expected.to_owned()), "{path}");
+    }
+    let not_found = |key: &str| format!("these rows cannot be found by their key: the key of view {key}");
+    let sets = "`r` is (window_start, the set's number, the set's keys)";
+    let as_shown = "State its first values that the view shows as columns, each by `column = …`, joined by AND; \
+                    POST /v1/sql takes any query.";
+    for (text, expected, hint) in [
+        ("SELECT n FROM r WHERE a = 1", not_found(sets), as_shown),
+        ("SELECT n FROM r WHERE window_start = 1000 AND a = 1", not_found(sets), as_shown),
+        (
+            "SELECT n FROM r WHERE window_start = 1000 WITH (answer = object)",
+            format!("several rows may be found: the key of view {sets}"),
+            "Write `answer = rows`: the view does not show all values of its key as columns.",
+        ),
+        (
+            "SELECT n FROM hidden WHERE a = 1",
+            not_found("`hidden` is (window_start, a)"),
+            "The view does not show its first value as a column; POST /v1/sql takes any query.",
+        ),
+        ("SELECT n FROM odd WHERE n = 1", not_found("`odd` is (b, an expression, ts)"), as_shown),
+    ] {
+        let error = try_sql(&engine, &format!("CREATE ENDPOINT GET '/x' AS {text}")).await.unwrap_err();
+        assert_eq!((error.to_string(), error.hint()), (expected, Some(hint)), "{text}");
+    }
+    let error =
+        try_sql(&engine, "CREATE ENDPOINT GET '/x' (w STRING) AS SELECT n FROM r WHERE window_start = $w");
+    let error = error.await.unwrap_err();
+    assert_eq!(error.to_string(), "`window_start` is LONG, and is looked for as STRING");
+}

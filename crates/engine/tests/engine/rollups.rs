@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use swiftwater_engine::{Engine, EngineConfig, EngineError, KeyValue, Principal, ViewRange, Wanted};
 use swiftwater_event::SystemClock;
+use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::Rng;
 
 use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
@@ -414,4 +415,64 @@ async fn a_sink_that_cannot_be_is_told_why() {
     assert!(failing.unwrap().contains("which the settings do not allow (`sinks.private_addresses`)"));
     sql(&engine, "DROP SINK away; DROP SINK one; DROP VIEW t").await;
     assert_eq!(sql(&engine, "SHOW SINKS").await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_lacks_columns_of_the_view_is_no_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for statement in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+        "CREATE MATERIALIZED VIEW t AS SELECT window_start AS w, a, COUNT(*) AS n, AVG(v) AS mean FROM STREAM(x) \
+         GROUP BY a WINDOWING TUMBLING(30, EVENT(ts, 0))",
+        "CREATE TABLE lacks (w BIGINT, \"A\" BIGINT, mean DOUBLE)",
+        "CREATE TABLE dates (w BIGINT, a BIGINT, n BIGINT, mean DATE)",
+        "CREATE TABLE more (w BIGINT, a VARCHAR, n DOUBLE, mean DOUBLE, more BIGINT)",
+    ] {
+        sql(&engine, statement).await;
+    }
+    for (table, faults) in [
+        ("lacks", "it has no column `a`, it has no column `n`"),
+        ("dates", "column `mean` is DATE there, and DOUBLE in the view"),
+    ] {
+        let error = try_sql(&engine, &format!("CREATE SINK s FROM t INTO TABLE {table}")).await.unwrap_err();
+        let expected = format!("table `{table}` does not take the rows of view `t`: {faults}");
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, expected));
+    }
+    assert_eq!(sql(&engine, "CREATE SINK s FROM t INTO TABLE more").await, "{\"changed\":true}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_sink_delivers_to_stays_until_the_sink_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for statement in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+        "CREATE STREAM out WITH (store = true)",
+        "CREATE STREAM lost WITH (store = true)",
+        "CREATE TABLE kept (w BIGINT, a BIGINT, n BIGINT, s BIGINT)",
+        &totals(&WINDOWS[0]),
+        "CREATE SINK into_stream FROM t INTO STREAM out",
+        "CREATE SINK into_table FROM t INTO TABLE kept WITH (retries = 1, dead_letter = lost)",
+    ] {
+        sql(&engine, statement).await;
+    }
+    for (statement, expected, hint) in [
+        ("DROP STREAM out", "sink `into_stream` delivers to stream `out`", "DROP SINK into_stream first."),
+        (
+            "DROP STREAM IF EXISTS lost",
+            "sink `into_table` delivers to stream `lost`",
+            "DROP SINK into_table first.",
+        ),
+        ("DROP TABLE kept", "sink `into_table` delivers to table `kept`", "DROP SINK into_table first."),
+    ] {
+        let error = try_sql(&engine, statement).await.unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Conflict, expected.to_owned()));
+        assert_eq!(error.hint(), Some(hint));
+    }
+    sql(
+        &engine,
+        "DROP SINK into_stream; DROP STREAM out; DROP SINK into_table; DROP STREAM lost; DROP TABLE kept",
+    )
+    .await;
 }

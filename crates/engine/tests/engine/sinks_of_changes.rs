@@ -219,7 +219,8 @@ async fn alerts_and_sinks_of_the_documents_can_be_created() {
         "CREATE STREAM swipes (swiper LONG, direction STRING)",
         "CREATE STREAM lost WITH (store = true)",
         "CREATE STREAM rollup_events WITH (store = true)",
-        "CREATE TABLE rollups (probe VARCHAR, records BIGINT)",
+        "CREATE TABLE rollups (window_start TIMESTAMP, window_end TIMESTAMP, probe VARCHAR, app VARCHAR, \"of\" BIGINT, \
+         records BIGINT, bytes BIGINT)",
         "CREATE MATERIALIZED VIEW stats AS SELECT swiper, COUNT(*) FILTER (WHERE direction = 'right') AS likes, \
          COUNT(*) FILTER (WHERE direction = 'left') AS dislikes FROM STREAM(swipes) GROUP BY swiper",
     ] {

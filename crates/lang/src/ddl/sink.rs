@@ -217,6 +217,25 @@ fn header_lines(text: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
     })
 }
 
+impl CreateSink {
+    /// The streams that it may write to: its target, and that which takes what cannot be delivered.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        let target = match &self.target {
+            SinkTarget::Stream(name) => Some(&**name),
+            SinkTarget::Table(_) | SinkTarget::File(_) | SinkTarget::Webhook(_) => None,
+        };
+        target.into_iter().chain(self.options.dead_letter.as_deref())
+    }
+
+    /// The table that it writes to, if its target is one.
+    pub fn table(&self) -> Option<&str> {
+        match &self.target {
+            SinkTarget::Table(name) => Some(name),
+            SinkTarget::Stream(_) | SinkTarget::File(_) | SinkTarget::Webhook(_) => None,
+        }
+    }
+}
+
 impl SinkTarget {
     /// What it is called.
     pub fn kind(&self) -> &'static str {

@@ -300,7 +300,8 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
             broken.need(alike, "second and third arguments of one type", &[second, third]);
             if second == third { second.clone() } else { Ty::Unknown }
         }
-        Function::Case | Function::Coalesce => Ty::Unknown,
+        Function::Case => case(args),
+        Function::Coalesce => Ty::Unknown,
         Function::Concat => STRING,
         Function::Abs => {
             broken.need(first.may_be_numeric(), "a number", &[first]);
@@ -329,6 +330,33 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
             broken.need(first.may(is_primitive), "a primitive", &[first]);
             Ty::Known(ty.clone())
         }
+    }
+}
+
+/// The type that all values of a CASE have; its conditions stand before them.
+fn case(args: &[Ty]) -> Ty {
+    let mut all = Ty::Null;
+    for value in args.chunks(2).filter_map(<[Ty]>::last) {
+        all = match (all, value) {
+            (all, Ty::Null) => all,
+            (Ty::Null, Ty::Known(ty)) if is_primitive(ty) => Ty::Known(ty.clone()),
+            (Ty::Known(one), Ty::Known(other)) if one == *other => Ty::Known(one),
+            (Ty::Known(one), Ty::Known(other)) if is_numeric(&one) && is_numeric(other) => {
+                let is_whole = |ty: &Type| *ty == Type::INTEGER || *ty == Type::LONG;
+                Ty::Known(if is_whole(&one) && is_whole(other) { Type::LONG } else { Type::DOUBLE })
+            }
+            _ => return Ty::Unknown,
+        };
+    }
+    // That it is always null says nothing.
+    if all == Ty::Null { Ty::Unknown } else { all }
+}
+
+/// The types of the columns that EXPLODE gives of a value: an element of a list, or a key of a map and its value.
+pub(super) fn exploded(columns: usize, value: &Ty) -> Vec<Ty> {
+    match columns {
+        1 => vec![value.element_of_list().unwrap_or(Ty::Unknown)],
+        _ => vec![STRING, value.value_of_map().unwrap_or(Ty::Unknown)],
     }
 }
 

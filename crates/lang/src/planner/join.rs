@@ -7,7 +7,12 @@ use std::collections::BTreeMap;
 
 use swiftwater_event::{Primitive, Type};
 
-use super::{Planner, Typed, ViewColumn, check::Ty, lower::Scope};
+use super::{
+    Planner, Typed, ViewColumn,
+    check::{Ty, exploded},
+    lower::Scope,
+    result::of_event,
+};
 use crate::{
     Dialect, Joined,
     ast::{self, Binary, Name, Node, NodeKind},
@@ -209,14 +214,13 @@ impl<'a> Planner<'a> {
             }
             return Some(by_column.into_iter().unzip());
         };
+        let Some(columns) = key.iter().copied().collect::<Option<Vec<usize>>>() else {
+            let message = format!("view `{}` does not show all values of its key", joined.name);
+            let hint = "Select each of what the view is grouped by, as it is, in the view's query.";
+            return self.fault(Fault::at(join.name.span, message).hint(hint));
+        };
         let mut values = Vec::new();
-        let mut columns = Vec::new();
-        for column in key {
-            let Some(column) = column else {
-                let message = format!("view `{}` does not show all values of its key", joined.name);
-                let hint = "Select each of what the view is grouped by, as it is, in the view's query.";
-                return self.fault(Fault::at(join.name.span, message).hint(hint));
-            };
+        for column in &columns {
             let name = &joined.columns[*column].0;
             let Some(value) = by_column.remove(column) else {
                 let message = format!("ON lacks `{name}`, which is of the key of view `{}`", joined.name);
@@ -224,7 +228,6 @@ impl<'a> Planner<'a> {
                 return self
                     .fault(fault.hint(format!("A view is joined by its whole key: {}.", key_names(joined))));
             };
-            columns.push(*column);
             values.push(value);
         }
         if let Some((column, _)) = by_column.first_key_value() {
@@ -307,11 +310,13 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 
 /// The types of the slots over events, where they are known.
 pub(super) fn slot_types(views: &[LateralView]) -> Vec<Ty> {
-    let of = |view: &LateralView| -> Vec<Ty> {
-        match &view.join {
+    let mut slots: Vec<Ty> = Vec::new();
+    for view in views {
+        let types = match &view.join {
             Some(join) => join.types.iter().map(|ty| ty.clone().into()).collect(),
-            None => vec![Ty::Unknown; view.columns.len()],
-        }
-    };
-    views.iter().flat_map(of).collect()
+            None => exploded(view.columns.len(), &of_event(&view.expr, &slots)),
+        };
+        slots.extend(types);
+    }
+    slots
 }

@@ -36,7 +36,7 @@ use std::{
 
 use self::{
     bullet_names::Base,
-    check::Ty,
+    check::{Ty, exploded},
     columns::{Column, ColumnValue, TableItem},
     fields::Fields,
     join::JoinSource,
@@ -384,18 +384,11 @@ impl<'a> Planner<'a> {
     fn view(&mut self, view: &View) -> Option<LateralView> {
         let typed = self.lower(&view.argument, Scope::Event);
         let ty = typed.as_ref().map_or(Ty::Unknown, |typed| typed.ty.clone());
-        let types = match &*view.columns {
-            [_] => vec![ty.element_of_list()],
-            _ => vec![Some(Ty::Known(swiftwater_event::Type::STRING)), ty.value_of_map()],
-        };
+        let types = exploded(view.columns.len(), &ty);
         let names = view.columns.iter().map(|name| name.text.clone());
         let columns: Vec<Box<str>> = names.collect();
         for (name, ty) in columns.iter().zip(types) {
-            self.view_columns.push(ViewColumn {
-                name: name.clone(),
-                ty: ty.unwrap_or(Ty::Unknown),
-                source: None,
-            });
+            self.view_columns.push(ViewColumn { name: name.clone(), ty, source: None });
         }
         Some(LateralView { expr: typed?.expr, is_outer: view.is_outer, columns, join: None })
     }

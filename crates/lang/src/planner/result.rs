@@ -28,7 +28,7 @@ fn of_slots(expr: &Expr, group: &Group, slots: &[Ty]) -> Ty {
 }
 
 /// Over an event.
-fn of_event(expr: &Expr, slots: &[Ty]) -> Ty {
+pub(super) fn of_event(expr: &Expr, slots: &[Ty]) -> Ty {
     of(expr, &|slot| slots.get(slot).cloned().unwrap_or(Ty::Unknown))
 }
 
@@ -116,5 +116,37 @@ mod tests {
             ]
         );
         assert_eq!(parse_typed("SELECT * FROM STREAM()", &options).unwrap().1, None);
+    }
+
+    #[test]
+    fn a_case_has_the_type_that_all_its_values_have_and_explode_that_of_the_elements() {
+        let schema = Schema::from_json(
+            r#"{"i": "INTEGER", "g": "LONG", "d": "DOUBLE", "l": "LIST[STRING]", "m": "MAP[LONG]"}"#,
+        )
+        .unwrap();
+        let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
+        let text = "SELECT CASE WHEN d > 1 THEN 'a' WHEN d > 0 THEN 'b' END AS t, \
+             CASE i WHEN 1 THEN i ELSE g END AS whole, CASE WHEN i > 1 THEN d ELSE 0 END AS number, \
+             CASE WHEN i > 1 THEN 'a' ELSE 1 END AS either, LAST(CASE WHEN i > 1 THEN l END) AS list, \
+             CASE WHEN i > 1 THEN 'a' ELSE other END AS other, CASE WHEN i > 1 THEN NULL END AS none, \
+             SUM(CASE WHEN i > 1 THEN 1 ELSE 0 END) AS some, e, k, MAX(v) AS most \
+             FROM STREAM() LATERAL VIEW EXPLODE(l) AS e LATERAL VIEW EXPLODE(m) AS (k, v) \
+             GROUP BY d, i, g, other, e, k";
+        let (_, columns) = parse_typed(text, &options).unwrap();
+        let told: Vec<String> = columns.unwrap().iter().map(|(name, ty)| format!("{name} {ty}")).collect();
+        let expected = [
+            "t STRING",
+            "whole LONG",
+            "number DOUBLE",
+            "either ANY",
+            "list ANY",
+            "other ANY",
+            "none ANY",
+            "some LONG",
+            "e STRING",
+            "k STRING",
+            "most LONG",
+        ];
+        assert_eq!(told, expected);
     }
 }

@@ -59,7 +59,7 @@ pub use java::{java_hash, java_text, parse_java_double, push_java_double, push_j
 pub(crate) use java_type::has_container_type;
 pub(crate) use membership::native_has_key;
 pub use order::{KeyOrder, total_order};
-pub use ordered_key::{decode_ordered_value, encode_ordered_value};
+pub use ordered_key::{ORDERED_KINDS, decode_ordered_value, encode_ordered_value};
 pub(crate) use pattern::{java_pattern_as_regex, linear_regex};
 pub(crate) use program::want_values;
 pub use program::{EvalCounts, Program, Rows};

@@ -15,7 +15,7 @@ use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, Value, write_json};
 use swiftwater_lang::{
     Dialect,
-    plan::{AggregateFunction, Body, LateralView, Window},
+    plan::{AggregateFunction, Body, Expr, LateralView, Window},
 };
 use swiftwater_sketch::hash_of_bytes;
 
@@ -212,13 +212,42 @@ impl KeyedQuery {
     pub fn key_columns(&self) -> Vec<Option<usize>> {
         let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
         let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
-        if !group.sets.is_empty() {
-            // Which set a row is of, no column says as keys do.
-            return vec![None; self.key_values()];
-        }
         let start = group.keys.len() + group.aggregates.len() + group.groupings.len();
-        let window = self.windows.iter().map(|_| column_of(start));
-        window.chain((0..group.keys.len()).map(column_of)).collect()
+        let mut columns: Vec<Option<usize>> = self.windows.iter().map(|_| column_of(start)).collect();
+        match group.sets.is_empty() {
+            true => columns.extend((0..group.keys.len()).map(column_of)),
+            // Which set a row is of, and so what its keys are, no column says as keys do.
+            false => columns.resize(self.key_values(), None),
+        }
+        columns
+    }
+
+    /// What the values of a key are called: as the column that shows one, else as what it is. Sets have different keys, which
+    /// are one name together.
+    pub fn key_names(&self) -> Vec<String> {
+        let (CompiledBody::Group(group), Body::Group(plan)) = (&self.query.body, &self.query.plan.body)
+        else {
+            return Vec::new();
+        };
+        let shown = |column: Option<usize>| column.map(|column| group.columns[column].name.to_string());
+        let columns = self.key_columns();
+        let (windows, keys) = columns.split_at(usize::from(self.windows.is_some()));
+        let window = |column: &Option<usize>| shown(*column).unwrap_or_else(|| "window_start".to_owned());
+        let mut names: Vec<String> = windows.iter().map(window).collect();
+        if !group.sets.is_empty() {
+            names.extend(["the set's number".to_owned(), "the set's keys".to_owned()]);
+            return names;
+        }
+        let slots: Vec<&str> =
+            self.query.plan.views.iter().flat_map(|view| &view.columns).map(|name| &**name).collect();
+        let field = |key: &Expr| match key {
+            Expr::Path { path, .. } => path.to_string(),
+            Expr::Slot(slot) => slots[*slot].to_owned(),
+            Expr::Literal(_) | Expr::Call { .. } => "an expression".to_owned(),
+        };
+        let key = |(column, key): (&Option<usize>, &Expr)| shown(*column).unwrap_or_else(|| field(key));
+        names.extend(keys.iter().zip(&plan.keys).map(key));
+        names
     }
 
     /// Whether some key has so many values.

@@ -83,6 +83,33 @@ fn what_cannot_be_a_view() {
     assert_eq!(keyed(day).map(|view| view.key_values()), Ok(1));
 }
 
+#[test]
+fn values_of_a_key_are_called_as_columns_or_as_what_they_are() {
+    for (text, expected) in [
+        ("SELECT COUNT(*) AS n, k AS kk FROM STREAM() GROUP BY k", "[Some(1)] kk"),
+        (
+            "SELECT COUNT(*) AS n FROM STREAM() LATERAL VIEW EXPLODE(l) AS e GROUP BY a.b, e, x + 1",
+            "[None, None, None] a.b, e, an expression",
+        ),
+        (
+            "SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k WINDOWING TUMBLING(10, TIME)",
+            "[None, Some(0)] window_start, k",
+        ),
+        (
+            "SELECT k, j, COUNT(*) AS n, window_start AS w FROM STREAM() GROUP BY ROLLUP (k, j) \
+             WINDOWING TUMBLING(10, TIME)",
+            "[Some(3), None, None, None] w, the set's number, the set's keys",
+        ),
+        (
+            "SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (k)",
+            "[None, None] the set's number, the set's keys",
+        ),
+    ] {
+        let view = keyed(text).expect("a view");
+        assert_eq!(format!("{:?} {}", view.key_columns(), view.key_names().join(", ")), expected, "{text}");
+    }
+}
+
 /// An event, and when it arrived.
 #[derive(Debug, Clone)]
 struct Event {

@@ -91,9 +91,19 @@ fn body_schema(endpoint: &Endpoint, schemas: &[Value]) -> Value {
         put(&mut schema, &keys, told, is_required);
     }
     if endpoint.create.options.other_fields == Some(OtherFields::Refuse) {
-        schema["additionalProperties"] = false.into();
+        close(&mut schema);
     }
     schema
+}
+
+/// Leaves an object, and those within that have parameters, no other fields.
+fn close(schema: &mut Value) {
+    schema["additionalProperties"] = false.into();
+    for (_, field) in schema["properties"].as_object_mut().into_iter().flatten() {
+        if field.get("properties").is_some() {
+            close(field);
+        }
+    }
 }
 
 /// Puts a field's schema at its path of names.

@@ -144,6 +144,8 @@ async fn bad_input_of_each_kind_has_its_status_and_a_message() {
         ("/stats/3/", 404, "user not found"),
         ("/stats/3?userID=4", 400, "no parameter `userID` here. Parameters are: consistent."),
         ("/stats/3?consistent=x", 400, "parameter `consistent` is `true`, `false` or a position, not `x`"),
+        ("/stats/3?consistent=%FF", 400, "parameter `consistent` is not valid percent-encoded UTF-8"),
+        ("/stats/3?x=%FF", 400, "no parameter `x` here. Parameters are: consistent."),
     ] {
         let reply = server.get(path).await;
         assert_eq!(reply.status, status, "{path}");
@@ -287,4 +289,73 @@ async fn endpoints_are_counted_by_path_and_are_there_after_a_restart() {
     let reply = server.send("POST", "/v1/sql", &[], "DROP ENDPOINT GET '/stats/{userID}'").await;
     assert_eq!(reply.status, 200);
     assert_eq!(server.get("/stats/7").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_text_behind_the_question_mark_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    for text in [
+        "CREATE STREAM said (a STRING, b STRING)",
+        "CREATE ENDPOINT GET '/say' (a STRING, b STRING) AS SELECT $a AS a, $b AS b",
+        "CREATE ENDPOINT POST '/say' (a STRING QUERY, b STRING) INTO said",
+    ] {
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200, "{text}");
+    }
+    for (query, expected) in [
+        ("a=%C3%BC+x&b=%2B", json!({"a": "ü x", "b": "+"})),
+        ("&a=&&b=%26=%3D&", json!({"a": "", "b": "&=="})),
+        // It may well be sent as what it is.
+        ("a=%EF%BF%BD", json!({"a": "\u{fffd}", "b": null})),
+    ] {
+        let reply = server.get(&format!("/say?{query}")).await;
+        assert_eq!((reply.status, reply.json().await), (200, expected), "{query}");
+    }
+    for (method, query, name) in [
+        ("GET", "a=%FF", "a"),
+        ("GET", "a=x&b=%C3+", "b"),
+        ("GET", "b=%C3%28&a=x", "b"),
+        ("POST", "a=%ff", "a"),
+    ] {
+        let reply = server.send(method, &format!("/say?{query}"), &[], "").await;
+        assert_eq!(reply.status, 400, "{method} {query}");
+        let problem = reply.json().await;
+        let expected = format!("parameter `{name}` is not valid percent-encoded UTF-8");
+        assert_eq!(
+            (&problem["type"], &problem["detail"]),
+            (&json!("urn:swiftwater:problem:parameter-invalid"), &json!(expected)),
+            "{method} {query}"
+        );
+    }
+    let count = server.send("POST", "/v1/sql", &[], "SELECT count(*) AS n FROM said").await;
+    assert_eq!(count.json().await, json!([{"n": 0}]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_says_that_objects_with_parameters_have_no_other_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    for text in [
+        "CREATE STREAM people (name STRING)",
+        "CREATE ENDPOINT POST '/strict' (name STRING BODY 'user.name') INTO people WITH (other_fields = refuse)",
+        "CREATE ENDPOINT POST '/open' (name STRING BODY 'user.name') INTO people",
+    ] {
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200, "{text}");
+    }
+    let contract = server.get("/v1/openapi.json").await.json().await;
+    for (path, expected) in [("/strict", json!(false)), ("/open", Value::Null)] {
+        let body = &contract["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let user = &body["properties"]["user"];
+        assert_eq!(user["type"], "object", "{path}");
+        assert_eq!(
+            (&body["additionalProperties"], &user["additionalProperties"]),
+            (&expected, &expected),
+            "{path}"
+        );
+    }
+    let body = r#"{"user":{"name":"x","age":3}}"#;
+    assert_eq!(server.send("POST", "/open", &[], body).await.status, 201);
+    let reply = server.send("POST", "/strict", &[], body).await;
+    assert_eq!(reply.status, 400);
+    assert_eq!(reply.json().await["detail"], "the body has a field `user.age`, which is unknown here");
 }

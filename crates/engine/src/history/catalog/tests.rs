@@ -318,6 +318,20 @@ fn alerts_hold_what_they_are_of() {
 }
 
 #[test]
+fn a_stream_that_an_older_version_dropped_below_a_sink_is_dropped() {
+    let mut catalog = Catalog::default();
+    carry_out(&mut catalog, "CREATE STREAM told (x LONG)").unwrap();
+    let text = "CREATE SINK s FROM v INTO STREAM told".to_owned();
+    catalog.apply(&ChangeRecord::new(0, Change::Sink { text, start: SinkStart::default() })).unwrap();
+    let drop = "DROP STREAM told";
+    let refused = carry_out(&mut catalog, drop).unwrap_err();
+    assert_eq!(refused.to_string(), "sink `s` delivers to stream `told`");
+    catalog.apply(&ChangeRecord::new(0, Change::Ddl(drop.to_owned()))).unwrap();
+    assert_eq!(catalog.streams().count(), 0);
+    assert!(!carry_out(&mut catalog, "DROP STREAM IF EXISTS told").unwrap(), "there is nothing to hold");
+}
+
+#[test]
 fn endpoints_hold_what_they_are_of() {
     let mut catalog = Catalog::default();
     let mut told = |text: &str| match carry_out(&mut catalog, text) {

@@ -255,8 +255,8 @@ fn select(
     view: &View,
 ) -> Result<SelectPlan, EngineError> {
     let keys = view.query.key_columns();
-    let key_names: Vec<&str> =
-        keys.iter().map(|column| column.map_or("?", |column| &*view.columns[column].0)).collect();
+    let names = view.query.key_names();
+    let told = keys.iter().take_while(|column| column.is_some()).count();
     let found = match &source.condition {
         None => swiftwater_lang::ddl::endpoint::plan::Lookup { key: Vec::new(), rest: None },
         Some(condition) => lookup(condition, &view.columns, &create.parameters, &keys)
@@ -264,16 +264,24 @@ fn select(
     };
     let is_whole = found.key.len() == keys.len();
     if !is_whole && found.rest.is_some() {
-        let message = match key_names.is_empty() {
+        let message = match names.is_empty() {
             true => "these rows cannot be found by their key".to_owned(),
             false => format!(
                 "these rows cannot be found by their key: the key of view `{}` is ({})",
                 source.view,
-                key_names.join(", ")
+                names.join(", ")
             ),
         };
-        let hint =
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.";
+        let hint = match told {
+            all if all == keys.len() => {
+                "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."
+            }
+            0 => "The view does not show its first value as a column; POST /v1/sql takes any query.",
+            _ => {
+                "State its first values that the view shows as columns, each by `column = …`, joined by AND; \
+                 POST /v1/sql takes any query."
+            }
+        };
         return Err(unfit(message, hint));
     }
     let mut key = Vec::new();
@@ -283,19 +291,20 @@ fn select(
             && *of_view != Type::Any
             && kind(ty) != kind(of_view)
         {
-            let message = format!("`{}` is {of_view}, and is looked for as {ty}", key_names[place]);
+            let message = format!("`{}` is {of_view}, and is looked for as {ty}", names[place]);
             return Err(unfit(message, "Declare the parameter so, or write CAST(… AS …)."));
         }
         key.push(program(expr)?);
     }
     let answer = create.options.answer.unwrap_or(if is_whole { Answer::Object } else { Answer::Rows });
     if answer == Answer::Object && !is_whole {
-        let message = format!(
-            "several rows may be found: the key of view `{}` is ({})",
-            source.view,
-            key_names.join(", ")
-        );
-        return Err(unfit(message, "State all values of the key, or write `answer = rows`."));
+        let message =
+            format!("several rows may be found: the key of view `{}` is ({})", source.view, names.join(", "));
+        let hint = match told == keys.len() {
+            true => "State all values of the key, or write `answer = rows`.",
+            false => "Write `answer = rows`: the view does not show all values of its key as columns.",
+        };
+        return Err(unfit(message, hint));
     }
     let mut uses_now = false;
     let now = view.columns.len() + create.parameters.len();

@@ -9,7 +9,8 @@ use std::{borrow::Cow, fmt::Write};
 use bumpalo::Bump;
 use bytes::Bytes;
 use swiftwater_event::{
-    CheckLimits, EventBatch, Millis, Primitive, TimeUnit, Type, Value, check_block, event_fields, parse_value,
+    CheckLimits, EventBatch, Millis, Primitive, TimeUnit, Type, Value, check_block, event_fields,
+    parse_value, write_json,
 };
 use swiftwater_live::{
     expr::{Program, Scratch},
@@ -55,7 +56,8 @@ pub(super) struct ParameterCheck {
     pub(super) message: String,
 }
 
-/// Of a body what is no parameter.
+/// Of a body what is no parameter: names, and values as they are written. Of an object that has parameters within, the
+/// fields that are none.
 pub(super) type OtherFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// All that a request says: the parameters' values and behind them the time, and the body's other fields.
@@ -151,13 +153,7 @@ pub(super) fn read<'a>(
         }
     }
     if keeps_others {
-        let is_taken = |name: &str| {
-            parameters.iter().any(|parameter| match &parameter.place {
-                EndpointPlace::Body(path) => path.first().is_some_and(|first| **first == *name),
-                _ => false,
-            })
-        };
-        fields.retain(|(name, _)| !is_taken(name));
+        keep_others(&mut fields, body_paths(parameters), arena);
     } else {
         fields.clear();
     }
@@ -172,6 +168,80 @@ fn field<'a>(fields: &[(&'a str, &'a str)], path: &[Box<str>], arena: &'a Bump) 
         [] => Some(value),
         rest => field(&event_fields(value, arena), rest, arena),
     }
+}
+
+/// Where in the body parameters lie.
+fn body_paths(parameters: &[Parameter]) -> impl Iterator<Item = &[Box<str>]> + Clone {
+    parameters.iter().filter_map(|parameter| match &parameter.place {
+        EndpointPlace::Body(path) => Some(&path[..]),
+        EndpointPlace::Path(_) | EndpointPlace::Query(_) => None,
+    })
+}
+
+/// Of an object's fields leaves those that are no parameters, and of an object that has parameters within, which lie at
+/// `paths`, the fields that are none. One that has none, or is null, says nothing else and goes.
+fn keep_others<'a, 'p>(
+    fields: &mut OtherFields<'a>,
+    paths: impl Iterator<Item = &'p [Box<str>]> + Clone,
+    arena: &'a Bump,
+) {
+    fields.retain_mut(|(name, json)| {
+        // It takes no memory where no parameter lies deeper.
+        let mut within: Vec<&[Box<str>]> = Vec::new();
+        for path in paths.clone() {
+            if let Some((first, rest)) = path.split_first()
+                && **first == **name
+            {
+                match rest {
+                    [] => return false,
+                    rest => within.push(rest),
+                }
+            }
+        }
+        if within.is_empty() {
+            return true;
+        }
+        let sent = *json;
+        if !sent.starts_with('{') {
+            return sent != "null";
+        }
+        let mut inner = event_fields(sent, arena);
+        keep_others(&mut inner, within.iter().copied(), arena);
+        *json = object(&inner, arena);
+        !inner.is_empty()
+    });
+}
+
+/// An object of fields, as JSON.
+fn object<'a>(fields: &[(&str, &str)], arena: &'a Bump) -> &'a str {
+    let mut out = vec![b'{'];
+    for (place, (name, json)) in fields.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_json(&Value::String(name), &mut out);
+        out.push(b':');
+        out.extend_from_slice(json.as_bytes());
+    }
+    out.push(b'}');
+    arena.alloc_str(std::str::from_utf8(&out).expect("JSON of texts is text"))
+}
+
+/// The path of the first of the other fields of a body, if there is one.
+pub(super) fn first_other(parameters: &[Parameter], others: &[(&str, &str)], arena: &Bump) -> Option<String> {
+    let (name, mut json) = *others.first()?;
+    let mut names = vec![name];
+    let has_parameters = |names: &[&str]| {
+        body_paths(parameters)
+            .any(|path| path.len() > names.len() && path.iter().zip(names).all(|(key, name)| **key == **name))
+    };
+    while has_parameters(&names)
+        && let Some(&(name, within)) = event_fields(json, arena).first()
+    {
+        names.push(name);
+        json = within;
+    }
+    Some(names.join("."))
 }
 
 impl Parameter {

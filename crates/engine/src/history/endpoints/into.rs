@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use swiftwater_event::{Step, StreamName, Value, write_json};
+use swiftwater_event::{Step, StreamName, Value, event_fields, write_json};
 use swiftwater_lang::ddl::{CreateStream, OtherFields};
 use swiftwater_live::expr::{Program, Scratch};
 
 use super::{
     Endpoint, EndpointError, EndpointInput, EndpointLimits,
     compile::unfit,
-    input::{OtherFields as Others, Said, checked, read},
+    input::{OtherFields as Others, Said, checked, first_other, read},
     select::{ShownColumn, write_row},
     together::Together,
 };
@@ -91,7 +91,7 @@ impl EventShape {
         Ok(())
     }
 
-    /// Writes the fields that have a value.
+    /// Writes the fields that have a value, and those of `others` that lie elsewhere.
     fn write<'a>(
         &self,
         said: &Said<'a>,
@@ -124,7 +124,9 @@ impl EventShape {
                 Part::Object(within) => {
                     separate(out);
                     out.extend_from_slice(&member.json_key);
-                    within.write(said, (scratch, arena), &Vec::new(), out);
+                    let beside = others.iter().find(|(name, _)| **name == *member.key);
+                    let beside = beside.map(|(_, json)| event_fields(json, arena)).unwrap_or_default();
+                    within.write(said, (scratch, arena), &beside, out);
                 }
             }
         }
@@ -175,10 +177,12 @@ pub(super) fn event(
     let (parameters, checks) = (&endpoint.parameters[..], &endpoint.checks[..]);
     let keeps_others = others != OtherFields::Ignore;
     let said = read(parameters, checks, (&input.texts, text), (now, keeps_others), (scratch, arena))?;
-    if let (OtherFields::Refuse, Some((name, _))) = (others, said.others.first()) {
+    if others == OtherFields::Refuse
+        && let Some(path) = first_other(parameters, &said.others, arena)
+    {
         return Err(EndpointError::refused(
             400,
-            format!("the body has a field `{name}`, which is unknown here"),
+            format!("the body has a field `{path}`, which is unknown here"),
         ));
     }
     let mut event = Vec::with_capacity(64 + text.map_or(0, str::len));

@@ -175,6 +175,31 @@ impl Sinks {
         self.sinks.values().find(|sink| sink.view == view).map(|sink| &*sink.create.name)
     }
 
+    /// An error where a sink delivers to a stream of this name.
+    pub(crate) fn check_stream(&self, stream: &str) -> Result<(), EngineError> {
+        self.check_undelivered("stream", stream, |create| create.streams().any(|name| name == stream))
+    }
+
+    /// An error where a sink delivers to a table of this name.
+    pub(crate) fn check_table(&self, table: &str) -> Result<(), EngineError> {
+        self.check_undelivered("table", table, |create| create.table() == Some(table))
+    }
+
+    fn check_undelivered(
+        &self,
+        kind: &'static str,
+        name: &str,
+        delivers: impl Fn(&CreateSink) -> bool,
+    ) -> Result<(), EngineError> {
+        match self.sinks.values().find(|sink| delivers(&sink.create)) {
+            None => Ok(()),
+            Some(sink) => {
+                let sink = sink.create.name.to_string();
+                Err(EngineError::TargetHasSink { kind, name: name.to_owned(), sink })
+            }
+        }
+    }
+
     pub(crate) fn snapshot(&self) -> SinksSnapshot {
         let snapshot = |sink: &SinkEntry| SinkSnapshot {
             id: sink.id,

@@ -3,10 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use swiftwater_event::{Millis, StreamName};
+use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::ddl::{CreateSink, SinkTarget};
+use swiftwater_live::columns::arrow_type;
 use swiftwater_sinks::FileSink;
-use swiftwater_sql::SqlError;
+use swiftwater_sql::{SqlError, can_be_inserted, type_name};
 
 use super::entry::{SinkEntry, SinkStart, digits};
 use crate::{
@@ -16,7 +17,8 @@ use crate::{
         directory::DataDir,
         state::History,
         statements::{table, texts},
-        tables::from_engine,
+        tables::{HistoryTables, from_engine},
+        views::View,
     },
     shared::Shared,
 };
@@ -100,6 +102,7 @@ impl History {
                 if !is_there {
                     return Err(EngineError::NoTable(name.to_string()));
                 }
+                check_columns(tables, name, &view).await?;
             }
             SinkTarget::File(path) => {
                 FileSink::new(&self.sinks_dir()?, path)
@@ -175,6 +178,28 @@ impl History {
     pub(in crate::history) fn describe_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
         let entry = self.with_catalog(|catalog| catalog.sinks.get(name).cloned()).map_err(from_engine)?;
         Ok(shown(&[self.sink_status(&entry)]))
+    }
+}
+
+/// Refuses a table that has not the columns of a view, or has them of types that the view's values never are.
+async fn check_columns(tables: &HistoryTables, table: &str, view: &View) -> Result<(), EngineError> {
+    let found = tables.plain_schema(table).await.map_err(|error| EngineError::Table(error.to_string()))?;
+    let found = found.ok_or_else(|| EngineError::NoTable(table.to_owned()))?;
+    let fault = |(name, ty): &(Box<str>, Type)| match found.field_with_name(name) {
+        Err(_) => Some(format!("it has no column `{name}`")),
+        Ok(column) if can_be_inserted(&arrow_type(ty), column.data_type()) => None,
+        Ok(column) => {
+            let there = type_name(column.data_type());
+            Some(format!("column `{name}` is {there} there, and {ty} in the view"))
+        }
+    };
+    let faults: Vec<String> = view.columns.iter().filter_map(fault).collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => {
+            let (table, view) = (table.to_owned(), view.name().to_owned());
+            Err(EngineError::SinkColumns { table, view, faults })
+        }
     }
 }
 

@@ -249,7 +249,8 @@ impl ViewChanges {
 }
 
 impl Engine {
-    /// The changes of a view after a position, or from now on.
+    /// The changes of a view after a position, or from now on. A position that the log has not come to is refused: it is of another
+    /// stream, or of one that was restored since, and its changes might never come.
     pub async fn view_changes(
         &self,
         _principal: &Principal,
@@ -257,6 +258,10 @@ impl Engine {
         from: Option<u64>,
     ) -> Result<ViewChanges, EngineError> {
         let view = self.view_as(name, Wanted::AsItIs).await?;
+        let end = view.stored.next().max(view.at().position);
+        if let Some(position) = from.filter(|position| *position > end) {
+            return Err(EngineError::BeyondEnd { stream: view.stream.to_string(), position, end });
+        }
         Ok(ViewChanges::of(self.history_of_views()?, view, from))
     }
 }

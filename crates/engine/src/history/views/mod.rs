@@ -4,7 +4,7 @@
 //! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`keeping`]); after a
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
-//! and from disk what it does not ([`reading`]). What changes is told to whoever listens
+//! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]). What changes is told to whoever listens
 //! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
 //! table ([`behind`]). What all of them hold in memory is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
@@ -13,6 +13,7 @@ mod changes;
 mod closed;
 mod defaults;
 mod keeping;
+mod keys;
 mod log;
 mod memory;
 mod over;
@@ -24,8 +25,9 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use defaults::Defaults;
+pub use keys::KeyValue;
+pub(in crate::history) use keys::after_prefix;
 pub(in crate::history) use memory::ViewsMemory;
-pub(in crate::history) use reading::after_prefix;
-pub use reading::{KeyValue, ViewPage, ViewRange, ViewReading, Wanted};
+pub use reading::{ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
 pub(crate) use view::{At, Compiled, Source, View, compile_view, query_error};

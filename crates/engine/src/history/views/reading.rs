@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map},
     iter::Peekable,
-    ops::{Bound, ControlFlow, RangeBounds},
+    ops::{Bound, ControlFlow},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -16,12 +16,17 @@ use swiftwater_live::{
     GroupTable, Held, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
     expr::Scratch,
-    parse_rfc3339_micros,
 };
 use swiftwater_sql::{RowsInTurn, SqlError};
 use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
-use super::view::{At, View};
+use super::{
+    keys::{
+        KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from, keys_in_both, keys_of,
+        keys_within, span,
+    },
+    view::{At, View},
+};
 use crate::{
     Engine, EngineError, Principal,
     history::{
@@ -39,24 +44,6 @@ const CHUNK_KEYS: usize = 1024;
 
 /// And for statements, which read columns.
 const BATCH_KEYS: usize = 8192;
-
-/// One value of a key as a reader writes it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum KeyValue {
-    /// As text: what it may be is tried in turn: a number, a truth value, null, a time (RFC 3339), text. In double quotes
-    /// it is text.
-    Written(String),
-    /// Null.
-    Null,
-    /// A truth value.
-    Boolean(bool),
-    /// A whole number.
-    Whole(i64),
-    /// Another number.
-    Double(f64),
-    /// Text, or a time.
-    Text(String),
-}
 
 /// How far a view was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,59 +68,6 @@ pub struct ViewPage {
     /// How far the view was.
     pub reading: ViewReading,
 }
-
-impl KeyValue {
-    /// What it may be, the likeliest first.
-    fn values<'a>(&'a self, arena: &'a Bump) -> Vec<Value<'a>> {
-        let time = |text: &str| parse_rfc3339_micros(text).map(Value::Timestamp);
-        match self {
-            KeyValue::Null => vec![Value::Null],
-            KeyValue::Boolean(truth) => vec![Value::Boolean(*truth)],
-            KeyValue::Whole(whole) => vec![Value::Long(*whole)],
-            KeyValue::Double(double) => vec![Value::Double(*double)],
-            KeyValue::Text(text) => [Some(Value::String(text)), time(text)].into_iter().flatten().collect(),
-            KeyValue::Written(text) => {
-                let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-                if let Some(text) = quoted {
-                    return vec![Value::String(arena.alloc_str(text))];
-                }
-                let number = match (text.parse::<i64>(), text.parse::<f64>()) {
-                    (Ok(whole), _) => Some(Value::Long(whole)),
-                    // Words like `inf` are no numbers that anybody means.
-                    (_, Ok(double)) if text.ends_with(|c: char| c.is_ascii_digit()) => {
-                        Some(Value::Double(double))
-                    }
-                    _ => None,
-                };
-                let word = match text.as_str() {
-                    "true" => Some(Value::Boolean(true)),
-                    "false" => Some(Value::Boolean(false)),
-                    "null" => Some(Value::Null),
-                    _ => None,
-                };
-                [number, word, time(text), Some(Value::String(text))].into_iter().flatten().collect()
-            }
-        }
-    }
-}
-
-/// The keys that written values may be, the likeliest first.
-fn keys_of(values: &[KeyValue]) -> Vec<Key> {
-    let arena = Bump::new();
-    let mut all: Vec<Vec<Value<'_>>> = vec![Vec::new()];
-    for value in values {
-        let more = value.values(&arena);
-        all = all
-            .iter()
-            .flat_map(|before| more.iter().map(move |value| [&before[..], &[*value]].concat()))
-            .collect();
-        all.truncate(KEYS_TRIED_MAX);
-    }
-    all.iter().map(|values| Key::of(values)).collect()
-}
-
-/// So many meanings of one written key are tried.
-const KEYS_TRIED_MAX: usize = 64;
 
 impl View {
     pub(in crate::history) fn unavailable(&self, why: impl ToString) -> EngineError {
@@ -217,21 +151,21 @@ impl View {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
     ) -> Result<(At, bool), EngineError> {
-        let keys = self.keys_at_present(bounds)?;
+        let keys = self.keys_at_present(vec![span(bounds)])?;
         Ok((keys.at, self.walk_keys(&keys, each)?))
     }
 
-    /// Keys between bounds as they are.
-    fn keys_at_present(&self, (from, to): (Bound<&[u8]>, Bound<&[u8]>)) -> Result<KeysAtOnce, EngineError> {
-        let kept_from = self.first_kept(self.at()).map(|first| Key::of_window(first).ordered);
-        let from = match (&kept_from, from) {
-            (Some(kept), Bound::Unbounded) => Bound::Included(&kept[..]),
-            (Some(kept), Bound::Included(from) | Bound::Excluded(from)) if kept[..] > *from => {
-                Bound::Included(&kept[..])
+    /// Keys in spans, which are in order, as they are.
+    fn keys_at_present(&self, mut spans: Vec<Span>) -> Result<KeysAtOnce, EngineError> {
+        if let Some(first) = self.first_kept(self.at()) {
+            let kept = Key::of_window(first).ordered;
+            for span in &mut spans {
+                if span.start < kept {
+                    span.start.clone_from(&kept);
+                }
             }
-            _ => from,
-        };
-        let is_in = |key: &[u8]| RangeBounds::<[u8]>::contains(&(from, to), key);
+        }
+        spans.retain(|span| span.start < span.end);
         // What is on disk, and what is not yet, at one position.
         let parts = self.all_parts();
         let mut at = self.at();
@@ -241,13 +175,9 @@ impl View {
             let noted = snapshot.noted().map_err(|error| self.unavailable(error))?;
             at.position = noted.map_or(at.position, |(position, _)| position);
         }
-        let fresh = parts.iter().flat_map(|part| part.unkept(&self.query, is_in)).collect();
-        let is_empty = matches!((from, to), (Bound::Included(from), Bound::Excluded(to)) if from >= to);
-        let bounds = match is_empty {
-            true => (Bound::Unbounded, Bound::Excluded(Vec::new())),
-            false => (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec)),
-        };
-        Ok(KeysAtOnce { bounds, snapshot, fresh, at })
+        let is_wanted = |key: &[u8]| is_in(&spans, key);
+        let fresh = parts.iter().flat_map(|part| part.unkept(&self.query, is_wanted)).collect();
+        Ok(KeysAtOnce { spans, snapshot, fresh, at })
     }
 
     /// Goes through keys in order until `each` breaks off; answers whether there are no more.
@@ -256,14 +186,16 @@ impl View {
         keys: &KeysAtOnce,
         mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
     ) -> Result<bool, EngineError> {
-        let (from, to) = &keys.bounds;
-        let bounds = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-        let (mut stored, mut fresh) = (keys.snapshot.range(bounds).peekable(), keys.fresh.iter().peekable());
-        while let Some((key, state)) =
-            next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
-        {
-            if each(key, &state)?.is_break() {
-                return Ok(false);
+        for Span { start, end } in &keys.spans {
+            let bounds = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
+            let mut stored = keys.snapshot.range(bounds).peekable();
+            let mut fresh = keys.fresh.range::<[u8], _>(bounds).peekable();
+            while let Some((key, state)) =
+                next_of(&mut stored, &mut fresh).map_err(|error| self.unavailable(error))?
+            {
+                if each(key, &state)?.is_break() {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
@@ -319,9 +251,10 @@ impl View {
     }
 }
 
-/// Keys of a view between bounds, each with its state, as they are at one position: those on disk, and those that are not yet.
+/// Keys of a view in spans, each with its state, as they are at one position: those on disk, and those that are not yet.
 struct KeysAtOnce {
-    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// None is empty.
+    spans: Vec<Span>,
     snapshot: ViewSnapshot,
     /// Without a state: deleted.
     fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -383,7 +316,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// The next of two rows of keys in order; where both have a key, that of `fresh`, by which a key may be deleted.
 fn next_of(
     stored: &mut Peekable<impl Iterator<Item = Result<Pair, ViewStoreError>>>,
-    fresh: &mut Peekable<btree_map::Iter<'_, Vec<u8>, Option<Vec<u8>>>>,
+    fresh: &mut Peekable<btree_map::Range<'_, Vec<u8>, Option<Vec<u8>>>>,
 ) -> Result<Option<Pair>, ViewStoreError> {
     loop {
         let is_fresh = match (stored.peek(), fresh.peek()) {
@@ -408,22 +341,15 @@ fn next_of(
     }
 }
 
-/// The least bytes that are greater than all that begin with these; none where there are none.
-pub(in crate::history) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let kept = prefix.iter().rposition(|&byte| byte != 0xff)?;
-    let mut after = prefix[..=kept].to_vec();
-    after[kept] += 1;
-    Some(after)
-}
-
-/// Which rows of a view are wanted.
+/// Which rows of a view are wanted. Values that may be several things bound the keys of each such kind by what they are as that
+/// kind: `12` as it is written numbers by the number, and texts by the text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ViewRange {
     /// From this key on, or from these first values of one.
     pub from: Option<Vec<KeyValue>>,
     /// Up to this key, without it.
     pub to: Option<Vec<KeyValue>>,
-    /// Keys that begin with these values.
+    /// Keys that begin with these values, whatever of what they may be they are.
     pub prefix: Option<Vec<KeyValue>>,
     /// Behind the key that an earlier page ended with.
     pub after: Option<Vec<u8>>,
@@ -439,7 +365,7 @@ impl History {
         if let Some(why) = view.broken() {
             return Err(view.unavailable(why));
         }
-        let keys = heavy(usize::MAX, || view.keys_at_present((Bound::Unbounded, Bound::Unbounded)))?;
+        let keys = heavy(usize::MAX, || view.keys_at_present(all_keys()))?;
         Ok(ViewRows { view, keys, now: self.clock.now() })
     }
 
@@ -548,8 +474,8 @@ impl Engine {
     ) -> Result<ViewPage, EngineError> {
         let view = self.view_as(name, wanted).await?;
         let most = view.query.key_values();
-        let bytes = |values: &Option<Vec<KeyValue>>| -> Result<Option<Vec<u8>>, EngineError> {
-            let Some(values) = values else { return Ok(None) };
+        let spans_of = |values: &Option<Vec<KeyValue>>, spans: fn(&[KeyValue]) -> Option<Vec<Span>>| {
+            let Some(values) = values else { return Ok(all_keys()) };
             if values.len() > most {
                 return Err(EngineError::KeyValues {
                     view: name.to_owned(),
@@ -557,26 +483,17 @@ impl Engine {
                     found: values.len(),
                 });
             }
-            Ok(keys_of(values).into_iter().next().map(|key| key.ordered))
+            spans(values)
+                .ok_or_else(|| EngineError::KeyMeanings { view: name.to_owned(), most: MEANINGS_MAX })
         };
-        let (from, to, prefix) = (bytes(&range.from)?, bytes(&range.to)?, bytes(&range.prefix)?);
-        let prefix_end = prefix.as_deref().and_then(after_prefix);
-        let lowest = [from, prefix].into_iter().flatten().max();
-        let highest = [to, prefix_end].into_iter().flatten().min();
-        let from = match (&range.after, &lowest) {
-            (Some(after), lowest) if lowest.as_ref().is_none_or(|lowest| after >= lowest) => {
-                Bound::Excluded(&after[..])
-            }
-            (_, Some(lowest)) => Bound::Included(&lowest[..]),
-            _ => Bound::Unbounded,
-        };
-        let to = highest.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (from, before) = (spans_of(&range.from, keys_from)?, spans_of(&range.to, keys_before)?);
+        let within = spans_of(&range.prefix, keys_within)?;
+        let after = range.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = vec![span((after, Bound::Unbounded))];
+        let others = [before, within, behind];
+        let spans = others.iter().fold(from, |spans, others| keys_in_both(&spans, others));
         let now = self.clock().now();
-        let is_empty = match (from, to) {
-            (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
-            _ => false,
-        };
-        if is_empty || range.limit == 0 {
+        if spans.is_empty() || range.limit == 0 {
             return Ok(ViewPage {
                 rows: Vec::new(),
                 count: 0,
@@ -586,7 +503,7 @@ impl Engine {
         }
         let mut rows = Vec::new();
         let scanned = heavy(usize::MAX, || {
-            let keys = view.keys_at_present((from, to))?;
+            let keys = view.keys_at_present(spans)?;
             let scanned = view.scan(&keys, (range.limit, CHUNK_KEYS), now, |some| {
                 rows.extend_from_slice(&some);
                 Ok(ControlFlow::Continue(()))
