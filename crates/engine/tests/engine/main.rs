@@ -27,4 +27,5 @@ mod rollups;
 mod shared;
 mod sinks_of_changes;
 mod stream_joins;
+mod view_keys;
 mod views;
