@@ -18,6 +18,7 @@ mod json_functions;
 mod large_results;
 mod made;
 mod map_keys;
+mod memory;
 mod names;
 mod options;
 mod progress;

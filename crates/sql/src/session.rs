@@ -16,7 +16,7 @@ use datafusion::catalog::{
 use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::context::SessionConfig;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::TableType;
@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
 use crate::few_groups::FewGroups;
+use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, SCHEMA, SYSTEM};
 use crate::short_texts::ShortTexts;
 use crate::{SqlError, SqlOptions, TableKind, Tables};
@@ -109,7 +110,7 @@ impl Sessions {
         resolved: HashMap<String, Arc<dyn TableProvider>>,
         aim: Aim,
     ) -> Result<SessionState, SqlError> {
-        let pool = TrackConsumersPool::new(FairSpillPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
+        let pool = TrackConsumersPool::new(StatementPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
             .with_memory_pool(Arc::new(pool))
             .build_arc()?;

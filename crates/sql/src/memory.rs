@@ -1,0 +1,169 @@
+//! The memory of one statement.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::{DataFusionError, Result, human_readable_size};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+
+/// The most that is kept for what cannot spill.
+const KEPT_BYTES_MAX: usize = 32 << 20;
+/// What DataFusion's sorts call the memory in which they merge what they have put aside. With less they merge fewer files
+/// at once.
+const SORTS_MERGE: &str = "ExternalSorterMerge";
+
+/// DataFusion's fair pool, in which what can do with less leaves room for what cannot.
+///
+/// Half, up to [`KEPT_BYTES_MAX`], is kept for what cannot spill, and half of that for what is no merge within a sort either.
+/// Without it, a sort of one partition takes up all that is left, or such merges do, while that of the sorted partitions, which
+/// can give nothing back, needs a little more and fails: which comes first is a matter of luck.
+#[derive(Debug)]
+pub(crate) struct StatementPool {
+    fair: FairSpillPool,
+    /// What can spill.
+    spillable: Share,
+    /// That, and the merges within sorts.
+    elastic: Share,
+}
+
+/// A part of the pool.
+#[derive(Debug)]
+struct Share {
+    most: usize,
+    taken: AtomicUsize,
+}
+
+impl Share {
+    fn new(most: usize) -> Share {
+        Share { most, taken: AtomicUsize::new(0) }
+    }
+
+    /// Takes so much, or tells what is left.
+    fn take(&self, bytes: usize) -> std::result::Result<(), usize> {
+        // Taken first, so that those who ask at once do not get it twice.
+        let left = self.most.saturating_sub(self.taken.fetch_add(bytes, Ordering::Relaxed));
+        if bytes <= left {
+            return Ok(());
+        }
+        self.give(bytes);
+        Err(left)
+    }
+
+    fn give(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl StatementPool {
+    pub(crate) fn new(bytes_max: usize) -> StatementPool {
+        let kept = (bytes_max / 2).min(KEPT_BYTES_MAX);
+        StatementPool {
+            fair: FairSpillPool::new(bytes_max),
+            spillable: Share::new(bytes_max - kept),
+            elastic: Share::new(bytes_max - kept / 2),
+        }
+    }
+
+    /// What a consumer's memory is part of.
+    fn shares(&self, consumer: &MemoryConsumer) -> impl Iterator<Item = &Share> + Clone {
+        let is_elastic = consumer.can_spill() || consumer.name().starts_with(SORTS_MERGE);
+        let spillable = Some(&self.spillable).filter(|_| consumer.can_spill());
+        spillable.into_iter().chain(Some(&self.elastic).filter(|_| is_elastic))
+    }
+}
+
+impl fmt::Display for StatementPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fair.fmt(f)
+    }
+}
+
+impl MemoryPool for StatementPool {
+    fn name(&self) -> &str {
+        "statement"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.fair.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.fair.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        for share in self.shares(reservation.consumer()) {
+            share.taken.fetch_add(additional, Ordering::Relaxed);
+        }
+        self.fair.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.shares(reservation.consumer()).for_each(|share| share.give(shrink));
+        self.fair.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let shares = self.shares(reservation.consumer());
+        for (place, share) in shares.clone().enumerate() {
+            let Err(left) = share.take(additional) else { continue };
+            shares.take(place).for_each(|share| share.give(additional));
+            // Worded as the fair pool's own, which errors are made of.
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "Failed to allocate additional {} for {} with {} already allocated for this reservation - {} remain \
+                 available for the total memory pool: {self}",
+                human_readable_size(additional),
+                reservation.consumer().name(),
+                human_readable_size(reservation.size()),
+                human_readable_size(left),
+            )));
+        }
+        let grown = self.fair.try_grow(reservation, additional);
+        if grown.is_err() {
+            shares.for_each(|share| share.give(additional));
+        }
+        grown
+    }
+
+    fn reserved(&self) -> usize {
+        self.fair.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.fair.memory_limit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_can_do_with_less_leaves_room_for_what_cannot() {
+        const MIB: usize = 1 << 20;
+        for (limit, kept) in [(24, 12), (64, 32), (1024, 32)] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(StatementPool::new(limit * MIB));
+            let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&pool);
+            let merge = MemoryConsumer::new(format!("{SORTS_MERGE}[0]")).register(&pool);
+            let last = MemoryConsumer::new("last").register(&pool);
+            while sort.try_grow(MIB).is_ok() {}
+            assert_eq!(sort.size(), (limit - kept) * MIB);
+            while merge.try_grow(MIB).is_ok() {}
+            assert_eq!(merge.size(), kept / 2 * MIB);
+            last.try_grow(kept / 2 * MIB).unwrap();
+            assert!(last.try_grow(1).is_err(), "the limit is that of all");
+            // What one gave back, the others of its kind can have.
+            sort.free();
+            assert!(sort.try_grow((limit - kept) * MIB + 1).is_err());
+            merge.try_grow((limit - kept) * MIB).unwrap();
+            assert!(sort.try_grow(1).is_err());
+            merge.shrink((limit - kept) * MIB);
+            sort.try_grow((limit - kept) * MIB).unwrap();
+            assert_eq!(pool.reserved(), limit * MIB);
+        }
+    }
+}
