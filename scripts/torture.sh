@@ -4,6 +4,7 @@
 #   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
 #   SWIFTWATER_ENGINE_CRASH_STEP   calls between the crashes of the whole engine (default 1: at each)
 #   KILLS          kills of a server under load (default 200)
+#   MIRI_CASES     of each property test under Miri, which is some hundred times slower (default 4)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
 set -u
@@ -33,6 +34,7 @@ skip() { # skip NAME WHY
 SOAK_SECONDS=${SOAK_SECONDS:-3600}
 SOAK_CASES=${SOAK_CASES:-100000}
 PROPTEST_CASES=${PROPTEST_CASES:-20000}
+MIRI_CASES=${MIRI_CASES:-4}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
 KILLS=${KILLS:-200}
 # At each call of the whole engine there is a crash, not at every so many.
@@ -56,14 +58,14 @@ fi
 
 part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
 if command -v valgrind >/dev/null 2>&1; then
-    part "instructions an event" "$CARGO" test --release -p swiftwater-bench --test instructions -- --nocapture
+    part "instructions an event" "$CARGO" test --release --workspace --test instructions -- --nocapture
 else
     skip "instructions an event" "there is no valgrind"
 fi
-# With the vectors that Miri knows, and without any. Its cases are few: it is some hundred times slower.
+# With the vectors that Miri knows, and without any.
 if "$CARGO" +nightly miri --version >/dev/null 2>&1; then
     for features in "" "-C target-feature=+avx2,+bmi1,+bmi2,+lzcnt,+popcnt"; do
-        part "unsafe code under Miri, ${features:-no vectors}" env PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation \
+        part "unsafe code under Miri, ${features:-no vectors}" env PROPTEST_CASES="$MIRI_CASES" MIRIFLAGS=-Zmiri-disable-isolation \
             RUSTFLAGS="$features" "$CARGO" +nightly miri test -p swiftwater-event --lib
     done
 else

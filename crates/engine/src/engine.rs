@@ -442,6 +442,7 @@ impl Engine {
             types: options.types.as_deref(),
             joined: None,
             parameters: &options.parameters,
+            lists_rows: false,
             now,
             text_bytes_max: self.shared.config.query_text_bytes_max,
         };

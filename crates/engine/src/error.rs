@@ -507,7 +507,7 @@ impl EngineError {
                 Some("GROUP BY a column, as the start of a window in the view below.".to_owned())
             }
             EngineError::KeyMeanings { .. } => {
-                Some("State fewer values: a text that is a time as well counts twice.".to_owned())
+                Some("State fewer values, or write them as JSON, where a number is no text.".to_owned())
             }
             EngineError::BeyondEnd { .. } => Some(
                 "Take what the feed gave last; or begin at 0, with all rows first, or without a position, with what changes from now on."

@@ -127,6 +127,7 @@ pub fn run_input(
         types: options.types.as_deref(),
         joined: None,
         parameters: &options.parameters,
+        lists_rows: false,
         now: started,
         text_bytes_max: config.query_text_bytes_max,
     };

@@ -246,13 +246,15 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         "aggregates",
         aggregates.map(|(slot, aggregate)| format!("#{} = {aggregate}", first + slot)),
     )?;
+    let slots = group.table.as_ref().map_or(0, TableAggregate::slots);
     if let Some(table) = &group.table {
         let first = first + group.aggregates.len();
-        let last = first + table.function.columns(table.arguments.len()) - 1;
-        write!(f, "\nrows #{first} to #{last} = {table}")?;
+        match table.listed.is_empty() {
+            true => write!(f, "\nrows #{first} to #{} = {table}", first + slots - 1)?,
+            false => write!(f, "\nrows as a list #{first} = {table}")?,
+        }
     }
-    let table = group.table.as_ref().map_or(0, |table| table.function.columns(table.arguments.len()));
-    let first = first + group.aggregates.len() + table;
+    let first = first + group.aggregates.len() + slots;
     let groupings = group.groupings.iter().enumerate();
     write_list(f, "bits", groupings.map(|(slot, of)| format!("#{} = GROUPING({})", first + slot, set(of))))?;
     if let Some(having) = &group.having {

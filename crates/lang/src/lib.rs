@@ -59,6 +59,8 @@ pub struct ParseOptions<'a> {
     pub joined: Option<&'a [Joined]>,
     /// What `$1`, `$2`, … stand for. The text must use each of them.
     pub parameters: &'a [plan::Literal],
+    /// Where an aggregate gives rows, it gives a list of them as one value: a row by key has no room for others.
+    pub lists_rows: bool,
     /// The time that NOW stands for.
     pub now: Millis,
     /// The longest text taken, in bytes.
@@ -77,6 +79,7 @@ impl ParseOptions<'_> {
             types: None,
             joined: None,
             parameters: &[],
+            lists_rows: false,
             now,
             text_bytes_max: ParseOptions::TEXT_BYTES_MAX,
         }

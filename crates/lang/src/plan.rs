@@ -132,7 +132,7 @@ pub struct Group {
     pub keys: Vec<Expr>,
     /// The slots after those: over the event.
     pub aggregates: Vec<Aggregate>,
-    /// An aggregate that gives each group several rows; its columns are the slots after those. The last two slots are
+    /// An aggregate that gives each group several rows; its columns, or a list of the rows, are the slots after those. The last two slots are
     /// the window's first instant and the first after it (LONG, milliseconds; null where there is no window by time).
     pub table: Option<TableAggregate>,
     /// GROUPING SETS, ROLLUP and CUBE (native): an event is in a group of each, by the keys at these places; the other
@@ -257,6 +257,16 @@ pub struct TableAggregate {
     pub function: TableFunction,
     /// Of what: one for a distribution, one or more for TOP.
     pub arguments: Vec<Expr>,
+    /// Where its rows are a list, which fills one slot: what each value of a row is called in the map that is the row.
+    /// Empty: a slot holds each column.
+    pub listed: Vec<Box<str>>,
+}
+
+impl TableAggregate {
+    /// How many slots it fills.
+    pub fn slots(&self) -> usize {
+        if self.listed.is_empty() { self.function.columns(self.arguments.len()) } else { 1 }
+    }
 }
 
 /// The aggregates whose result is rows, and the columns of these.

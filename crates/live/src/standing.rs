@@ -197,6 +197,8 @@ pub struct CompiledTable {
     pub arguments: Vec<Program>,
     /// Points of a distribution at most.
     pub points_max: usize,
+    /// Where its rows are a list: [`TableAggregate::listed`].
+    pub listed: Vec<Box<str>>,
     /// As the plan prints it.
     pub text: Box<str>,
 }
@@ -347,6 +349,7 @@ impl StandingQuery {
                             function: table.function.clone(),
                             arguments: programs(&table.arguments, &mut body_wants)?,
                             points_max: points_max(&plan)?,
+                            listed: table.listed.clone(),
                             text: table.to_string().into(),
                         }),
                     },

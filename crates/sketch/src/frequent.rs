@@ -34,6 +34,8 @@ struct Map {
     seen: u64,
     /// By how much counts were cut before the map was read from an image.
     cut: u64,
+    /// Bytes of the values that are known, about: when some are dropped, so large a share of them is.
+    value_bytes: usize,
 }
 
 /// A value, and how often it came.
@@ -66,7 +68,7 @@ impl Frequent {
     pub fn update_counted(&mut self, value: &[u8], count: u64) {
         if count > 0 {
             let map = self.map();
-            map.items.update_with_count_ref(value, count);
+            map.grow((value.len(), 1), |items| items.update_with_count_ref(value, count));
             map.seen += count;
         }
     }
@@ -80,7 +82,8 @@ impl Frequent {
     pub fn merge(&mut self, other: &Frequent) {
         let Some(theirs) = &other.map else { return };
         let ours = self.map();
-        ours.items.merge(&theirs.items);
+        let of = (theirs.value_bytes, theirs.items.num_active_items());
+        ours.grow(of, |items| items.merge(&theirs.items));
         ours.seen += theirs.seen;
         ours.cut += theirs.cut;
     }
@@ -128,10 +131,10 @@ impl Frequent {
         self.map.as_ref().map_or(0, |map| map.items.num_active_items() as u64)
     }
 
-    /// Bytes on the heap, about: without what long values take up beside the map.
+    /// Bytes on the heap, about.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.map.as_ref().map_or(0, |map| size_of::<Map>() + map.items.estimated_size())
+        self.map.as_ref().map_or(0, |map| size_of::<Map>() + map.items.estimated_size() + map.value_bytes)
     }
 
     /// The sketch as bytes.
@@ -177,7 +180,7 @@ impl Frequent {
             if least == 0 {
                 return Err(reader.content("an item never came"));
             }
-            frequent.map().items.update_with_count_ref(value, least);
+            frequent.map().grow((value.len(), 1), |items| items.update_with_count_ref(value, least));
         }
         if cut > left {
             return Err(reader.content("more was cut than came"));
@@ -192,7 +195,25 @@ impl Frequent {
         let lg_entries = self.lg_entries;
         self.map.get_or_insert_with(|| {
             let items = FrequentItemsSketch::new(1 << lg_entries).expect("a power of two in range");
-            Box::new(Map { items, seen: 0, cut: 0 })
+            Box::new(Map { items, seen: 0, cut: 0, value_bytes: 0 })
         })
+    }
+}
+
+impl Map {
+    /// Takes in so many values that have so many bytes together; some may be known.
+    fn grow(
+        &mut self,
+        (bytes, values): (usize, usize),
+        take: impl FnOnce(&mut FrequentItemsSketch<Vec<u8>>),
+    ) {
+        let before = self.items.num_active_items();
+        take(&mut self.items);
+        let after = self.items.num_active_items();
+        if after > before {
+            self.value_bytes += bytes * (after - before) / values.max(1);
+        } else if after < before {
+            self.value_bytes = self.value_bytes * after / before;
+        }
     }
 }

@@ -410,5 +410,12 @@ async fn the_documents_example_counts() {
     append(&engine, "profiles", r#"{"id":1,"country":"DE"}"#, None).await;
     append(&engine, "swipes", "{\"swiper\":1,\"direction\":\"right\"}\n{\"swiper\":1,\"direction\":\"left\"}\n{\"swiper\":2,\"direction\":\"left\"}", None).await;
     assert_eq!(rows(&engine, "by_country").await, [r#"{"country":"DE","n":2,"likes":1}"#]);
+    // A view may be over one that joins.
+    sql(
+        &engine,
+        "CREATE MATERIALIZED VIEW countries AS SELECT COUNT(*) AS c, SUM(n) AS n FROM STREAM(by_country)",
+    )
+    .await;
+    assert_eq!(rows(&engine, "countries").await, [r#"{"c":1,"n":2}"#]);
     stop(engine, Duration::ZERO).await;
 }

@@ -113,6 +113,34 @@ async fn a_range_that_may_begin_at_too_many_keys_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_that_a_written_key_may_be_is_looked_for_or_it_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t WITH (store = true)").await;
+    for (view, columns) in [("twelve", 12), ("thirteen", 13)] {
+        let keys: Vec<String> = (0..columns).map(|place| format!("c{place}")).collect();
+        let keys = keys.join(", ");
+        let create = format!(
+            "CREATE MATERIALIZED VIEW {view} AS SELECT {keys}, COUNT(*) AS n FROM STREAM(t) GROUP BY {keys}"
+        );
+        sql(&engine, &create).await;
+    }
+    // The last of all that it may be: each number is a text.
+    let fields: Vec<String> = (0..13).map(|place| format!(r#""c{place}":"{place}""#)).collect();
+    append(&engine, "t", &format!("{{{}}}", fields.join(",")), None).await;
+    let written: Vec<String> = (0..13).map(|place| place.to_string()).collect();
+    let written: Vec<&str> = written.iter().map(String::as_str).collect();
+    assert!(row(&engine, "twelve", &written[..12]).await.ends_with(r#""n":1}"#));
+    let key: Vec<KeyValue> = written.iter().map(|value| KeyValue::Written((*value).to_owned())).collect();
+    let error = engine.view_row(&Principal::local(), "thirteen", &key, Wanted::AsItIs).await.unwrap_err();
+    assert_eq!(error, EngineError::KeyMeanings { view: "thirteen".to_owned(), most: 4096 });
+    let key: Vec<KeyValue> = written.iter().map(|value| KeyValue::Text((*value).to_owned())).collect();
+    let (row, _) = engine.view_row(&Principal::local(), "thirteen", &key, Wanted::AsItIs).await.unwrap();
+    assert!(row.is_some());
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_read_as_rows_show_it() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path(), |_| ()).await;

@@ -615,3 +615,84 @@ async fn a_view_begins_with_history_without_a_gap_or_a_double() {
     assert!(error.contains("column `x` lies within a list"), "{error}");
     stop(engine, Duration::ZERO).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_gives_rows_elsewhere_is_a_list_in_a_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM f (o STRING, d STRING, x LONG)").await;
+    for query in [
+        "best AS SELECT o, TOP(2, d, x) AS best, COUNT(*) AS n FROM STREAM(f) GROUP BY o HAVING SIZEOF(best) > 0",
+        "spread AS SELECT o, QUANTILE(x, MANUAL, 0, 0.5) AS q FROM STREAM(f) GROUP BY o",
+        "ranges AS SELECT FREQ(x, MANUAL, 5) FROM STREAM(f)",
+    ] {
+        sql(&engine, &format!("CREATE MATERIALIZED VIEW {query}")).await;
+    }
+    for round in 0..3 {
+        let events = [("b", 1), ("c", 2), ("b", 1), ("b", 9), ("c", 2), ("c", 2)];
+        let event = |(d, x)| format!(r#"{{"o":"a","d":"{d}","x":{x}}}"#);
+        append(&engine, "f", &events.map(event).join("\n"), None).await;
+        let times = round + 1;
+        let expected = format!(
+            r#"{{"o":"a","best":[{{"d":"c","x":2,"Count":{}}},{{"d":"b","x":1,"Count":{}}}],"n":{}}}"#,
+            3 * times,
+            2 * times,
+            6 * times
+        );
+        assert_eq!(row(&engine, "best", &["a"]).await, expected);
+        assert_eq!(
+            sql(&engine, "SELECT o, n FROM best").await,
+            format!("{{\"o\":\"a\",\"n\":{}}}\n", 6 * times)
+        );
+        stop(engine, if round == 1 { Duration::from_secs(5) } else { Duration::ZERO }).await;
+        engine = open(dir.path(), |_| ()).await;
+    }
+    let spread = r#"{"o":"a","q":[{"Quantile":0.0,"Value":1.0},{"Quantile":0.5,"Value":2.0}]}"#;
+    assert_eq!(row(&engine, "spread", &["a"]).await, spread);
+    // Its rows have one type, so SQL knows it.
+    assert_eq!(sql(&engine, "SELECT q[2]['Value'] AS v FROM spread").await, "{\"v\":2.0}\n");
+    let ranges = row(&engine, "ranges", &[]).await;
+    assert!(ranges.starts_with(r#"{"FREQ(x, MANUAL, 5.0)":[{"Range":"#), "{ranges}");
+    assert!(ranges.contains(r#""Count":15.0"#) && ranges.contains(r#""Count":3.0"#), "{ranges}");
+    let upper = "CREATE MATERIALIZED VIEW u AS SELECT TOP(2, n) FROM STREAM(best)";
+    let error = try_sql(&engine, upper).await.unwrap_err().to_string();
+    assert!(error.contains("cannot take out again"), "{error}");
+    // What the view below shows as a list does not keep others from being over it.
+    let upper = "CREATE MATERIALIZED VIEW origins AS SELECT COUNT(*) AS n FROM STREAM(spread)";
+    sql(&engine, upper).await;
+    assert_eq!(row(&engine, "origins", &[]).await, "{\"n\":1}");
+    for (query, why) in [
+        ("SELECT o AS best, TOP(2, d) AS best FROM STREAM(f) GROUP BY o", "two columns are named `best`"),
+        ("SELECT TOP(2, d) AS best, o FROM STREAM(f) GROUP BY 1", "an aggregate cannot stand in GROUP BY"),
+        ("SELECT TOP(2, d) AS best, QUANTILE(x, LINEAR, 2) AS q FROM STREAM(f)", "only one of QUANTILE"),
+        (
+            "SELECT o, d AS Count, TOP(2, o, Count) AS best FROM STREAM(f) GROUP BY o, d",
+            "two values of a row",
+        ),
+        ("SELECT o FROM STREAM(f) WHERE TOP(2, d) IS NOT NULL GROUP BY o", "cannot stand"),
+    ] {
+        let create = format!("CREATE MATERIALIZED VIEW wrong AS {query}");
+        let error = try_sql(&engine, &create).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{query}: {error}");
+    }
+    let sized = "SELECT SIZEOF(TOP(2, d)) AS n, o, TOP(2, d) AS best, TOP(2, d) AS again, x FROM STREAM(f) GROUP BY 2, 5 \
+                 HAVING SIZEOF(BEST) > 0";
+    sql(&engine, &format!("CREATE MATERIALIZED VIEW sized AS {sized}")).await;
+    append(&engine, "f", r#"{"o":"z","d":"y","x":5}"#, None).await;
+    let best = r#"[{"d":"y","Count":1}]"#;
+    let expected = format!(r#"{{"n":1,"o":"z","best":{best},"again":{best},"x":5}}"#);
+    assert_eq!(row(&engine, "sized", &["z", "5"]).await, expected);
+    // The document's example, and the row that it shows.
+    let document = include_str!("../../../../docs/views.md");
+    let section = document.split("one a view) gives a list").nth(1).expect("it is documented");
+    let example = section.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let shown = section.split("has rows as `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    sql(&engine, SWIPES).await;
+    sql(&engine, example).await;
+    for direction in ["right", "left", "right"] {
+        let event = format!(r#"{{"swiper":2,"swipee":7,"direction":"{direction}"}}"#);
+        append(&engine, "swipes", &event, None).await;
+    }
+    assert_eq!(row(&engine, "favourites", &["2"]).await, shown.replace(": ", ":").replace(", ", ","));
+    stop(engine, Duration::ZERO).await;
+}

@@ -88,7 +88,7 @@ impl Reader<'_> {
                 let arguments = self.arguments(node, fields)?;
                 let function = TableFunction::Top { count: limit.unwrap_or(0), threshold };
                 let mut made = group(Vec::new(), Vec::new(), columns);
-                made.table = Some(TableAggregate { function, arguments });
+                made.table = Some(TableAggregate { function, arguments, listed: Vec::new() });
                 return Some(Aggregation { group: Some(made), limit: None });
             }
             other => {
@@ -211,7 +211,7 @@ impl Reader<'_> {
         let columns =
             columns.map(|(slot, name)| OutputColumn { name: (*name).into(), expr: Expr::Slot(slot) });
         let mut made = group(Vec::new(), Vec::new(), columns.collect());
-        made.table = Some(TableAggregate { function, arguments });
+        made.table = Some(TableAggregate { function, arguments, listed: Vec::new() });
         Some(made)
     }
 

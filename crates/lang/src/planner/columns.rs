@@ -54,7 +54,7 @@ impl<'a> Planner<'a> {
                 None => self.name_behind_source(node).unwrap_or(&text).into(),
             };
             let span = alias.as_ref().map_or(node.span, |alias| alias.span);
-            if matches!(node.kind, NodeKind::Table { .. }) {
+            if matches!(node.kind, NodeKind::Table { .. }) && !self.lists_rows {
                 let item =
                     self.table_item.get_or_insert(TableItem { node, alias: None, place: self.columns.len() });
                 item.alias = item.alias.or(alias.as_ref());

@@ -192,7 +192,8 @@ impl<'a> Planner<'a> {
     fn automatic_top(&mut self, count: u64, threshold: Option<u64>) -> (Body, Vec<SortKey>, Option<u64>) {
         let columns = self.output_columns(Vec::new());
         let arguments = self.keys.iter().map(|key| key.expr.clone()).collect();
-        let table = TableAggregate { function: TableFunction::Top { count, threshold }, arguments };
+        let function = TableFunction::Top { count, threshold };
+        let table = TableAggregate { function, arguments, listed: Vec::new() };
         let body = Group {
             keys: Vec::new(),
             aggregates: Vec::new(),

@@ -120,6 +120,7 @@ impl Planner<'_> {
                 self.aggregate(node, *function, arguments, filter.as_deref(), scope)
             }
             NodeKind::Grouping(keys) => self.grouping(node, keys, scope),
+            NodeKind::Table { .. } if self.lists_rows => self.listed(node, scope),
             NodeKind::Table { .. } => {
                 self.unknown_for(Fault::at(node.span, "what gives rows stands in the select list only"))
             }

@@ -100,7 +100,7 @@ fn plan_with_fields<'a>(
             Dialect::Bullet => query_text(outermost, options.now).into(),
         },
     };
-    let check = |query| structure::check(query, options.dialect, options.now);
+    let check = |query| structure::check(query, options);
     let (query, fields) = match &outermost.source {
         Source::Stream(_) => {
             sound(check(outermost))?;
@@ -241,6 +241,8 @@ struct ViewColumn {
 struct Planner<'a> {
     dialect: Dialect,
     now: i64,
+    /// See [`ParseOptions::lists_rows`].
+    lists_rows: bool,
     fields: Fields<'a>,
     faults: Vec<Fault>,
     /// Faults are looked for, but will be forgotten.
@@ -290,6 +292,7 @@ impl<'a> Planner<'a> {
         Planner {
             dialect: options.dialect,
             now: options.now,
+            lists_rows: options.lists_rows,
             fields,
             faults: Vec::new(),
             trying: 0,

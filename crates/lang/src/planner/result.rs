@@ -2,7 +2,10 @@
 
 use swiftwater_event::Type;
 
-use super::check::{Ty, held};
+use super::{
+    check::{Ty, held},
+    table::list_type,
+};
 use crate::plan::{Aggregate, AggregateFunction, Expr, Group};
 
 /// The type of a column's values; ANY where it is not known.
@@ -16,12 +19,17 @@ pub(super) fn type_of(column: &Expr, group: &Group, slots: &[Ty]) -> Type {
 
 /// Over the slots of a group.
 fn of_slots(expr: &Expr, group: &Group, slots: &[Ty]) -> Ty {
+    let behind = group.keys.len() + group.aggregates.len();
     let of_slot = |slot: usize| match group.keys.get(slot) {
         Some(key) => of_event(key, slots),
         None => match group.aggregates.get(slot - group.keys.len()) {
             Some(aggregate) => of_aggregate(aggregate, slots),
-            None if group.table.is_none() => Ty::Known(Type::LONG),
-            None => Ty::Unknown,
+            None => match &group.table {
+                None => Ty::Known(Type::LONG),
+                Some(table) if slot == behind && !table.listed.is_empty() => list_type(table),
+                Some(table) if slot >= behind + table.slots() => Ty::Known(Type::LONG),
+                Some(_) => Ty::Unknown,
+            },
         },
     };
     of(expr, &of_slot)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{
-    Dialect,
+    Dialect, ParseOptions,
     ast::{Duration, Item, Node, NodeKind, Query, Source, View},
     names::column_name,
     plan::{AggregateFunction, TableFunction},
@@ -13,10 +13,11 @@ use crate::{
 };
 
 /// The faults of a query as a whole, without those of its inner query.
-pub(super) fn check(query: &Query, dialect: Dialect, now: i64) -> Vec<Fault> {
+pub(super) fn check(query: &Query, options: &ParseOptions<'_>) -> Vec<Fault> {
     let mut structure = Structure {
-        dialect,
-        now,
+        dialect: options.dialect,
+        lists_rows: options.lists_rows,
+        now: options.now,
         faults: Vec::new(),
         kinds: BTreeSet::new(),
         count_distincts: BTreeSet::new(),
@@ -52,6 +53,8 @@ enum Place {
 
 struct Structure {
     dialect: Dialect,
+    /// See [`ParseOptions::lists_rows`].
+    lists_rows: bool,
     now: i64,
     faults: Vec<Fault>,
     kinds: BTreeSet<Kind>,
@@ -301,7 +304,9 @@ impl Structure {
         texts.insert(text);
         self.kinds.insert(kind);
         let hint = format!("Use its columns: {columns}.");
-        if !is_whole {
+        if self.lists_rows {
+            // It is a value as those of other aggregates.
+        } else if !is_whole {
             let message = if kind == Kind::Top {
                 "TOP gives rows, and cannot be part of an expression"
             } else {

@@ -8,6 +8,7 @@ use super::{
     check::Ty,
     group::{BEHIND_AGGREGATES, BEHIND_GROUPINGS, KEYS_MAX},
     lower::Scope,
+    result::list_of,
 };
 use crate::{
     Dialect,
@@ -34,35 +35,9 @@ const BOUNDS: [&str; 2] = ["window_start", "window_end"];
 
 impl<'a> Planner<'a> {
     pub(super) fn plan_table(&mut self, node: &'a Node, alias: Option<&'a Name>) -> Option<()> {
-        let NodeKind::Table { function, arguments } = &node.kind else { return Some(()) };
-        let function = self.checked_points(node, function)?;
-        if arguments.len() > KEYS_MAX {
-            return self
-                .fault(Fault::at(node.span, format!("TOP counts at most {KEYS_MAX} values together")));
-        }
-        let mut exprs = Vec::new();
-        let mut columns = Vec::new();
+        let (function, arguments, mut columns) = self.lowered_table(node)?;
         let is_top = matches!(function, TableFunction::Top { .. });
-        for argument in arguments {
-            let Some(typed) = self.lower(argument, Scope::Event) else { continue };
-            let text = self.text_within(argument);
-            // The same value counted twice with itself is one column.
-            let is_there = exprs.contains(&typed.expr);
-            if is_top && !is_there {
-                let name = self.name_of_text(&text);
-                columns.push(TableColumn { name: name.into(), text: Some(text), ty: typed.ty.clone() });
-            }
-            if !is_there {
-                exprs.push(typed.expr);
-            }
-        }
-        let fixed: &[(&str, Type)] = match &function {
-            TableFunction::Quantile(_) => &[("Quantile", Type::DOUBLE), ("Value", Type::DOUBLE)],
-            TableFunction::Frequency(_) | TableFunction::CumulativeFrequency(_) => {
-                &[("Range", Type::STRING), ("Probability", Type::DOUBLE), ("Count", Type::DOUBLE)]
-            }
-            TableFunction::Top { .. } => &[("Count", Type::LONG)],
-        };
+        let fixed = fixed_columns(&function);
         for (name, ty) in fixed {
             let name = match alias {
                 Some(alias) if is_top => alias.text.clone(),
@@ -82,8 +57,59 @@ impl<'a> Planner<'a> {
                 self.base.add(text, name, Given::Table(place));
             }
         }
-        self.table = Some(Table { plan: TableAggregate { function, arguments: exprs }, columns });
+        self.table =
+            Some(Table { plan: TableAggregate { function, arguments, listed: Vec::new() }, columns });
         Some(())
+    }
+
+    /// The list of its rows, where that is one value.
+    pub(super) fn listed(&mut self, node: &Node, scope: Scope) -> Option<Typed> {
+        if !scope.is_group() {
+            return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
+        }
+        let (function, arguments, columns) = self.lowered_table(node)?;
+        let fixed = fixed_columns(&function).iter().map(|(name, _)| Box::from(*name));
+        let listed: Vec<Box<str>> = columns.into_iter().map(|column| column.name).chain(fixed).collect();
+        let is_twice = |(place, name): (usize, &Box<str>)| listed[..place].contains(name);
+        if let Some((_, name)) = listed.iter().enumerate().find(|one| is_twice(*one)) {
+            let message = format!("two values of a row would be named `{name}`");
+            return self.fault(Fault::at(node.span, message).hint("What is counted needs another name."));
+        }
+        let plan = TableAggregate { function, arguments, listed };
+        if self.table.as_ref().is_some_and(|table| table.plan != plan) {
+            // What the query is as a whole was looked at before.
+            return self.fault(Fault::at(node.span, "there is another aggregate that gives rows"));
+        }
+        let text = self.text_of(node);
+        let column = TableColumn { name: (*text).into(), text: Some(text), ty: list_type(&plan) };
+        self.table = Some(Table { plan, columns: vec![column] });
+        Some(self.table_slot(0))
+    }
+
+    /// Its function, what it is of, and the columns that hold that.
+    fn lowered_table(&mut self, node: &Node) -> Option<(TableFunction, Vec<Expr>, Vec<TableColumn>)> {
+        let NodeKind::Table { function, arguments } = &node.kind else { return None };
+        let function = self.checked_points(node, function)?;
+        if arguments.len() > KEYS_MAX {
+            return self
+                .fault(Fault::at(node.span, format!("TOP counts at most {KEYS_MAX} values together")));
+        }
+        let is_top = matches!(function, TableFunction::Top { .. });
+        let (mut exprs, mut columns) = (Vec::new(), Vec::new());
+        for argument in arguments {
+            let Some(typed) = self.lower(argument, Scope::Event) else { continue };
+            let text = self.text_within(argument);
+            // The same value counted twice with itself is one column.
+            let is_there = exprs.contains(&typed.expr);
+            if is_top && !is_there {
+                let name = self.name_of_text(&text);
+                columns.push(TableColumn { name: name.into(), text: Some(text), ty: typed.ty.clone() });
+            }
+            if !is_there {
+                exprs.push(typed.expr);
+            }
+        }
+        Some((function, exprs, columns))
     }
 
     /// The function with its points in order; `None`, with a fault noted, where they cannot be.
@@ -178,6 +204,26 @@ impl<'a> Planner<'a> {
         let counted = of_table.zip(table).and_then(|(place, table)| table.columns.get(place));
         slot < self.keys.len() || counted.is_some_and(|column| column.text.is_some())
     }
+}
+
+/// The columns that do not hold what it is of, behind those that do.
+fn fixed_columns(function: &TableFunction) -> &'static [(&'static str, Type)] {
+    match function {
+        TableFunction::Quantile(_) => &[("Quantile", Type::DOUBLE), ("Value", Type::DOUBLE)],
+        TableFunction::Frequency(_) | TableFunction::CumulativeFrequency(_) => {
+            &[("Range", Type::STRING), ("Probability", Type::DOUBLE), ("Count", Type::DOUBLE)]
+        }
+        TableFunction::Top { .. } => &[("Count", Type::LONG)],
+    }
+}
+
+/// What a list of its rows holds, each a map: known where all values of a row have one type.
+pub(super) fn list_type(table: &TableAggregate) -> Ty {
+    let row = match table.function {
+        TableFunction::Quantile(_) => Type::map(Type::DOUBLE).ok(),
+        _ => None,
+    };
+    row.map_or(Ty::Unknown, |row| list_of(Ty::Known(row)))
 }
 
 /// What is wrong with the points of a distribution.

@@ -56,7 +56,7 @@ pub enum Unfit {
     /// It has no groups.
     #[error("a view keeps a row by key: the query needs GROUP BY, or aggregates over all events")]
     NoGroups,
-    /// Its groups have several rows.
+    /// Its groups have several rows, which are no list ([`swiftwater_lang::ParseOptions::lists_rows`]).
     #[error("a view keeps one row by key, and QUANTILE, FREQ, CUMFREQ and TOP give several")]
     SeveralRows,
     /// It has windows of another kind.
@@ -111,6 +111,11 @@ pub enum Unfit {
         .0.name()
     )]
     NotTakenOut(AggregateFunction),
+    /// Of a view's rows, an aggregate that gives rows.
+    #[error(
+        "the rows of a view change, and QUANTILE, FREQ, CUMFREQ and TOP cannot take out again what they took in: a view of a view has COUNT, SUM and AVG"
+    )]
+    RowsNotTakenOut,
     /// Of a view's rows, windows.
     #[error("the rows of a view have no time: a view of a view has no WINDOWING")]
     WindowsOfRows,
@@ -165,7 +170,7 @@ impl KeyedQuery {
         let faults = [
             (plan.dialect != Dialect::Native, Unfit::Bullet),
             (plan.outer.is_some(), Unfit::Outer),
-            (group.table.is_some(), Unfit::SeveralRows),
+            (group.table.as_ref().is_some_and(|table| table.listed.is_empty()), Unfit::SeveralRows),
             (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
             (!plan.order_by.is_empty(), Unfit::Order),
             (query.deletes() && plan.views.iter().any(may_repeat), Unfit::DeletedRows),
@@ -212,7 +217,9 @@ impl KeyedQuery {
     pub fn key_columns(&self) -> Vec<Option<usize>> {
         let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
         let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
-        let start = group.keys.len() + group.aggregates.len() + group.groupings.len();
+        // The rows that an aggregate gives are a list here, in one slot.
+        let list = usize::from(group.table.is_some());
+        let start = group.keys.len() + group.aggregates.len() + list + group.groupings.len();
         let mut columns: Vec<Option<usize>> = self.windows.iter().map(|_| column_of(start)).collect();
         match group.sets.is_empty() {
             true => columns.extend((0..group.keys.len()).map(column_of)),

@@ -67,6 +67,9 @@ pub fn count_rows(query: &mut Query) -> Result<usize, Unfit> {
     if let Some(other) = group.aggregates.iter().find(|aggregate| !can_take_out(aggregate.function)) {
         return Err(Unfit::NotTakenOut(other.function));
     }
+    if group.table.is_some() {
+        return Err(Unfit::RowsNotTakenOut);
+    }
     let counts = |aggregate: &Aggregate| {
         let is_whole = aggregate.arguments.is_empty() && aggregate.filter.is_none();
         aggregate.function == AggregateFunction::Count && is_whole

@@ -11,18 +11,18 @@ use super::*;
 const QUERY: &str = "SELECT k, j, COUNT(*) AS n, COUNT(x) AS c, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, MAX(t) AS hi, \
      COUNT(DISTINCT x) AS d, APPROX_PERCENTILE_CONT(x, 0.5) AS p, SUM(x) FILTER (WHERE x > 0) AS f, \
      FIRST(x) AS first, LAST(t) AS last, ARG_MAX(t, x) AS top, COLLECT_LIST(x, 5) AS l, COLLECT_SET(x, 3) AS few, \
-     COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls, LAST(*) AS event \
+     COLLECT_SET(t) FILTER (WHERE x > 0) AS ts, LAST(l) AS ls, LAST(*) AS event, TOP(3, x, t) AS most \
      FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k, j";
 
 /// The same by grouping sets, by windows, and by both.
 const OTHERS: [&str; 5] = [
-    "SELECT k, j, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, GROUPING(k, j) AS g FROM STREAM() \
+    "SELECT k, j, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, MIN(x) AS lo, GROUPING(k, j) AS g, QUANTILE(x, LINEAR, 3) AS q FROM STREAM() \
      GROUP BY CUBE (k, j)",
     "SELECT k, window_start, window_end, COUNT(*) AS n, SUM(x) AS s FROM STREAM() WHERE x IS NULL OR x != 13 GROUP BY k \
      WINDOWING TUMBLING(10, EVENT(ts, 5))",
     "SELECT k, j, window_start, COUNT(x) AS n, SUM(x) AS s, GROUPING(k) AS g FROM STREAM() \
      GROUP BY GROUPING SETS ((k, j), (), j) WINDOWING TUMBLING(10, EVENT(ts, 5))",
-    "SELECT k, j, window_start, COUNT(*) AS n, SUM(x) AS s, COLLECT_SET(t, 2) AS few FROM STREAM() GROUP BY ROLLUP (k, j) \
+    "SELECT k, j, window_start, COUNT(*) AS n, SUM(x) AS s, COLLECT_SET(t, 2) AS few, FREQ(x, MANUAL, 0, 5) FROM STREAM() GROUP BY ROLLUP (k, j) \
      WINDOWING EVERY(10, EVENT(ts, 5), LAST, 25, EVENT)",
     "SELECT k, window_start, window_end, COUNT(*) AS n, MAX(x) AS hi FROM STREAM() GROUP BY k \
      WINDOWING EVERY(30, TIME, LAST, 100, TIME)",
@@ -35,13 +35,14 @@ const DELETE_WHEN: &str = "t = 't0'";
 const TTL_MS: u64 = 60;
 
 fn keyed(text: &str) -> Result<KeyedQuery, Unfit> {
-    let plan = parse(text, &ParseOptions::new(Dialect::Native, 0)).expect("a query").query;
+    let options = ParseOptions { lists_rows: true, ..ParseOptions::new(Dialect::Native, 0) };
+    let plan = parse(text, &options).expect("a query").query;
     KeyedQuery::new(StandingQuery::compile(plan).expect("a query"), None)
 }
 
 /// A view whose keys come and go.
 fn deleting() -> KeyedQuery {
-    let options = ParseOptions::new(Dialect::Native, 0);
+    let options = ParseOptions { lists_rows: true, ..ParseOptions::new(Dialect::Native, 0) };
     let plan = parse(QUERY, &options).expect("a query").query;
     let condition = swiftwater_lang::parse_expression(DELETE_WHEN, &options).expect("a condition");
     let query = StandingQuery::compile_view(plan, SketchSizes::default(), Some(&condition));
@@ -64,7 +65,6 @@ fn what_cannot_be_a_view() {
             "SELECT k, COUNT(*) FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) WITHIN 5) GROUP BY k",
             Unfit::Pattern,
         ),
-        ("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", Unfit::SeveralRows),
         ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)", Unfit::Window),
         ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, ALL)", Unfit::Window),
         (
@@ -78,6 +78,9 @@ fn what_cannot_be_a_view() {
     ] {
         assert_eq!(keyed(text).map(|_| ()), Err(fault), "{text}");
     }
+    let rows = parse("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", &ParseOptions::new(Dialect::Native, 0));
+    let rows = StandingQuery::compile(rows.expect("a query").query).expect("a query");
+    assert_eq!(KeyedQuery::new(rows, None).map(|_| ()), Err(Unfit::SeveralRows));
     assert_eq!(keyed(QUERY).map(|view| view.key_values()), Ok(2));
     let day = "SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(60000, TIME, LAST, 86400000, TIME)";
     assert_eq!(keyed(day).map(|view| view.key_values()), Ok(1));
@@ -99,6 +102,16 @@ fn values_of_a_key_are_called_as_columns_or_as_what_they_are() {
             "SELECT k, j, COUNT(*) AS n, window_start AS w FROM STREAM() GROUP BY ROLLUP (k, j) \
              WINDOWING TUMBLING(10, TIME)",
             "[Some(3), None, None, None] w, the set's number, the set's keys",
+        ),
+        (
+            "SELECT window_start AS w, k, TOP(2, x) AS best, COUNT(*) AS n FROM STREAM() GROUP BY k \
+             WINDOWING TUMBLING(10, TIME)",
+            "[Some(0), Some(1)] w, k",
+        ),
+        (
+            "SELECT TOP(2, x) AS best, GROUPING(k) AS g, window_start AS w FROM STREAM() GROUP BY ROLLUP (k) \
+             WINDOWING TUMBLING(10, TIME)",
+            "[Some(2), None, None] w, the set's number, the set's keys",
         ),
         (
             "SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (k)",

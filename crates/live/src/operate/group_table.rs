@@ -454,6 +454,17 @@ impl GroupTable {
             };
         };
         sketches.extend(cells.meta(table));
+        if !table.listed.is_empty() {
+            columns.push(groups.iter().map(|&group| cells.list(table, group, arena)).collect());
+            columns.extend(groupings);
+            return GroupRows {
+                slots: columns,
+                group_of_row: groups,
+                set_of_row: sets,
+                sketches,
+                failure: None,
+            };
+        }
         let is_bullet = self.dialect == Dialect::Bullet;
         let failure = if is_bullet { cells.failure(table, &groups) } else { None };
         let (rows, place_of_row) = cells.evaluate(table, &groups, self.dialect, arena);
@@ -473,7 +484,7 @@ impl GroupTable {
     }
 
     /// The slots of one group, but for the bounds of its window: its keys, what its aggregates come to, its groupings. Native
-    /// only, and without an aggregate that makes several rows.
+    /// only, and where an aggregate makes several rows, these are a list.
     pub(super) fn evaluate_one<'a>(
         &'a self,
         group: &CompiledGroup,
@@ -487,6 +498,9 @@ impl GroupTable {
                 true => out.push(self.value_of_lane(place, number)),
                 false => cells.evaluate(number..number + 1, self.dialect, arena, out),
             }
+        }
+        if let (Some(cells), Some(table)) = (&self.table_cells, &group.table) {
+            out.push(cells.list(table, number as u32, arena));
         }
         if !group.groupings.is_empty() {
             let (groupings, _) = self.groupings(&[number as u32], group);

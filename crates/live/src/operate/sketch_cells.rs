@@ -79,14 +79,8 @@ pub(crate) fn update_frequent(
     rows: Picked<'_>,
     combinations: &Combinations,
 ) -> isize {
-    let mut held = 0;
-    let mut update = |cell: &mut Frequent, place: u32, count: u64| {
-        let known = cell.known();
+    let update = |cell: &mut Frequent, place: u32, count: u64| {
         cell.update_counted(combinations.get(place), count);
-        // The map's own bytes are those of its entries; a new value's lie beside it.
-        if cell.known() > known {
-            held += combinations.get(place).len() as isize;
-        }
     };
     let places = &combinations.place_of_row;
     if let [cell] = cells
@@ -103,14 +97,13 @@ pub(crate) fn update_frequent(
         }
         let before = cell.bytes() as isize;
         there.into_iter().for_each(|place| update(cell, place, counts[place as usize]));
-        return cell.bytes() as isize - before + held;
+        return cell.bytes() as isize - before;
     }
-    let grown = rows.fold(cells, Frequent::bytes, |cell, row| {
+    rows.fold(cells, Frequent::bytes, |cell, row| {
         if places[row] != PASSED_OVER {
             update(cell, places[row], 1);
         }
-    });
-    grown + held
+    })
 }
 
 /// Merges sketches into those of their groups; answers the bytes newly on the heap.

@@ -6,6 +6,7 @@ use swiftwater_lang::{Dialect, plan::TableFunction};
 use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
 
 use super::{
+    cells::image::{NoState, push_bytes, take_bytes},
     points::{distribution_rows, wrong_points},
     sketch_cells::{SEPARATOR, merge_sketches, update_frequent, update_quantiles},
     sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
@@ -83,11 +84,60 @@ impl TableCells {
         }
     }
 
+    /// Makes a group's cell a new one. Answers the bytes newly on the heap.
+    pub(crate) fn reset(&mut self, group: usize) -> isize {
+        let before = self.heap_bytes(group) as isize;
+        match self {
+            TableCells::Distribution { cells, k } => cells[group] = Quantiles::new(*k),
+            TableCells::Top { cells, entries } => cells[group] = Frequent::new(*entries),
+        }
+        self.heap_bytes(group) as isize - before
+    }
+
+    /// What a group's cell has on the heap.
+    pub(crate) fn heap_bytes(&self, group: usize) -> usize {
+        match self {
+            TableCells::Distribution { cells, .. } => cells[group].bytes(),
+            TableCells::Top { cells, .. } => cells[group].bytes(),
+        }
+    }
+
+    /// Appends a group's state, as those of other sketches are kept.
+    pub(crate) fn encode(&self, group: usize, out: &mut Vec<u8>) {
+        match self {
+            TableCells::Distribution { cells, .. } => push_bytes(&cells[group].serialize(), out),
+            TableCells::Top { cells, .. } => push_bytes(&cells[group].serialize(), out),
+        }
+    }
+
+    /// Appends a cell with the state that `bytes` begin with.
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
+        let sketch = take_bytes(bytes)?;
+        match self {
+            TableCells::Distribution { cells, .. } => {
+                cells.push(Quantiles::deserialize(sketch).map_err(|_| NoState)?);
+            }
+            TableCells::Top { cells, .. } => cells.push(Frequent::deserialize(sketch).map_err(|_| NoState)?),
+        }
+        Ok(())
+    }
+
     /// Why Bullet cannot tell what a distribution is at its points.
     pub(crate) fn failure(&self, table: &CompiledTable, groups: &[u32]) -> Option<&'static str> {
         let TableCells::Distribution { cells, .. } = self else { return None };
         let mut sketches = groups.iter().filter_map(|&group| cells.get(group as usize));
         sketches.find_map(|sketch| wrong_points(&table.function, sketch, table.points_max))
+    }
+
+    /// The rows of a group as one value: a list of maps. Native only.
+    pub(crate) fn list<'a>(&self, table: &CompiledTable, group: u32, arena: &'a Bump) -> Value<'a> {
+        let (columns, place_of_row) = self.evaluate(table, &[group], Dialect::Native, arena);
+        let names: Vec<&'a str> = table.listed.iter().map(|name| &*arena.alloc_str(name)).collect();
+        let row = |row: usize| {
+            let values = names.iter().zip(&columns).map(|(&name, column)| (name, column[row]));
+            Value::Map(arena.alloc_slice_fill_iter(values.collect::<Vec<_>>()))
+        };
+        Value::List(arena.alloc_slice_fill_iter((0..place_of_row.len()).map(row).collect::<Vec<_>>()))
     }
 
     /// The rows of these groups, as columns; answers to which of them each row belongs, by place.

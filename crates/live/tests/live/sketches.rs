@@ -56,6 +56,7 @@ fn plan(asked: &Asked<'_>) -> Query {
     group.table = asked.table.as_ref().map(|(function, arguments)| TableAggregate {
         function: function.clone(),
         arguments: exprs(arguments),
+        listed: Vec::new(),
     });
     let rows = group.table.iter().map(|table| table.function.columns(table.arguments.len())).sum::<usize>();
     group.columns = (0..group.keys.len() + group.aggregates.len() + rows)

@@ -1,4 +1,4 @@
-//! What `psql` asks when someone types `\d`, `\dt` or `\d name`.
+//! What `psql` asks when someone types `\d`, `\dt`, `\d name`, `\l`, `\dn` or `\du`.
 //!
 //! It asks PostgreSQL's own tables, of which there are none here, in a few texts that are always the same but for a pattern
 //! or a number. Those are known by what they select, and answered from what there is to ask; whatever else of `pg_catalog`
@@ -31,6 +31,10 @@ pub(super) async fn instead(text: &str, sql: &Sql) -> Result<Option<String>, Sql
     if !text.contains("pg_catalog.pg_") {
         return Ok(None);
     }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(of_one) = ONLY.iter().find(|one| words.starts_with(one.begins)) {
+        return Ok(Some(of_one.row(text)));
+    }
     let mut tables = sql.tables().names();
     tables.sort();
     Ok(if text.contains("n.nspname as \"Schema\"") && text.contains("c.relname as \"Name\"") {
@@ -54,6 +58,69 @@ pub(super) async fn instead(text: &str, sql: &Sql) -> Result<Option<String>, Sql
     })
 }
 
+/// A list of the one thing of its kind that there is.
+struct Only {
+    /// What the question begins with, whatever is between its words.
+    begins: &'static str,
+    /// What PostgreSQL calls the name.
+    column: &'static str,
+    name: &'static str,
+    /// What else is told.
+    others: &'static [(&'static str, &'static str)],
+}
+
+/// `\l`, `\dn` and `\du`.
+const ONLY: [Only; 3] = [
+    Only {
+        begins: "SELECT d.datname as \"Name\"",
+        column: "d.datname",
+        name: "swiftwater",
+        others: &[("Owner", "swiftwater"), ("Encoding", "UTF8"), ("Collate", "C"), ("Ctype", "C")],
+    },
+    Only {
+        begins: "SELECT n.nspname AS \"Name\"",
+        column: "n.nspname",
+        name: "public",
+        others: &[("Owner", "swiftwater")],
+    },
+    Only {
+        begins: "SELECT r.rolname, r.rolsuper, r.rolinherit, r.rolcreaterole",
+        column: "r.rolname",
+        name: "swiftwater",
+        others: &ROLE,
+    },
+];
+
+/// In the order in which `psql` reads it: it may do what there is to do, but be copied. Two are there only where they are
+/// asked for.
+const ROLE: [(&str, &str); 11] = [
+    ("rolsuper", "t"),
+    ("rolinherit", "t"),
+    ("rolcreaterole", "f"),
+    ("rolcreatedb", "f"),
+    ("rolcanlogin", "t"),
+    ("rolconnlimit", "-1"),
+    ("rolvaliduntil", ""),
+    ("memberof", "{}"),
+    ("description", ""),
+    ("rolreplication", "f"),
+    ("rolbypassrls", "f"),
+];
+
+impl Only {
+    fn row(&self, text: &str) -> String {
+        let is_asked = |name: &str| !matches!(name, "memberof" | "description") || text.contains(name);
+        let others: Vec<_> = self.others.iter().filter(|(name, _)| is_asked(name)).collect();
+        let columns: Vec<&str> =
+            std::iter::once("Name").chain(others.iter().map(|(name, _)| *name)).collect();
+        let values: Vec<String> =
+            std::iter::once(self.name).chain(others.iter().map(|(_, value)| *value)).map(quoted).collect();
+        let none = format!("({})", vec!["''"; columns.len()].join(", "));
+        let row = format!("({})", values.join(", "));
+        matching(text, (self.column, "\"Name\""), &columns, &none, std::iter::once(row))
+    }
+}
+
 type Names = [(String, TableKind)];
 
 /// `\d`, `\dt`, `\dv`, with a pattern or without.
@@ -69,26 +136,27 @@ fn list(text: &str, tables: &Names) -> String {
         };
         format!("('public', {}, '{kind}', 'swiftwater')", quoted(name))
     });
-    matching(text, "\"Name\"", &["Schema", "Name", "Type", "Owner"], "('', '', '', '')", rows)
+    matching(text, ("c.relname", "\"Name\""), &["Schema", "Name", "Type", "Owner"], "('', '', '', '')", rows)
 }
 
 /// The numbers of those whose names match.
 fn found(text: &str, tables: &Names) -> String {
     let rows = tables.iter().map(|(name, _)| format!("({}, 'public', {})", oid(name), quoted(name)));
-    matching(text, "relname", &["oid", "nspname", "relname"], "(0, '', '')", rows)
+    matching(text, ("c.relname", "relname"), &["oid", "nspname", "relname"], "(0, '', '')", rows)
 }
 
-/// Rows of which the name matches what `psql` made of a pattern: `^(cli.*)$`. `none` is a row that no table has.
+/// Rows of which the name, which PostgreSQL calls otherwise, matches what `psql` made of a pattern: `^(cli.*)$`. `none` is
+/// a row that nothing has.
 fn matching(
     text: &str,
-    name: &str,
+    (column, name): (&str, &str),
     columns: &[&str],
     none: &str,
     rows: impl Iterator<Item = String>,
 ) -> String {
     let rows: Vec<String> = std::iter::once(none.to_owned()).chain(rows).collect();
     let columns: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
-    let pattern = text.split_once("c.relname OPERATOR(pg_catalog.~) '").and_then(|(_, rest)| {
+    let pattern = text.split_once(&format!("{column} OPERATOR(pg_catalog.~) '")).and_then(|(_, rest)| {
         // A quote within is doubled.
         let end = rest.match_indices('\'').map(|(at, _)| at).find(|at| {
             let quotes = rest[..*at].bytes().rev().take_while(|byte| *byte == b'\'').count();

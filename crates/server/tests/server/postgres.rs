@@ -107,6 +107,19 @@ async fn psql_lists_and_describes() {
         assert!(is_good && error.is_empty(), "{text}: {out}{error}");
         out
     };
+    for (list, row) in [
+        ("\\l", "swiftwater|swiftwater|UTF8|C|C"),
+        ("\\dn", "public|swiftwater"),
+        // Which groups a role is in newer versions do not ask.
+        ("\\du", "swiftwater|Superuser"),
+        ("\\du+", "swiftwater|Superuser"),
+    ] {
+        let out = asked(list).await;
+        assert!(out.contains(&format!("\n{row}")), "{list}: {out}");
+        assert!(out.matches('\n').count() >= 3, "{list}: {out}");
+    }
+    assert!(asked("\\dn pub*").await.contains("public"));
+    assert!(!asked("\\dn priv*").await.contains("public"));
     for list in ["\\d", "\\dt", "\\dt+"] {
         let out = asked(list).await;
         assert!(

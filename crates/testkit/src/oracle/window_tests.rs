@@ -119,7 +119,7 @@ fn rows_of_lateral_views() {
 fn of_table(function: TableFunction, values: &str) -> String {
     let values: Vec<Json> = serde_json::from_str(values).unwrap();
     let rows: Vec<Vec<Value>> = values.iter().map(|value| vec![Value::of(value)]).collect();
-    let aggregate = TableAggregate { function, arguments: vec![path("a")] };
+    let aggregate = TableAggregate { function, arguments: vec![path("a")], listed: Vec::new() };
     let rows: Vec<Json> =
         table(&aggregate, &rows).rows.into_iter().map(|row| Value::List(row).to_json()).collect();
     Json::Array(rows).to_string()

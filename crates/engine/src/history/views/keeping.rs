@@ -171,7 +171,7 @@ impl History {
             return Err(lower.unavailable(why));
         }
         if lower.below().is_none() {
-            check_timeless(&lower.entry.create, &lower.stored.declared().create)?;
+            check_timeless(&lower.entry.create, &lower.stored.declared().create, &lower.joined.known)?;
         }
         let rows = lower.declared();
         let source = Source::View(below, &rows);

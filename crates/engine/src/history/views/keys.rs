@@ -3,7 +3,7 @@
 //! A written value may be several things, so a written key may be several keys, and a bound may be several places in the order
 //! of keys. There it bounds the keys of each kind that it may be by what it is as that kind; keys of another kind lie before or
 //! behind it as they do of what it is tried as first. So the keys of a range are spans, one behind another.
-//! Knows nothing of what a view holds. Limits: [`MEANINGS_MAX`].
+//! Knows nothing of what a view holds. Limits: [`MEANINGS_MAX`], [`KEY_MEANINGS_MAX`].
 
 use std::ops::{Bound, Range};
 
@@ -15,8 +15,11 @@ use swiftwater_live::{
     parse_rfc3339_micros,
 };
 
-/// So many meanings of one written key are tried, and so many a bound of a range may have.
+/// So many meanings a bound of a range may have.
 pub(super) const MEANINGS_MAX: usize = 64;
+
+/// So many one written key may have: twelve numbers, each of which may be text.
+pub(super) const KEY_MEANINGS_MAX: usize = 4096;
 
 /// One value of a key as a reader writes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,19 +126,21 @@ fn written_as_text(text: &str) -> Option<Value<'static>> {
     }
 }
 
-/// The keys that written values may be, the likeliest first; at most [`MEANINGS_MAX`].
-pub(super) fn keys_of(values: &[KeyValue]) -> Vec<Key> {
+/// The keys that written values may be, the likeliest first; none where they may be more than [`KEY_MEANINGS_MAX`].
+pub(super) fn keys_of(values: &[KeyValue]) -> Option<Vec<Key>> {
     let arena = Bump::new();
     let mut all: Vec<Vec<Value<'_>>> = vec![Vec::new()];
     for value in values {
         let more = value.values(&arena);
+        if all.len() * more.len() > KEY_MEANINGS_MAX {
+            return None;
+        }
         all = all
             .iter()
             .flat_map(|before| more.iter().map(move |value| [&before[..], &[*value]].concat()))
             .collect();
-        all.truncate(MEANINGS_MAX);
     }
-    all.iter().map(|values| Key::of(values)).collect()
+    Some(all.iter().map(|values| Key::of(values)).collect())
 }
 
 /// Keys in order, as their bytes are: from the first on, before the second.

@@ -15,7 +15,7 @@ use std::{
 
 use swiftwater_event::{Millis, Step, StreamName, Type};
 use swiftwater_lang::{
-    Dialect, ParseOptions, QueryError, QueryErrors,
+    Dialect, Joined, ParseOptions, QueryError, QueryErrors,
     ddl::{ColumnDef, CreateStream, CreateView, Ddl},
     parse,
     plan::Query,
@@ -122,11 +122,20 @@ pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineE
     }
 }
 
-/// Whether the rows of a view stay the same whenever they are looked at; an error if not.
-pub(super) fn check_timeless(create: &CreateView, stream: &CreateStream) -> Result<(), EngineError> {
+/// Whether the rows of a view stay the same whenever they are looked at; an error if not. `joined`: what it can be joined with.
+pub(super) fn check_timeless(
+    create: &CreateView,
+    stream: &CreateStream,
+    joined: &[Joined],
+) -> Result<(), EngineError> {
     let schema = stream.is_declared().then(|| stream.schema());
     let parsed = |now: Millis| {
-        let options = ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, now) };
+        let options = ParseOptions {
+            schema: schema.as_ref(),
+            joined: Some(joined),
+            lists_rows: true,
+            ..ParseOptions::new(Dialect::Native, now)
+        };
         parse(&create.query, &options).map(|statement| statement.query).map_err(EngineError::Query)
     };
     match parsed(0)? == parsed(Millis::from(u32::MAX))? {

@@ -22,8 +22,8 @@ use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
 use super::{
     keys::{
-        KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from, keys_in_both, keys_of,
-        keys_within, span,
+        KEY_MEANINGS_MAX, KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from,
+        keys_in_both, keys_of, keys_within, span,
     },
     view::{At, View},
 };
@@ -456,7 +456,9 @@ impl Engine {
         }
         let now = self.clock().now();
         let reading = view.reading(view.at(), now);
-        for key in keys_of(key) {
+        let keys = keys_of(key)
+            .ok_or_else(|| EngineError::KeyMeanings { view: name.to_owned(), most: KEY_MEANINGS_MAX })?;
+        for key in keys {
             if let Some(row) = view.row(&key, now)? {
                 return Ok((Some(row), reading));
             }

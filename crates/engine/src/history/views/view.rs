@@ -170,13 +170,15 @@ pub(crate) fn compile_view(
         Source::Stream(stream) => stream,
         Source::View(lower, rows) => {
             check_over(create, lower)?;
-            check_timeless(create, rows)?;
             rows
         }
     };
     let schema = stream.is_declared().then(|| stream.schema());
-    let options =
-        ParseOptions { schema: schema.as_ref(), ..ParseOptions::new(Dialect::Native, history.clock.now()) };
+    let options = ParseOptions {
+        schema: schema.as_ref(),
+        lists_rows: true,
+        ..ParseOptions::new(Dialect::Native, history.clock.now())
+    };
     let sources = history.join_sources(&create.query, &options);
     let options = ParseOptions { joined: Some(&sources.known), ..options };
     let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
@@ -197,6 +199,7 @@ pub(crate) fn compile_view(
     statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
     let mut counting = None;
     if let Source::View(lower, rows) = source {
+        check_timeless(create, rows, &sources.known)?;
         check_columns(&statement.query, lower, rows)?;
         if statement.query.views.iter().any(|view| view.join.is_some()) {
             let message = format!("rows of view `{lower}` cannot be joined with others");

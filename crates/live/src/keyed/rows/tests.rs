@@ -77,6 +77,7 @@ fn what_cannot_be_a_view_of_rows() {
         ("SELECT MAX(x) FROM STREAM(v)", Unfit::NotTakenOut(AggregateFunction::Max)),
         ("SELECT COUNT(DISTINCT x) FROM STREAM(v)", Unfit::NotTakenOut(AggregateFunction::CountDistinct)),
         ("SELECT k, LAST(*) FROM STREAM(v) GROUP BY k", Unfit::NotTakenOut(AggregateFunction::LastEvent)),
+        ("SELECT TOP(3, x) FROM STREAM(v)", Unfit::RowsNotTakenOut),
         ("SELECT COUNT(*) FROM STREAM(v) WINDOWING TUMBLING(10, TIME)", Unfit::WindowsOfRows),
         ("SELECT * FROM STREAM(v)", Unfit::NoGroups),
         ("SELECT k, COUNT(*) FROM STREAM(v) GROUP BY k LIMIT 1", Unfit::End),

@@ -39,6 +39,10 @@ impl GroupTable {
             let heap = cells.reset(group as usize);
             self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
         }
+        if let Some(cells) = &mut self.table_cells {
+            let heap = cells.reset(group as usize);
+            self.heap_bytes = self.heap_bytes.saturating_add_signed(heap);
+        }
     }
 
     /// A group that is there without rows.

@@ -107,6 +107,7 @@ impl GroupTable {
                 _ => push_varint(self.lanes.count(place, group), out),
             }
         }
+        self.table_cells.iter().for_each(|cells| cells.encode(group, out));
     }
 
     /// Puts a group with its state there; its key must be that of none that is. Where the bytes are no state, nothing is.
@@ -119,9 +120,11 @@ impl GroupTable {
                 }
             }
             self.lanes.truncate(group);
+            self.table_cells.iter_mut().for_each(|cells| cells.resize(group));
             return Err(error);
         }
         self.heap_bytes += self.cells.iter().map(|cells| cells.heap_bytes(group)).sum::<usize>();
+        self.heap_bytes += self.table_cells.iter().map(|cells| cells.heap_bytes(group)).sum::<usize>();
         Ok(self.group(key, &[]))
     }
 
@@ -148,6 +151,9 @@ impl GroupTable {
             };
         }
         self.lanes.push(&of_lanes);
+        if let Some(cells) = &mut self.table_cells {
+            cells.decode(state)?;
+        }
         if state.is_empty() { Ok(()) } else { Err(NoState) }
     }
 }
