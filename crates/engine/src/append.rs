@@ -57,7 +57,8 @@ pub struct Appended {
     pub refusals: Vec<Refusal>,
     /// Of those refused, how many the stream's quarantine keeps.
     pub quarantined: u64,
-    /// They were stored by an earlier request of this number: nothing was done now.
+    /// They were stored by an earlier request of this number: nothing was done now, and the counts are what the stream's
+    /// columns say of them as they are now.
     pub is_repeated: bool,
     /// Where they lie in the log, if the stream is stored: what [`crate::Engine::synced`] waits for.
     pub ticket: Option<Ticket>,

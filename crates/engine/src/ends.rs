@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, atomic::Ordering};
 
-use swiftwater_event::Millis;
+use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::Dialect;
 use swiftwater_live::ResultSet;
 use tracing::{debug, warn};
@@ -47,6 +47,19 @@ impl Shared {
         drop(tick);
         self.forget_if_empty(&stream);
         has_ended
+    }
+
+    /// Ends all queries that stand over a name whose events have ended for good, the oldest first.
+    pub(crate) fn fail_all_over(&self, name: &StreamName, why: &str) {
+        let Some(stream) = self.find_stream(name) else { return };
+        let mut standing: Vec<QueryId> =
+            lock(&stream.merge).running.values().map(|running| running.handle.meta.id).collect();
+        // Whoever ends the last one lets the stream go where nobody else holds it.
+        drop(stream);
+        standing.sort_unstable();
+        for id in standing {
+            self.end(&id, EndReason::Failed(why.to_owned()));
+        }
     }
 
     /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.

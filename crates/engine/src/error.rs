@@ -159,6 +159,9 @@ pub enum EngineError {
         /// One of its sinks.
         sink: String,
     },
+    /// The stream that bad events of another are kept in.
+    #[error("stream `quarantine` keeps the bad events of stream `{0}`")]
+    QuarantineOf(String),
     /// What a sink delivers to.
     #[error("sink `{sink}` delivers to {kind} `{name}`")]
     TargetHasSink {
@@ -436,6 +439,7 @@ impl EngineError {
             | EngineError::EndpointExists(_)
             | EngineError::ViewHasSink { .. }
             | EngineError::TargetHasSink { .. }
+            | EngineError::QuarantineOf(_)
             | EngineError::JoinedByView { .. }
             | EngineError::SinkFileTaken { .. }
             | EngineError::NoHistory
@@ -520,6 +524,9 @@ impl EngineError {
             EngineError::JoinedByView { view, .. } => Some(format!("DROP VIEW {view} first.")),
             EngineError::ViewHasSink { sink, .. } | EngineError::TargetHasSink { sink, .. } => {
                 Some(format!("DROP SINK {sink} first."))
+            }
+            EngineError::QuarantineOf(stream) => {
+                Some(format!("ALTER STREAM {stream} RESET (on_bad_event), or drop it, first."))
             }
             EngineError::SinkColumns { .. } => {
                 Some("Rows go into the table by the names of their columns.".to_owned())

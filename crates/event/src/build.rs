@@ -36,6 +36,8 @@ pub(crate) struct Source<'a> {
     /// Scratch for the parts of a column of containers, and for the keys of objects.
     parts: Vec<Slot>,
     seen: Vec<SeenField>,
+    /// Where objects begin of whose fields some were left out, as another of the same key follows.
+    doubled: Vec<u32>,
 }
 
 /// As [`Source::column`], with the instructions of `B` allowed.
@@ -61,7 +63,13 @@ impl<'a> Source<'a> {
             scratch: Vec::new(),
             parts: Vec::new(),
             seen: Vec::new(),
+            doubled: Vec::new(),
         }
+    }
+
+    /// Where objects begin that columns do not say whole, as they have a key twice: places in the buffer, in no order.
+    pub(crate) fn into_doubled(self) -> Vec<u32> {
+        self.doubled
     }
 
     /// The column of these values.
@@ -298,11 +306,12 @@ impl<'a> Source<'a> {
             keys: Views::with_capacity(likely),
             values: self.empty(likely),
             seen: std::mem::take(&mut self.seen),
+            doubled: std::mem::take(&mut self.doubled),
         };
         entries.seen.clear();
         let (offsets, nulls) = self.containers(&mut entries, slots, misfits);
-        let Entries { keys, values, seen } = entries;
-        self.seen = seen;
+        let Entries { keys, values, seen, doubled } = entries;
+        (self.seen, self.doubled) = (seen, doubled);
         let values = self.parts(inner, values, &offsets, misfits);
         let keys: ArrayRef = Arc::new(keys.finish(&self.shared, None));
         let entries = StructArray::new(fields.clone(), vec![keys, values], None);
@@ -443,6 +452,8 @@ struct Entries {
     values: Vec<Slot>,
     /// By their place, keys of earlier objects.
     seen: Vec<SeenField>,
+    /// Where objects begin that have a key twice.
+    doubled: Vec<u32>,
 }
 
 /// The key that an object had at some place: most likely the next one has the same there.
@@ -488,8 +499,9 @@ impl Entries {
         (view, value)
     }
 
-    /// Of fields with equal keys from the place `from` on, leaves the last.
-    fn keep_last(&mut self, bytes: &[u8], from: usize) {
+    /// Of fields with equal keys from the place `from` on, leaves the last; they are those of the object that begins at
+    /// `at`.
+    fn keep_last(&mut self, bytes: &[u8], at: usize, from: usize) {
         const FEW: usize = 12;
         let keys = &self.keys.views[from..];
         let is_new = |(place, &key)| keys[..place].iter().all(|&before| !self.keys.equal(bytes, before, key));
@@ -499,6 +511,9 @@ impl Entries {
         let mut fields: Vec<(u128, Slot)> =
             keys.iter().copied().zip(self.values[from..].iter().copied()).collect();
         let kept = keep_last(&mut fields, |(key, _)| self.keys.text_of(bytes, *key));
+        if kept < fields.len() {
+            self.doubled.push(at as u32);
+        }
         self.keys.views.truncate(from);
         self.values.truncate(from);
         for (key, value) in &fields[..kept] {
@@ -517,7 +532,7 @@ impl Parts for Entries {
         if bytes[skip_blank(bytes, at + 1)] == b'}' {
             return;
         }
-        let (mut at, mut place) = (at, 0);
+        let (begin, mut at, mut place) = (at, at, 0);
         loop {
             let (key, value) = self.key(bytes, place, at);
             let (end, mark) = marks.value_end(bytes, value);
@@ -535,7 +550,7 @@ impl Parts for Entries {
             _ => false,
         };
         if !differ {
-            self.keep_last(bytes, from);
+            self.keep_last(bytes, begin, from);
         }
     }
 

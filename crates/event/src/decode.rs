@@ -38,6 +38,8 @@ pub struct Decoder {
     key: Vec<u8>,
     /// Keys of each event that are not accounted for.
     keys: Vec<u32>,
+    /// Where objects begin that have a key twice, of those that were decoded last.
+    doubled: Vec<u32>,
 }
 
 impl Decoder {
@@ -53,6 +55,7 @@ impl Decoder {
     pub fn decode(&mut self, batch: &EventBatch, plan: &DecodePlan) -> Decoded {
         let rows = batch.len();
         let wants = plan.wants();
+        self.doubled.clear();
         if wants.is_empty() {
             self.slots.clear();
             return Decoded { rows, columns: Vec::new() };
@@ -93,11 +96,13 @@ impl Decoder {
             });
             Column { values, errors, mistyped }
         });
-        Decoded { rows, columns: columns.collect() }
+        let columns: Vec<Column> = columns.collect();
+        self.doubled = source.into_doubled();
+        Decoded { rows, columns }
     }
 
-    /// The same, and the events that hold more than the fields which are wanted whole: other fields, or one of these
-    /// twice; `None`: no event does. Costs some nanoseconds an event more.
+    /// The same, and the events that hold more than the fields which are wanted whole: other fields, one of these twice, or
+    /// a key twice in an object that is decoded as a map; `None`: no event does. Costs some nanoseconds an event more.
     pub fn decode_whole(
         &mut self,
         batch: &EventBatch,
@@ -106,6 +111,11 @@ impl Decoder {
         let decoded = self.decode(batch, plan);
         let own = plan.root.keys.iter().filter_map(|(_, node)| node.here.first());
         let more = whole::with_more(batch, own, &self.slots, &mut self.keys);
+        let doubled = whole::with_one_of(batch, &mut self.doubled);
+        let more = match (more, doubled) {
+            (Some(more), Some(doubled)) => Some(&more | &doubled),
+            (more, doubled) => more.or(doubled),
+        };
         (decoded, more)
     }
 }

@@ -1,7 +1,8 @@
 //! Tells which events hold more than what was decoded of them.
 //!
 //! An event has as many colons of its own as it has keys. Where that is how many of the wanted fields were found, there is
-//! no other field, and none of them twice: so no key has to be looked at.
+//! no other field, and none of them twice: so no key has to be looked at. Whether a key comes twice within one of them is
+//! noted by who makes a map of it ([`crate::build`]); where none is made, the value's text is all there.
 
 use arrow_buffer::BooleanBuffer;
 
@@ -30,4 +31,18 @@ pub(crate) fn with_more<'w>(
     }
     let any = keys.iter().fold(0, |any, keys| any | keys) != 0;
     any.then(|| BooleanBuffer::collect_bool(rows, |row| keys[row] != 0))
+}
+
+/// The events in which one of these places of the batch's buffer lies.
+pub(crate) fn with_one_of(batch: &EventBatch, places: &mut [u32]) -> Option<BooleanBuffer> {
+    if places.is_empty() {
+        return None;
+    }
+    places.sort_unstable();
+    let has_one = |row: usize| {
+        let span = batch.span(row);
+        let first = places.partition_point(|&place| (place as usize) < span.start);
+        places.get(first).is_some_and(|&place| (place as usize) < span.end)
+    };
+    Some(BooleanBuffer::collect_bool(batch.len(), has_one))
 }

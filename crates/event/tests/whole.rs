@@ -40,6 +40,35 @@ fn other_fields_and_fields_that_come_twice_are_more() {
     check(&format!(r#"{{"{}":1}}"#, "x".repeat(300)), true);
 }
 
+#[test]
+fn key_that_comes_twice_within_a_map_is_more() {
+    let events = [
+        r#"{"m":{"k":1,"l":2}}"#,
+        r#"{"m":{"k":1,"k":2}}"#,
+        r#"{"m":{"k":1,"\u006b":1},"j":null}"#,
+        r#"{"l":[{"k":1},{"k":1}]}"#,
+        r#"{"l":[{"k":1},{"a":1,"k":1,"b":2,"k":3}]}"#,
+        // What is no map keeps its text.
+        r#"{"j":{"k":1,"k":2}}"#,
+        r#"{"m":null}"#,
+    ];
+    let batch = check_block(Bytes::from(events.join("\n").into_bytes()), &CheckLimits::default(), 1).batch;
+    assert_eq!(batch.len(), events.len());
+    let want = |name: &str, ty: Type| Want { path: Path::field(name), ty };
+    let map = Type::map(Type::LONG).unwrap();
+    let plan =
+        DecodePlan::new([want("m", map.clone()), want("l", Type::list(map).unwrap()), want("j", Type::Any)]);
+    let mut decoder = Decoder::new();
+    for rows in [vec![0, 1, 2, 3, 4, 5, 6], vec![0, 2, 4, 6]] {
+        let (_, more) = decoder.decode_whole(&batch.select(&rows), &plan);
+        let more = more.unwrap();
+        let found: Vec<u32> = more.set_indices().map(|place| rows[place]).collect();
+        let expected: Vec<u32> = rows.iter().copied().filter(|row| matches!(row, 1 | 2 | 4)).collect();
+        assert_eq!(found, expected);
+    }
+    assert!(decoder.decode_whole(&batch.select(&[0, 3, 5, 6]), &plan).1.is_none());
+}
+
 proptest! {
     #[test]
     fn more_is_what_a_naive_count_says(

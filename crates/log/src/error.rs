@@ -80,6 +80,14 @@ pub enum LogError {
         /// Where the next good record is, or what is intact goes on.
         resumes: Option<LogPosition>,
     },
+    /// The log ends before what is known to have been synced: its last files are missing, or damaged to their end.
+    #[error("the log ends at position {}, but it was synced up to {} once", end.0, known.0)]
+    Short {
+        /// Where it ends.
+        end: LogPosition,
+        /// What was synced came up to here at least.
+        known: LogPosition,
+    },
     /// A newer version wrote this.
     #[error("the log's file `{name}` has format {version}, this version reads up to {version_max}")]
     Newer {
@@ -112,7 +120,7 @@ impl LogError {
             LogError::Trimmed { .. } => LogErrorKind::NotFound,
             LogError::Io { .. } | LogError::Failing | LogError::Closed => LogErrorKind::Unavailable,
             LogError::TooLarge { .. } | LogError::Full => LogErrorKind::Limit,
-            LogError::Corrupt { .. } => LogErrorKind::Corrupt,
+            LogError::Corrupt { .. } | LogError::Short { .. } => LogErrorKind::Corrupt,
         }
     }
 
@@ -124,6 +132,9 @@ impl LogError {
             LogError::Corrupt { resumes: Some(_), .. } => {
                 Some("Restore a backup, or open the log and skip what is damaged.")
             }
+            LogError::Short { .. } => Some(
+                "Put the missing files back, or restore a backup, or open the log and skip what is lost.",
+            ),
             LogError::Newer { .. } => Some("Use the version that wrote it, or a newer one."),
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::LogError;
+use crate::{LogError, LogPosition};
 
 /// How the log writes, and what it may take.
 #[derive(Debug, Clone)]
@@ -24,8 +24,10 @@ pub struct LogOptions {
     pub free_bytes_min: u64,
     /// How many segments that were trimmed are kept to be used again. 8.
     pub spare_segments_max: usize,
-    /// Go on behind frames that were synced once and are damaged now, instead of refusing to open.
+    /// Go on behind frames that were synced once and are damaged or missing now, instead of refusing to open.
     pub skip_corrupt: bool,
+    /// What comes before is known, from elsewhere, to have been synced once: of a log that ends before, part was lost. 0.
+    pub known_end: LogPosition,
 }
 
 impl Default for LogOptions {
@@ -40,6 +42,7 @@ impl Default for LogOptions {
             free_bytes_min: 512 << 20,
             spare_segments_max: 8,
             skip_corrupt: false,
+            known_end: LogPosition(0),
         }
     }
 }
@@ -48,6 +51,12 @@ impl LogOptions {
     /// The largest record that fits into a segment of so many bytes, with its frame.
     pub fn record_bytes_in(segment_bytes: u64) -> u64 {
         segment_bytes.saturating_sub(crate::frame::OVERHEAD_BYTES_MAX)
+    }
+
+    /// The largest segments of which a log of so many bytes may have the two that it needs: one that is written, and one that
+    /// is still read.
+    pub fn segment_bytes_in(bytes_max: u64) -> u64 {
+        (bytes_max / 2).saturating_sub(crate::segment::FRAMES_START)
     }
 
     pub(crate) fn check(&self) -> Result<(), LogError> {

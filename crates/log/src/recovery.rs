@@ -5,6 +5,9 @@
 //! written, unless a good frame behind them says that they were synced before it was written; writes that were not
 //! synced may reach the disk in any order. A torn tail is left behind: what is appended next goes into a new segment,
 //! whose base ends this one.
+//!
+//! That all files are gone, or the last ones, no file tells: the caller knows how far the log had come at least
+//! ([`LogOptions::known_end`]). Where what is lost is skipped, the log goes on behind that: no position is used twice.
 
 use std::{io, ops::Range, sync::Arc, sync::atomic::AtomicU64};
 
@@ -53,6 +56,15 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
             None => scan.last(segment)?,
         };
     }
+    // Nothing is changed on disk where this is refused: what is missing may be put back.
+    let lost = end..options.known_end.0;
+    if !lost.is_empty() {
+        let error = LogError::Short { end: LogPosition(end), known: options.known_end };
+        if !options.skip_corrupt {
+            return Err(error);
+        }
+        tracing::error!(%error, "records are lost; the log goes on behind them, as it was told to");
+    }
     let count = segments.len();
     for (index, segment) in segments.into_iter().enumerate() {
         let segment = if index + 1 == count { settle(segment, end)? } else { segment };
@@ -71,6 +83,10 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
     }
     files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
     live.holes = scan.holes;
+    if !lost.is_empty() {
+        end = lost.end;
+        live.holes.push(lost);
+    }
     Ok(Recovered { live, files, end })
 }
 

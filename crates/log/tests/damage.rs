@@ -156,6 +156,41 @@ fn missing_segment_is_told() {
 }
 
 #[test]
+fn log_that_ends_before_what_was_synced_is_refused_and_goes_on_behind_it_when_told_to() {
+    let template = SimDisk::new(1);
+    let ends = written(&template, 60);
+    let names = names(&template);
+    for kept in [0, names.len() - 1] {
+        let disk = template.only_synced();
+        for name in &names[kept..] {
+            disk.remove(name).unwrap();
+        }
+        let known = LogOptions { known_end: ends[59], ..options() };
+        let Err(error) = open(&disk, known.clone()) else { panic!("not seen") };
+        assert_eq!(error.kind(), LogErrorKind::Corrupt);
+        let LogError::Short { end, known: told } = error else { panic!("{error}") };
+        assert!(end < told && told == ends[59], "{end:?} {told:?}");
+        let log = open(&disk, LogOptions { skip_corrupt: true, ..known.clone() }).unwrap();
+        let found = read(&log);
+        assert_eq!(found, (0..found.len()).collect::<Vec<_>>());
+        assert_eq!(found.is_empty(), kept == 0);
+        assert_eq!(log.horizons().appended, ends[59], "no position is used twice");
+        let packed = Packed::new(&payload(60), Compression::None).unwrap();
+        let room = log.reserve_blocking(packed.bytes()).unwrap();
+        let end = log.append(Head::Catalog, packed, room).unwrap();
+        log.wait_synced(end).unwrap();
+        assert_eq!(read(&log), [&found[..], &[60]].concat());
+        // Who stood in what is lost goes on behind it.
+        let mut reader = log.read(ends[58]);
+        assert_eq!(reader.next().unwrap().unwrap().position, ends[59]);
+        log.close().unwrap();
+        // Where segments are left that are not whole, that is found until they are trimmed.
+        let log = open(&disk, LogOptions { skip_corrupt: kept > 0, known_end: end, ..options() }).unwrap();
+        assert_eq!(read(&log), [&found[..], &[60]].concat());
+    }
+}
+
+#[test]
 fn newer_format_is_refused() {
     let disk = SimDisk::new(1);
     written(&disk, 3);

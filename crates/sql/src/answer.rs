@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::error::state;
+use crate::stop::Stop;
 use crate::{ErrorKind, Progress, SqlError};
 
 /// What the last statement of a text was.
@@ -53,18 +54,22 @@ pub struct Answer {
 }
 
 /// The task that runs the statements; it ends with this.
-pub(crate) struct Task(pub(crate) JoinHandle<()>);
+pub(crate) struct Task {
+    pub(crate) handle: JoinHandle<()>,
+    pub(crate) stop: Arc<Stop>,
+}
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.0.abort();
+        self.stop.tell();
+        self.handle.abort();
     }
 }
 
 impl Task {
     /// Why it ended without saying so.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<SqlError> {
-        let end = std::task::ready!(Pin::new(&mut self.0).poll(context));
+        let end = std::task::ready!(Pin::new(&mut self.handle).poll(context));
         Poll::Ready(match end {
             Err(error) if error.is_panic() => SqlError::internal("the statement panicked"),
             Err(_) => cancelled(),

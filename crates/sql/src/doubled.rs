@@ -3,11 +3,15 @@
 //!
 //! Only the outermost select has its items named, with every branch of a set operation, and only those without an alias
 //! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Columns that come
-//! from a `*` are not known here, so `SELECT *, length` is refused still.
+//! from a `*` are not known here, so `SELECT *, length` is refused still. Once the statement is planned, what has the name of an
+//! earlier column is named apart too: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use datafusion::common::{Column, Result as DataFusionResult};
+use datafusion::logical_expr::{Expr as Planned, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, SelectItem, SetExpr, Statement as SqlStatement, VisitMut, VisitorMut,
@@ -55,10 +59,14 @@ fn in_body(body: &mut SetExpr) {
 fn in_items(items: &mut [SelectItem]) {
     let mut taken: HashSet<String> = items.iter().filter_map(own_name).map(str::to_lowercase).collect();
     let mut seen: HashSet<String> = HashSet::with_capacity(items.len());
+    // Columns of two tables, and aliases, may have one name, however they are written.
+    let mut shown: HashSet<String> = items.iter().filter_map(alias_of).map(str::to_owned).collect();
     for (index, item) in items.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let bare = bare(expr);
-        if seen.insert(bare.to_string()) {
+        let is_first = seen.insert(bare.to_string());
+        let is_shown = column_name(&bare).is_some_and(|name| !shown.insert(name.to_owned()));
+        if is_first && !is_shown {
             continue;
         }
         let (base, mut number) = match name_of(&bare) {
@@ -73,6 +81,49 @@ fn in_items(items: &mut [SelectItem]) {
             number += 1;
         };
         *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+    }
+}
+
+/// The plan, with what has the name of an earlier column named apart.
+pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
+    let schema = Arc::clone(plan.schema());
+    let mut taken: HashSet<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    if taken.len() == schema.fields().len() {
+        return Ok(plan);
+    }
+    let mut seen: HashSet<&str> = HashSet::with_capacity(taken.len());
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (qualifier, field) in schema.iter() {
+        let column = Planned::Column(Column::from((qualifier, field)));
+        if seen.insert(field.name()) {
+            columns.push(column);
+            continue;
+        }
+        let mut number = 2;
+        let name = loop {
+            let name = format!("{}_{number}", field.name());
+            if taken.insert(name.clone()) {
+                break name;
+            }
+            number += 1;
+        };
+        columns.push(column.alias(name));
+    }
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+fn alias_of(item: &SelectItem) -> Option<&str> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
+        _ => None,
+    }
+}
+
+/// The name of a column, if it is one.
+fn column_name(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => name_of(expr),
+        _ => None,
     }
 }
 

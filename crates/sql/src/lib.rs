@@ -26,6 +26,7 @@ mod run;
 mod session;
 mod short_texts;
 mod sql;
+mod stop;
 mod storable;
 mod tables;
 mod text;

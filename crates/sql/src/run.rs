@@ -25,6 +25,7 @@ use crate::error::state;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
+use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
 use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, doubled, grouping};
 
@@ -35,6 +36,7 @@ pub(crate) struct Run {
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) stop: Arc<Stop>,
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
@@ -63,10 +65,7 @@ impl Run {
             None => Box::pin(self.all(text)).await,
             Some(duration) => match tokio::time::timeout(duration, Box::pin(self.all(text))).await {
                 Ok(end) => end,
-                Err(_) => Err(SqlError::new(
-                    ErrorKind::Limit,
-                    format!("the statement took longer than {} ms", duration.as_millis()),
-                )),
+                Err(_) => Err(took_longer(duration)),
             },
         };
         self.progress.finish();
@@ -224,7 +223,7 @@ impl Run {
             Ok(plan) => plan,
             Err(error) => return Err(self.planning_error(error, &statement)),
         };
-        let plan = bind(plan, &self.options.parameters)?;
+        let plan = doubled::columns_apart(bind(plan, &self.options.parameters)?)?;
         Ok(Planned { plan, state, names, resolved })
     }
 
@@ -286,6 +285,7 @@ impl Run {
             settings.optimizer.enable_distinct_aggregation_soft_limit = false;
         }
         let plan = Box::pin(state.create_physical_plan(plan)).await?;
+        let plan = stoppable(plan, &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

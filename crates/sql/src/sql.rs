@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::answer::{Answer, Task};
 use crate::run::Run;
 use crate::session::Sessions;
+use crate::stop::Stop;
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
 /// Batches that wait for the reader of an answer.
@@ -48,6 +49,7 @@ struct Entry {
     text: String,
     begun: Instant,
     progress: Arc<Progress>,
+    stop: Arc<Stop>,
     /// Known right after the task was started.
     abort: Option<AbortHandle>,
 }
@@ -101,18 +103,20 @@ impl Sql {
     pub async fn run(&self, text: impl Into<String>, options: RunOptions) -> Result<Answer, SqlError> {
         let text = text.into();
         let progress = Arc::new(Progress::default());
-        let registered = self.register(&text, &options, &progress)?;
+        let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
+        let stop = Arc::new(Stop::new(duration_max));
+        let registered = self.register(&text, &options, &progress, &stop)?;
         let id = Arc::clone(&registered.id);
         let (head, columns) = oneshot::channel();
         let (rows, receiver) = mpsc::channel(BATCHES_WAITING + 1);
         let end = rows.clone().try_reserve_owned();
         let end = end.map_err(|_| SqlError::internal("an answer has no room for its end"))?;
-        let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
         let run = Run {
             inner: Arc::clone(&self.inner),
             tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
             options,
             progress: Arc::clone(&progress),
+            stop: Arc::clone(&stop),
             head: Some(head),
             rows,
             end,
@@ -130,7 +134,7 @@ impl Sql {
         if let Some(entry) = self.inner.lock().get_mut(&id) {
             entry.abort = Some(handle.abort_handle());
         }
-        let mut task = Task(handle);
+        let mut task = Task { handle, stop };
         match columns.await {
             Ok(Ok((schema, command))) => {
                 Ok(Answer { schema, command, id, progress, rows: receiver, task, end: None, ended: false })
@@ -180,8 +184,10 @@ impl Sql {
 
     /// Ends a run; its answer ends with an error. False if there is none of that name.
     pub fn cancel(&self, id: &str) -> bool {
-        match self.inner.lock().get(id).and_then(|entry| entry.abort.as_ref()) {
-            Some(abort) => {
+        let running = self.inner.lock();
+        match running.get(id).and_then(|entry| Some((&entry.stop, entry.abort.as_ref()?))) {
+            Some((stop, abort)) => {
+                stop.tell();
                 abort.abort();
                 true
             }
@@ -204,6 +210,7 @@ impl Sql {
         text: &str,
         options: &RunOptions,
         progress: &Arc<Progress>,
+        stop: &Arc<Stop>,
     ) -> Result<Registered, SqlError> {
         let number = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let id: Arc<str> = match &options.id {
@@ -219,6 +226,7 @@ impl Sql {
             text: text[..shown].to_owned(),
             begun: Instant::now(),
             progress: Arc::clone(progress),
+            stop: Arc::clone(stop),
             abort: None,
         };
         running.insert(Arc::clone(&id), entry);

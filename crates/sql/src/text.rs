@@ -44,7 +44,7 @@ pub(crate) fn split(
             crate::ErrorKind::Limit,
             format!("the text has {} bytes, limit is {}", text.len(), options.text_bytes_max),
         )
-        .with_hint("Send its statements one after another, or raise sql.text_bytes_max."));
+        .with_hint("Send its statements one after another, or raise server.sql_text_bytes_max."));
     }
     let tokens = tokens_of(text, dialect)?;
     let lines = LineStarts::new(text);

@@ -30,6 +30,7 @@ use crate::{
     error::{Result, StoreError},
     layout::Layout,
     ledger::partition_text,
+    life::Life,
     load::Place,
     stats,
 };
@@ -121,6 +122,7 @@ struct OpenFile {
 
 impl OpenFile {
     fn new(
+        life: Life,
         layout: &Layout,
         partition: Vec<ScalarValue>,
         schema: SchemaRef,
@@ -136,7 +138,7 @@ impl OpenFile {
                 path.push_str(&format!("{}={text}/", field.name()));
             }
         }
-        path.push_str(&format!("part-{}.zstd.parquet", uuid::Uuid::new_v4()));
+        path.push_str(&life.file_name());
         // Arrow's own schema is left out: types are as Delta Lake says, whoever reads them.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(first, without_bounds))
@@ -194,6 +196,7 @@ impl Encoder {
                     }
                     let schema = Arc::clone(&self.file_schema);
                     self.open.push(OpenFile::new(
+                        self.place.life,
                         &self.layout,
                         partition,
                         schema,

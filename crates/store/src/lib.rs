@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod layout;
 mod ledger;
+mod life;
 mod load;
 mod location;
 mod mark;

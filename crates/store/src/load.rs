@@ -14,6 +14,7 @@ use crate::{
     cut::Pins,
     error::{Result, StoreError},
     ledger::Ledger,
+    life::Life,
 };
 
 /// A store and where a table lies in it.
@@ -22,6 +23,7 @@ pub(crate) struct Place {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) table: Box<str>,
     pub(crate) pins: Arc<Pins>,
+    pub(crate) life: Life,
 }
 
 impl Place {

@@ -24,6 +24,7 @@ use crate::{
     error::{Result, StoreError},
     layout::Layout,
     ledger::{self, KIND_KEY, Ledger},
+    life::Life,
     load::Place,
     location,
     mark::Expected,
@@ -63,6 +64,7 @@ struct Inner {
     /// Where the store was opened; owners of tables run there.
     runtime: Handle,
     pins: Arc<Pins>,
+    life: Life,
     expected: Expected,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
@@ -97,6 +99,7 @@ impl Store {
             writing: Arc::new(Semaphore::new(WRITERS_MIN.max(cores))),
             runtime: Handle::current(),
             pins: Arc::default(),
+            life: Life::begin(),
             expected: Expected::default(),
             tables: Mutex::new(HashMap::new()),
         };
@@ -105,7 +108,7 @@ impl Store {
 
     fn place(&self, name: &str) -> Place {
         let (store, pins) = (Arc::clone(&self.inner.objects), Arc::clone(&self.inner.pins));
-        Place { store, table: name.into(), pins }
+        Place { store, table: name.into(), pins, life: self.inner.life }
     }
 
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {

@@ -314,6 +314,19 @@ impl Table {
         self.push(batch, last + 1).await
     }
 
+    /// Counts what is before an offset as appended, as far as it was not: its rows were lost, and never come. The commit that
+    /// says so has no rows of them. One caller at a time, as of [`Table::append`].
+    pub async fn pass(&self, end: Offset) -> Result<()> {
+        let none = {
+            let state = self.shared.state();
+            if end.0 <= state.appended {
+                return Ok(());
+            }
+            RecordBatch::new_empty(Arc::clone(&state.layout.schema))
+        };
+        self.push(none, end.0).await
+    }
+
     fn fault(&self, why: &str) -> StoreError {
         StoreError::Rows { table: self.name().into(), why: why.into() }
     }

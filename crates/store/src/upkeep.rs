@@ -199,7 +199,9 @@ async fn delete(place: &Place, location: &object_store::path::Path) -> Result<bo
 }
 
 /// Deletes files that are part of no version that is kept: removed longer ago than `keep`, or older than that and
-/// [`ORPHAN_AGE`] and never part of one. Returns the removed ones that are gone.
+/// [`ORPHAN_AGE`] and never part of one. Of files of an earlier life nothing is under way, so they go when they are older than
+/// `keep`: checkpoints leave out what was removed so long ago, so the log may have nothing of them any more.
+/// Returns the removed ones that are gone.
 pub(crate) async fn vacuum(
     place: &Place,
     ledger: &Ledger,
@@ -230,6 +232,7 @@ pub(crate) async fn vacuum(
         // What was never part of the table is of a commit that failed, or of one that is under way.
         let is_gone = match removed.get(path.as_str()) {
             Some(since) => *since < keep_after,
+            None if place.life.is_after(&path) => object.last_modified.timestamp_millis() < keep_after,
             None => object.last_modified.timestamp_millis() < orphans_after,
         };
         if is_gone {

@@ -33,6 +33,7 @@ use super::{
     endpoints::EndpointEntries,
     jobs::{JobEntry, JobStep},
     joins::TableColumns,
+    quarantine::{QUARANTINE, wants_quarantine},
     sinks::{Delivered, SinkStart, Sinks},
     stream_joins::JoinEntry,
 };
@@ -294,6 +295,7 @@ impl Catalog {
             && changes
         {
             self.sinks.check_stream(name.as_str())?;
+            self.check_quarantine(name)?;
         }
         Ok(changes.then(|| Change::Ddl(ddl.to_string())))
     }
@@ -518,6 +520,15 @@ impl Catalog {
             self.dropped.insert(entry.create.name);
         }
         Ok(true)
+    }
+
+    /// An error where it is the stream that bad events of another are kept in.
+    fn check_quarantine(&self, name: &StreamName) -> Result<(), EngineError> {
+        let is_kept = |entry: &&StreamEntry| entry.create.name != *name && wants_quarantine(&entry.create);
+        match self.streams.values().find(is_kept).filter(|_| name.as_str() == QUARANTINE) {
+            None => Ok(()),
+            Some(entry) => Err(EngineError::QuarantineOf(entry.create.name.to_string())),
+        }
     }
 
     /// What keeps a view or stream from being dropped.

@@ -1,7 +1,10 @@
 //! Statements that change the catalog: one at a time, checked before they are written down, written into the log before
 //! they take effect.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::{AlterStream, CreateJob, Ddl};
@@ -13,10 +16,13 @@ use super::{
     catalog::{Change, ChangeRecord},
     columns::Columns,
     spec::table_spec,
-    state::{History, causes, table_error},
+    state::{History, causes, heavy, table_error},
     stored::{Declared, Stored, unavailable},
 };
 use crate::{EngineError, Ticket, shared::Shared, stream::lock};
+
+/// How long whoever is refused because of the store waits for the cause.
+const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 impl History {
     /// Carries out a statement that changes the catalog; answers whether it changed anything.
@@ -70,7 +76,10 @@ impl History {
         let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
         match ddl {
             Ddl::CreateStream(create) if create.is_stored() => {
-                self.clear_name(shared, &create.name).await?;
+                match self.clear_name(shared, &create.name).await {
+                    Err(EngineError::Table(why)) => return Err(self.with_cause(why).await),
+                    cleared => cleared?,
+                }
             }
             Ddl::AlterStream(alter) => self.prepare_alter(shared, alter).await?,
             _ => {}
@@ -113,13 +122,20 @@ impl History {
                     self.owes.notify_one();
                 }
             }
-            Ddl::DropView { name, .. } => self.end_view(name),
+            Ddl::DropView { name, .. } => {
+                self.end_view(name);
+                if let Ok(stream) = StreamName::new(name) {
+                    let why = format!("view `{name}` was dropped");
+                    heavy(usize::MAX, || shared.fail_all_over(&stream, &why));
+                }
+            }
             Ddl::DropAlert { name, .. } => self.end_alert(name),
             Ddl::CreateEndpoint(_) | Ddl::DropEndpoint { .. } => self.set_endpoints(None),
             Ddl::DropJoin { name, .. } => self.end_join(name),
             Ddl::DropSink { .. } => {
                 self.sinks.changed.notify_one();
                 of_sink.iter().for_each(|view| self.let_go_of_changes(view));
+                self.let_go_of_windows();
             }
             Ddl::AlterJob { name, .. } => {
                 let id = lock(&self.catalog).job(name)?.id;
@@ -129,6 +145,16 @@ impl History {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// An error of the store with what it says now, if it says that at once.
+    async fn with_cause(&self, why: String) -> EngineError {
+        match tokio::time::timeout(CAUSE_TIME_MAX, self.store.tables()).await {
+            Ok(Err(error)) if !why.contains(&error.to_string()) => {
+                EngineError::Table(format!("{why}: {}", causes(&error)))
+            }
+            _ => EngineError::Table(why),
+        }
     }
 
     fn has_room_for(&self, create: &CreateJob) -> Result<(), EngineError> {

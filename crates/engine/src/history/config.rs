@@ -21,7 +21,7 @@ pub struct HistoryConfig {
     pub log_commit_bytes: u64,
     /// Microseconds that the log waits for more before it writes and syncs; 0: not at all.
     pub log_linger_micros: u64,
-    /// Bytes of one segment file of the log.
+    /// Bytes of one segment file of the log; at most half of `log_bytes_max`.
     pub log_segment_bytes: u64,
     /// Bytes that may wait to be synced; senders wait beyond.
     pub log_queue_bytes_max: u64,
@@ -164,11 +164,12 @@ impl HistoryConfig {
 
     pub(crate) fn log(&self) -> LogOptions {
         let log = LogOptions::default();
-        let fitting = LogOptions::record_bytes_in(self.log_segment_bytes).min(self.log_queue_bytes_max);
+        let segment_bytes = self.log_segment_bytes.min(LogOptions::segment_bytes_in(self.log_bytes_max));
+        let fitting = LogOptions::record_bytes_in(segment_bytes).min(self.log_queue_bytes_max);
         LogOptions {
             record_bytes_max: log.record_bytes_max.min(fitting),
-            group_bytes_max: self.log_commit_bytes.min(self.log_segment_bytes),
-            segment_bytes: self.log_segment_bytes,
+            group_bytes_max: self.log_commit_bytes.min(segment_bytes),
+            segment_bytes,
             linger: Duration::from_micros(self.log_linger_micros),
             queue_bytes_max: self.log_queue_bytes_max,
             bytes_max: self.log_bytes_max,

@@ -63,6 +63,35 @@ pub enum HistoryError {
     /// The log.
     #[error("the log in the data directory")]
     Log(#[from] swiftwater_log::LogError),
+    /// The log has lost what the catalog counts.
+    #[error(
+        "the log in `{}` ends at position {end}, but the catalog counts it up to {known}: part of the log was lost",
+        dir.display()
+    )]
+    LogLost {
+        /// The log's directory.
+        dir: PathBuf,
+        /// Where the log ends.
+        end: u64,
+        /// Up to where it was synced once, at least.
+        known: u64,
+    },
+    /// A table has events that log and catalog do not count.
+    #[error(
+        "the log in `{}` and the catalog count {counted} events of stream `{stream}`, but its table has {committed}: \
+         part of the log was lost",
+        dir.display()
+    )]
+    EventsLost {
+        /// The log's directory.
+        dir: PathBuf,
+        /// The stream.
+        stream: String,
+        /// The offset after the last event that is counted.
+        counted: u64,
+        /// The offset after the last event in the table.
+        committed: u64,
+    },
     /// SQL cannot be had.
     #[error("SQL cannot be had")]
     Sql(#[from] swiftwater_sql::SqlError),
@@ -84,6 +113,10 @@ impl HistoryError {
             HistoryError::Newer { .. } => Some("Start the version that wrote it, or a newer one."),
             HistoryError::Catalog { .. } | HistoryError::Statement { .. } => Some(
                 "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
+            ),
+            HistoryError::LogLost { .. } | HistoryError::EventsLost { .. } => Some(
+                "Put the log's segments back, or restore a backup. To go on without the events that are lost, start with \
+                 --data.log-skip-corrupt yes.",
             ),
             HistoryError::Directory { .. } => Some("Give a directory that can be written to: --data DIR."),
             _ => None,

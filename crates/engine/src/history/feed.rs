@@ -96,6 +96,11 @@ impl Feed {
         taken
     }
 
+    /// Whether all that came was taken, and nothing is to be read from the log.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.line.is_empty() && self.behind.is_none()
+    }
+
     /// Where the log is to be read, if the line is empty because events were left out.
     pub(crate) fn behind(&self) -> Option<LogPosition> {
         self.behind.filter(|_| self.line.is_empty())

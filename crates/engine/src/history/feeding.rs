@@ -7,7 +7,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta};
+use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta, Offset};
 use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{EventsHead, Head, LogError, LogPosition, LogReader, StreamId};
 use swiftwater_store::{StoreError, Table};
@@ -92,6 +92,13 @@ impl History {
                 self.read_again(stored, table, from).await?;
             } else if let Some(end) = stored.waits_for(Reader::Table) {
                 self.log.synced(end).await?;
+            } else if let Some(end) = stored.lost_up_to(table.appended().0) {
+                let first = table.appended().0;
+                tracing::error!(
+                    stream = %stored.name, first, end,
+                    "events that were acknowledged are lost with a part of the log; the table goes on behind them"
+                );
+                table.pass(Offset(end)).await?;
             } else {
                 fed.await;
             }
@@ -144,6 +151,14 @@ impl History {
         mut fed: Vec<Fed>,
     ) -> Result<(), FeedError> {
         let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
+        let appended = table.appended().0;
+        // A stream that was not stored at first begins behind what was not.
+        if first > appended && appended > 0 {
+            tracing::error!(
+                stream = %stored.name, first = appended, end = first,
+                "events that were acknowledged are lost with a part of the log; the table goes on behind them"
+            );
+        }
         let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
         let kept: Vec<AcceptedColumns> = fed.iter_mut().filter_map(|fed| fed.columns.take()).collect();
         let arrivals: Vec<(i64, usize)> =

@@ -68,6 +68,27 @@ impl History {
         }
     }
 
+    /// Refuses a table that has more events of a stream than log and catalog count. Where what is lost of the log is to be
+    /// skipped, the stream goes on behind what its table has.
+    pub(super) fn check_counted(
+        &self,
+        entry: &StreamEntry,
+        table: &Table,
+        counted: u64,
+    ) -> Result<(), HistoryError> {
+        let committed = table.committed().0;
+        if committed <= counted {
+            return Ok(());
+        }
+        let (dir, stream) = (self.log_dir(), entry.create.name.to_string());
+        let error = HistoryError::EventsLost { dir, stream, counted, committed };
+        if !self.config.log_skip_corrupt {
+            return Err(error);
+        }
+        tracing::error!(%error, "the stream goes on behind what its table has, as it was told to");
+        Ok(())
+    }
+
     /// Does what can be done at the start of the server, within the time that one answer may take.
     pub(crate) async fn settle_at_start(&self, tables: &HistoryTables) {
         let settling = async {

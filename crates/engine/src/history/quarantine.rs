@@ -25,7 +25,8 @@ pub(super) struct BadEvent<'e> {
     event: &'e [u8],
 }
 
-fn wants_quarantine(create: &CreateStream) -> bool {
+/// Whether a declaration wants bad events kept.
+pub(super) fn wants_quarantine(create: &CreateStream) -> bool {
     create.options.on_bad_event == Some(OnBadEvent::Quarantine)
 }
 

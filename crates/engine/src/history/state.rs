@@ -12,7 +12,7 @@ use std::{
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
-use swiftwater_log::{Disk, Head, Log, LogPosition, Packed, StreamId};
+use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
@@ -34,6 +34,7 @@ use super::{
     holding::{Held, Unstored},
     jobs::Jobs,
     joins::JoinedTable,
+    producers::Receipt,
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
@@ -41,7 +42,7 @@ use super::{
     views::{View, ViewsMemory},
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Ticket,
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
     shared::Shared,
     stream::{Stream, lock},
 };
@@ -119,11 +120,20 @@ impl History {
     ) -> Result<Arc<History>, HistoryError> {
         let clock = Arc::clone(&shared.clock);
         let options = config.log();
+        let log_dir = log_dir(&config, dir.as_ref());
         let Disks { log, catalog, views: views_dir } = disks;
         let (log_clock, began) = (Arc::clone(&clock), clock.monotonic_nanos());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, HistoryError> {
             let (snapshots, snapshot) = Snapshots::open(catalog)?;
-            Ok((Log::open(log, log_clock, options, Box::new(|_| ()))?, snapshots, snapshot))
+            let known_end = LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end));
+            let options = LogOptions { known_end, ..options };
+            match Log::open(log, log_clock, options, Box::new(|_| ())) {
+                Ok(log) => Ok((log, snapshots, snapshot)),
+                Err(LogError::Short { end, known }) => {
+                    Err(HistoryError::LogLost { dir: log_dir, end: end.0, known: known.0 })
+                }
+                Err(error) => Err(error.into()),
+            }
         });
         let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
         let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
@@ -165,7 +175,10 @@ impl History {
             sinks: SinksAtWork::default(),
             dir,
         });
-        history.bring_back(shared, replay.recovered).await?;
+        if let Err(error) = history.bring_back(shared, replay.recovered).await {
+            history.end_opening().await;
+            return Err(error);
+        }
         let joining = Arc::clone(&history);
         history.spawn(async move { joining.keep_joined().await });
         let housekeeping = Arc::clone(&history);
@@ -174,6 +187,22 @@ impl History {
         let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
         tracing::info!(streams, millis = nanos / 1_000_000, "what is stored was opened");
         Ok(history)
+    }
+
+    /// Ends what was begun of a history that cannot be opened, and writes nothing down.
+    async fn end_opening(&self) {
+        self.closing.send_replace(true);
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for task in tasks {
+            task.abort();
+            let _ = task.await;
+        }
+        self.store.close().await;
+    }
+
+    /// Where the log lies, for those who are told that something is wrong with it.
+    pub(super) fn log_dir(&self) -> PathBuf {
+        log_dir(&self.config, self.dir.as_ref())
     }
 
     /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
@@ -196,6 +225,7 @@ impl History {
         let (mut is_away, mut kept_views) = (false, Vec::new());
         for entry in entries {
             let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
+            let counted = state.next;
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
             let views: Vec<ViewEntry> =
                 self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
@@ -205,6 +235,8 @@ impl History {
             for view in views {
                 let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
                 let from = position.map_or(view.from, |(position, _)| position);
+                // Nor is an offset given again that a view has seen, if the log was lost.
+                state.next = state.next.max(from);
                 state.views.push((view.id, from));
                 kept.push((view, store, position));
             }
@@ -213,6 +245,9 @@ impl History {
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();
+            if let Some(table) = &table {
+                self.check_counted(&entry, table, counted)?;
+            }
             self.open_stream(shared, &entry, table, state)
                 .map_err(|error| statement_failed(&entry, error))?;
             let Some(stored) = self.stored(&entry.create.name) else { continue };
@@ -339,7 +374,7 @@ impl History {
         if let Some(numbered) = &options.numbered
             && let Some(receipt) = stored.look(numbered)?
         {
-            return Ok(stored.appended(Outcome::Repeated(receipt), receipt.offset, batch.len() as u64));
+            return Ok(repeated(stored, receipt, &batch, &options, now_micros));
         }
         let bytes = batch.bytes().len();
         let held = self.hold(shared, (stream, &stored.declared()), batch, now_micros, &options).await?;
@@ -415,6 +450,34 @@ impl History {
             ..SqlOptions::default()
         }
     }
+}
+
+/// What is said of events that were stored before. They are held against the columns once more, so that the same is told of
+/// each; nothing is counted or kept again.
+fn repeated(
+    stored: &Stored,
+    receipt: Receipt,
+    batch: &EventBatch,
+    options: &AppendOptions,
+    now_micros: i64,
+) -> Appended {
+    // Of those that are stored together or not at all none was refused.
+    let is_checked = !options.all_or_none && !batch.is_empty();
+    let refusals: Vec<Refusal> = if is_checked {
+        let declared = stored.declared();
+        let (_, _, rejected) = heavy(batch.bytes().len(), || {
+            declared.columns.accept(batch.clone(), now_micros.div_euclid(1000))
+        });
+        rejected.iter().map(Refusal::from).collect()
+    } else {
+        Vec::new()
+    };
+    let accepted = (batch.len() - refusals.len()) as u64;
+    Appended { refusals, ..stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted) }
+}
+
+fn log_dir(config: &HistoryConfig, dir: Option<&DataDir>) -> PathBuf {
+    dir.map_or_else(|| config.dir.join("log"), DataDir::log)
 }
 
 /// What the snapshot and the log come to.

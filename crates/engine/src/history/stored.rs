@@ -303,6 +303,15 @@ impl Stored {
         state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
     }
 
+    /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
+    /// have: they were counted once, and what was skipped of the log had them.
+    pub(crate) fn lost_up_to(&self, appended: u64) -> Option<u64> {
+        let state = lock(&self.state);
+        // Of a stream that was not stored at first, what was not is not lost.
+        let was_stored = state.last > LogPosition(0);
+        (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
+    }
+
     /// Lets a view have the events from the next one on; answers the offset of that.
     pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
         let mut state = lock(&self.state);

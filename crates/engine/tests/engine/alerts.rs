@@ -359,6 +359,30 @@ async fn look_at_windows(windows: &Windows) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_closed_windows_of_a_view_are_looked_at_however_short_they_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    for text in [
+        "CREATE STREAM t (ts LONG NOT NULL, k LONG, x LONG)",
+        "CREATE STREAM told (state STRING, key JSON, \"row\" JSON)",
+        "CREATE MATERIALIZED VIEW w WITH (retention = '1 second') AS \
+         SELECT k, SUM(x) AS x FROM STREAM(t) GROUP BY k WINDOWING TUMBLING(1000, EVENT(ts))",
+        "CREATE ALERT a ON w WHEN x > 10 INTO told",
+    ] {
+        sql(&engine, text).await;
+    }
+    // Every other window meets it; all but the last two are past `retention` when they first come to disk.
+    let event = |number: i64| format!("{{\"ts\":{},\"k\":7,\"x\":{}}}", number * 1000, 20 - number % 2 * 15);
+    append(&engine, "t", &(0..100).map(event).collect::<Vec<_>>().join("\n"), None).await;
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path(), |_| ()).await;
+    let states: Vec<String> = (0..99).map(|number| ["firing", "resolved"][number % 2].to_owned()).collect();
+    until(&engine, &[(7, states)].into()).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM w").await, "{\"n\":2}\n");
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn windows_that_were_looked_at_are_not_kept() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path(), |_| ()).await;

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 use swiftwater_engine::{
-    AppendOptions, Engine, EngineError, Principal, SubmitOptions, ViewChanges, ViewChangesSome, ViewRange,
+    AppendOptions, EndReason, Engine, EngineError, Principal, SubmitOptions, Subscription, ViewChanges,
+    ViewChangesSome, ViewRange,
 };
 use swiftwater_event::StreamName;
 use swiftwater_testkit::Rng;
@@ -159,4 +160,66 @@ async fn a_live_query_over_a_view_sees_its_rows_change() {
     let appended = engine.append(&principal, &name, batch("{}"), AppendOptions::default()).await;
     let error = appended.unwrap_err();
     assert_eq!(error.to_string(), "there is a view `v` already");
+}
+
+fn ask(engine: &Engine, text: &str, detach: bool) -> Subscription {
+    let options = SubmitOptions { detach, ..SubmitOptions::default() };
+    engine.submit(&Principal::local(), text, options).unwrap()
+}
+
+/// What a live query gives next, or why it ended.
+async fn next(asked: &mut Subscription) -> Result<String, EndReason> {
+    let emit = tokio::time::timeout(Duration::from_secs(30), asked.next()).await;
+    let emit = emit.expect("there is more").expect("it has not ended");
+    match &emit.meta.finished {
+        Some(finished) => Err(finished.reason.clone()),
+        None => Ok(String::from_utf8(emit.records.text.to_vec()).unwrap()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_query_sees_a_view_that_is_created_after_it_and_ends_when_that_is_dropped() {
+    const QUERY: &str = "SELECT k, n, x FROM STREAM(v, MAX, TIME)";
+    let dropped = || EndReason::Failed("view `v` was dropped".to_owned());
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (k LONG, x LONG)").await;
+    for k in 0..3 {
+        let mut before = ask(&engine, QUERY, true);
+        sql(&engine, VIEW).await;
+        let event = format!(r#"{{"k":{k},"x":5}}"#);
+        append(&engine, "t", &event, None).await;
+        let row = |n: i64| format!("{{\"k\":{k},\"n\":{n},\"x\":{}}}\n", 5 * n);
+        assert_eq!(next(&mut before).await, Ok(row(1)));
+        let mut after = ask(&engine, QUERY, false);
+        append(&engine, "t", &event, None).await;
+        assert_eq!(next(&mut before).await, Ok(row(2)));
+        assert_eq!(next(&mut after).await, Ok(row(2)));
+        sql(&engine, "DROP VIEW v").await;
+        let status = engine.query(&Principal::local(), &before.query().id).unwrap();
+        assert_eq!((status.finished.is_some(), status.records), (true, 2));
+        assert_eq!(next(&mut before).await, Err(dropped()));
+        assert_eq!(next(&mut after).await, Err(dropped()));
+    }
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_query_sees_a_view_of_a_view_that_is_created_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM t (k LONG, x LONG)").await;
+    sql(&engine, VIEW).await;
+    let mut of_lower = ask(&engine, "SELECT k, n FROM STREAM(v, MAX, TIME)", false);
+    let mut before = ask(&engine, "SELECT n, ks FROM STREAM(w, MAX, TIME)", false);
+    sql(&engine, "CREATE MATERIALIZED VIEW w AS SELECT n, COUNT(*) AS ks FROM STREAM(v) GROUP BY n").await;
+    append(&engine, "t", r#"{"k":1,"x":5}"#, None).await;
+    assert_eq!(next(&mut before).await, Ok("{\"n\":1,\"ks\":1}\n".to_owned()));
+    sql(&engine, "DROP VIEW w").await;
+    assert_eq!(next(&mut before).await, Err(EndReason::Failed("view `w` was dropped".to_owned())));
+    // Those over the view below stand.
+    assert_eq!(next(&mut of_lower).await, Ok("{\"k\":1,\"n\":1}\n".to_owned()));
+    append(&engine, "t", r#"{"k":1,"x":5}"#, None).await;
+    assert_eq!(next(&mut of_lower).await, Ok("{\"k\":1,\"n\":2}\n".to_owned()));
+    stop(engine, Duration::ZERO).await;
 }

@@ -650,6 +650,83 @@ async fn fields_beside_a_parameter_within_an_object_are_other_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_leaves_no_empty_object_and_nothing_that_was_sent_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for text in [
+        "CREATE STREAM e (id LONG, age LONG PATH 'user.age', zip LONG PATH 'user.home.zip', flat LONG PATH 'f')",
+        "CREATE ENDPOINT POST '/e' (id LONG, age LONG, zip LONG, flat LONG) INTO e",
+        "CREATE ENDPOINT POST '/within' (id LONG, age LONG BODY 'user.age') INTO e",
+        "CREATE ENDPOINT POST '/ignore' (id LONG, age LONG) INTO e WITH (other_fields = ignore)",
+    ] {
+        sql(&engine, text).await;
+    }
+    let cases = [
+        ("/e", r#"{"id":1}"#, r#"{"id":1}"#),
+        ("/e", r#"{}"#, r#"{}"#),
+        ("/e", r#"{"age":null,"zip":2}"#, r#"{"user":{"home":{"zip":2}}}"#),
+        ("/e", r#"{"id":1,"user":{},"f":null}"#, r#"{"id":1}"#),
+        ("/e", r#"{"id":1,"user":null}"#, r#"{"id":1}"#),
+        (
+            "/e",
+            r#"{"id":1,"user":{"home":{"street":"x"},"age":null}}"#,
+            r#"{"id":1,"user":{"home":{"street":"x"}}}"#,
+        ),
+        // A parameter has its place, whatever was sent there.
+        ("/e", r#"{"age":4,"user":{"age":"x"},"flat":1,"f":2}"#, r#"{"user":{"age":4},"f":1}"#),
+        ("/within", r#"{"id":1,"user":{"age":null}}"#, r#"{"id":1}"#),
+        ("/ignore", r#"{"id":1,"user":5}"#, r#"{"id":1}"#),
+    ];
+    for (path, body, _) in cases {
+        assert_eq!(told(send(&engine, path, body, None).await), (201, String::new()), "{path} {body}");
+    }
+    let kept = sql(&engine, "SELECT id, age, zip, flat, _event FROM e ORDER BY _offset").await;
+    let kept: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(kept.len(), cases.len());
+    for (kept, (path, body, expected)) in kept.iter().zip(cases) {
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        // Where the columns say all of an event, nothing else is kept of it.
+        let (user, home) = (&expected["user"], &expected["user"]["home"]);
+        let columns = json!([expected["id"], user["age"], home["zip"], expected["f"]]);
+        assert_eq!(json!([kept["id"], kept["age"], kept["zip"], kept["flat"]]), columns, "{path} {body}");
+        if let Some(event) = kept["_event"].as_str() {
+            assert_eq!(serde_json::from_str::<Value>(event).unwrap(), expected, "{path} {body}");
+        }
+    }
+    for (path, body, expected) in [
+        ("/e", r#"{"user":5}"#, "the body has a field `user` that is no object, and `age` lies within"),
+        (
+            "/e",
+            r#"{"age":1,"user":[{}]}"#,
+            "the body has a field `user` that is no object, and `age` lies within",
+        ),
+        (
+            "/e",
+            r#"{"user":{"home":"y"}}"#,
+            "the body has a field `user.home` that is no object, and `zip` lies within",
+        ),
+        (
+            "/e",
+            r#"{"user":{"age":"x"}}"#,
+            "the body has a field `user.age` at the place of `age`, which is missing or null",
+        ),
+        (
+            "/e",
+            r#"{"flat":null,"f":{"a":1}}"#,
+            "the body has a field `f` at the place of `flat`, which is missing or null",
+        ),
+        (
+            "/within",
+            r#"{"user":"x"}"#,
+            "the body has a field `user` that is no object, and `age` lies within",
+        ),
+        ("/within", r#"{"user":{"age":"x"}}"#, "`age`: expected LONG, found \"x\""),
+    ] {
+        assert_eq!(told(send(&engine, path, body, None).await), (400, expected.to_owned()), "{path} {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_over_a_rollup_gives_out_the_rows_of_a_window() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;

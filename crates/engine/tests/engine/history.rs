@@ -245,6 +245,96 @@ async fn what_cannot_be_a_column_stays_in_the_events_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn key_that_comes_twice_within_an_object_stays_in_the_events_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t WITH (store = true)").await;
+    sql(&engine, "CREATE STREAM d (m MAP[LONG], l LIST[MAP[LONG]])").await;
+    append(&engine, "t", "{\"o\":{\"k\":1,\"k\":2}}\n{\"e\":{\"a\":1,\"a\":\"x\"}}\n{\"o\":{\"k\":3}}", None)
+        .await;
+    append(&engine, "d", "{\"m\":{\"k\":1,\"k\":2}}\n{\"l\":[{\"k\":1,\"k\":2}]}\n{\"m\":{\"k\":3}}", None)
+        .await;
+    for _ in 0..2 {
+        assert_eq!(
+            sql(&engine, "SELECT _event FROM t ORDER BY _offset").await,
+            "{\"_event\":\"{\\\"o\\\":{\\\"k\\\":1,\\\"k\\\":2}}\"}\n\
+             {\"_event\":\"{\\\"e\\\":{\\\"a\\\":1,\\\"a\\\":\\\"x\\\"}}\"}\n{\"_event\":null}\n"
+        );
+        assert_eq!(
+            sql(&engine, "SELECT _event FROM d ORDER BY _offset").await,
+            "{\"_event\":\"{\\\"m\\\":{\\\"k\\\":1,\\\"k\\\":2}}\"}\n\
+             {\"_event\":\"{\\\"l\\\":[{\\\"k\\\":1,\\\"k\\\":2}]}\"}\n{\"_event\":null}\n"
+        );
+        stop(engine, Duration::from_secs(5)).await;
+        engine = open(dir.path()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_text_in_a_partition_column_is_null_from_the_first_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (k STRING, n LONG) WITH (partition_by = (k))").await;
+    sql(&engine, "CREATE STREAM u (k STRING NOT NULL) WITH (partition_by = (k))").await;
+    append(&engine, "t", "{\"k\":\"\",\"n\":1}\n{\"k\":\"a\",\"n\":2}", None).await;
+    sql(&engine, "INSERT INTO t (k, n) VALUES ('', 3)").await;
+    let appended = append(&engine, "u", "{\"k\":\"\"}\n{\"k\":\"a\"}", None).await;
+    assert_eq!((appended.accepted, appended.refusals.len()), (1, 1));
+    assert!(appended.refusals[0].message.contains("is partitioned by it"), "{:?}", appended.refusals);
+    let refused = try_sql(&engine, "INSERT INTO u VALUES ('')").await.unwrap_err();
+    assert!(refused.to_string().contains("is partitioned by it"), "{refused}");
+    for _ in 0..2 {
+        assert_eq!(
+            sql(&engine, "SELECT k, n, _event IS NULL AS whole FROM t ORDER BY n").await,
+            "{\"k\":null,\"n\":1,\"whole\":false}\n{\"k\":\"a\",\"n\":2,\"whole\":true}\n\
+             {\"k\":null,\"n\":3,\"whole\":false}\n"
+        );
+        assert_eq!(sql(&engine, "SELECT k FROM u").await, "{\"k\":\"a\"}\n");
+        stop(engine, Duration::from_secs(5)).await;
+        engine = open(dir.path()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_request_is_told_what_became_of_each_event_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (id LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    let body = "{\"bad\":1}\n{\"id\":900}";
+    let first = append(&engine, "t", body, number("me", 91)).await;
+    let again = append(&engine, "t", body, number("me", 91)).await;
+    assert!(!first.is_repeated && again.is_repeated);
+    assert_eq!((again.accepted, &again.refusals, &again.position), (1, &first.refusals, &first.position));
+    let kept = sql(&engine, "SELECT count(*) AS n FROM quarantine").await;
+    assert_eq!(kept, "{\"n\":1}\n", "it is kept once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quarantine_is_not_dropped_while_a_stream_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    let error = try_sql(&engine, "DROP STREAM quarantine").await.unwrap_err();
+    assert_eq!(error.to_string(), "stream `quarantine` keeps the bad events of stream `t`");
+    assert_eq!(append(&engine, "t", "{\"b\":1}", None).await.quarantined, 1);
+    sql(&engine, "DROP STREAM t").await;
+    sql(&engine, "DROP STREAM quarantine").await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    assert_eq!(append(&engine, "t", "{\"b\":1}", None).await.quarantined, 1, "it is made again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_may_be_as_small_as_its_setting_allows() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut history = quick(dir.path());
+    history.log_bytes_max = 128 << 20;
+    let engine = open_when_free(EngineConfig::default(), history, Arc::new(SystemClock::new())).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    assert_eq!(append(&engine, "t", "{\"a\":1}", None).await.accepted, 1);
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stream_is_altered_and_dropped_for_good() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;

@@ -20,6 +20,7 @@ mod jobs_crashes;
 mod joins;
 mod json_form;
 mod live;
+mod lost_log;
 mod over;
 mod patterns;
 mod receiver;

@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Bound, path::Path, sync::Arc, time::Duration};
 
 use swiftwater_engine::{Engine, EngineConfig, EngineError, KeyValue, Principal, ViewRange, Wanted};
 use swiftwater_event::SystemClock;
 use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::Rng;
+use swiftwater_views::{ViewStore, ViewStoreOptions};
 
 use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
 
@@ -286,6 +287,127 @@ async fn deliver_closed(windows: &Windows) {
         assert_eq!(csv.lines().count(), rows.len() + 1);
         stop(engine, Duration::from_secs(5)).await;
     }
+}
+
+/// Keys of the only view that are on disk. The engine was stopped.
+async fn keys_on_disk(dir: &Path) -> usize {
+    for _ in 0..600 {
+        // Its files are let go of when its threads have ended.
+        let opened = ViewStore::open(&dir.join("views"), ViewStoreOptions { cache_bytes: 1 << 20 });
+        let Ok(store) = opened else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let views = store.views().unwrap();
+        assert_eq!(views.len(), 1);
+        let snapshot = store.snapshot(views[0]).unwrap();
+        return snapshot.range((Bound::Unbounded, Bound::Unbounded)).count();
+    }
+    panic!("the files of views are still in use");
+}
+
+/// Waits until the only sink has made so many deliveries.
+async fn until_delivered(engine: &Engine, deliveries: u64) {
+    let asking = async {
+        while engine.sinks(&Principal::local())[0].delivered.0 < deliveries {
+            tokio::task::yield_now().await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(60), asking).await;
+    assert!(asked.is_ok(), "{:?}", engine.sinks(&Principal::local()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_closed_windows_go_into_a_sink_however_short_they_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open_local(dir.path()).await;
+    for statement in [
+        "CREATE STREAM rs (ts LONG NOT NULL)",
+        "CREATE MATERIALIZED VIEW rsv WITH (retention = '5 seconds') AS \
+         SELECT window_start, COUNT(*) AS n FROM STREAM(rs) WINDOWING TUMBLING(1000, EVENT(ts))",
+        "CREATE STREAM rso (window_start LONG, n LONG)",
+        "CREATE SINK rss FROM rsv INTO STREAM rso",
+    ] {
+        sql(&engine, statement).await;
+    }
+    // In one go, so most windows are past `retention` when they first come to disk.
+    let events: Vec<String> = (0..1000).map(|number| format!("{{\"ts\":{}}}", number * 100)).collect();
+    append(&engine, "rs", &events.join("\n"), None).await;
+    // The engine goes before the sink does anything, perhaps, and in the midst.
+    for deliveries in [0, 1, 20, 60] {
+        until_delivered(&engine, deliveries).await;
+        stop(engine, Duration::ZERO).await;
+        engine = open_local(dir.path()).await;
+    }
+    let delivered = |windows: i64| -> String {
+        (0..windows).map(|window| format!("{{\"window_start\":{},\"n\":10}}\n", window * 1000)).collect()
+    };
+    until_delivered(&engine, 99).await;
+    let all = "SELECT window_start, n FROM rso ORDER BY window_start";
+    until(&engine, all, &delivered(99)).await;
+    assert_eq!(engine.sinks(&Principal::local())[0].delivered, (99, 99));
+    // Readers see what is kept, and late is what it was.
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM rsv").await, "{\"n\":6}\n");
+    append(&engine, "rs", "{\"ts\":98999}\n{\"ts\":100500}", None).await;
+    until(&engine, all, &delivered(100)).await;
+    assert_eq!(engine.view(&Principal::local(), "rsv").unwrap().late, 1);
+    // What was delivered is deleted with the next commit.
+    append(&engine, "rs", "{\"ts\":100600}", None).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM rsv").await, "{\"n\":6}\n");
+    stop(engine, Duration::from_secs(5)).await;
+    assert_eq!(keys_on_disk(dir.path()).await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_wait_on_disk_for_a_sink_that_fails_and_are_delivered_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    // Where the file is to be is a directory.
+    let file = dir.path().join("sinks/r.ndjson");
+    std::fs::create_dir_all(&file).unwrap();
+    let (mut appended, mut lines) = (0, Vec::new());
+    let mut engine = open_local(dir.path()).await;
+    for statement in [
+        "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL)",
+        "CREATE MATERIALIZED VIEW r WITH (retention = '5 seconds') AS SELECT window_start AS w, a, COUNT(*) AS n \
+         FROM STREAM(x) GROUP BY a HAVING a < 4 WINDOWING TUMBLING(1000, EVENT(ts))",
+        "CREATE SINK s FROM r INTO FILE 'r.ndjson' WITH (batch_rows = 2)",
+    ] {
+        sql(&engine, statement).await;
+    }
+    for round in 0..4 {
+        // Twenty windows of five groups with two events each.
+        let events: Vec<String> = (appended..appended + 200)
+            .map(|number| format!("{{\"ts\":{},\"a\":{}}}", number * 100, number % 5))
+            .collect();
+        append(&engine, "x", &events.join("\n"), None).await;
+        appended += 200;
+        let committing = async {
+            while engine.view(&Principal::local(), "r").unwrap().committed < appended {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), committing).await.unwrap();
+        // What waits is not in memory.
+        assert!(engine.view(&Principal::local(), "r").unwrap().keys_held <= 30);
+        stop(engine, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
+        engine = open_local(dir.path()).await;
+    }
+    for window in 0..79 {
+        // Three looks at each, of which the last finds no row.
+        let groups = [0, 1, 2, 3].map(|a| format!("{{\"w\":{},\"a\":{a},\"n\":2}}\n", window * 1000));
+        lines.extend(groups);
+    }
+    std::fs::remove_dir(&file).unwrap();
+    until_delivered(&engine, 79 * 2).await;
+    let status = engine.sinks(&Principal::local()).remove(0);
+    assert_eq!((status.delivered, status.dead_rows), ((79 * 2, 79 * 4), 0));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), lines.concat());
+    // One that is no more needs nothing.
+    sql(&engine, "DROP SINK s").await;
+    append(&engine, "x", "{\"ts\":80000,\"a\":0}", None).await;
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM r").await, "{\"n\":21}\n");
+    stop(engine, Duration::from_secs(5)).await;
+    assert_eq!(keys_on_disk(dir.path()).await, 26);
 }
 
 #[tokio::test(flavor = "multi_thread")]

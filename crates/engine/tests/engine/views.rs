@@ -249,6 +249,34 @@ async fn events_delete_keys_and_a_restart_does_not_bring_them_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn now_in_a_view_is_when_it_was_created_however_often_it_is_opened() {
+    const START: i64 = 1_700_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START));
+    let open = || {
+        let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+        open_when_free(config, quick(dir.path()), Arc::clone(&clock) as _)
+    };
+    let mut engine = open().await;
+    sql(&engine, "CREATE STREAM nw (ts LONG); CREATE STREAM told WITH (store = true)").await;
+    let query = "SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE ts > NOW) AS future, MAX(NOW) AS at, \
+                 COUNT(*) FILTER (WHERE UNIXTIMESTAMP() < 1700000001) AS early FROM STREAM(nw)";
+    sql(&engine, &format!("CREATE MATERIALIZED VIEW v AS {query}")).await;
+    sql(&engine, &format!("CREATE ALERT a ON ({query}) WHEN at = NOW AND future > 1 INTO told")).await;
+    for round in 1..4 {
+        append(&engine, "nw", &format!(r#"{{"ts":{}}}"#, START + 100), None).await;
+        let expected = format!(r#"{{"n":{round},"future":{round},"at":{START},"early":{round}}}"#);
+        assert_eq!(row(&engine, "v", &[]).await, expected);
+        stop(engine, if round == 2 { Duration::from_secs(5) } else { Duration::ZERO }).await;
+        clock.advance(Duration::from_secs(3600));
+        engine = open().await;
+        assert_eq!(row(&engine, "v", &[]).await, expected);
+    }
+    until_said(&engine, "SELECT count(*) AS n FROM told WHERE state = 'firing'", "{\"n\":1}\n").await;
+    stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_default_of_now_is_the_same_in_a_view_as_in_the_table() {
     const START: i64 = 1_700_000_000_000;
     let dir = tempfile::tempdir().unwrap();

@@ -119,6 +119,11 @@ fn streams_are_declared() {
          x STRING NOT NULL DEFAULT 'a' CHECK (x != '') CHECK (größe IS NOT NULL)\n)",
     );
     check(
+        "CREATE STREAM s (a LIST[INT], b MAP[bigint], c LIST[MAP[Text]], d LIST[BOOL], e MAP[FLOAT8])",
+        "CREATE STREAM s (\n  a LIST[INTEGER],\n  b MAP[LONG],\n  c LIST[MAP[STRING]],\n  d LIST[BOOLEAN],\n  \
+         e MAP[DOUBLE]\n)",
+    );
+    check(
         "CREATE STREAM s WITH (store = TRUE, columns_max = 100, event_bytes_max = '64 kib', retention = '90m', \
          partition_by = (\"a b\", c))",
         "CREATE STREAM s WITH (store = true, retention = '90 minutes', partition_by = (\"a b\", c), \
@@ -332,6 +337,18 @@ fn faults_have_a_place_and_a_hint() {
         "1:36 NOW cannot stand in a CHECK (Whether an event fits must not depend on when that is asked.)",
     );
     check("CREATE STREAM s (a LONG CHECK (SUM(a) > 1))", "1:32 an aggregate cannot stand here");
+    check(
+        "CREATE STREAM s (j JSON DEFAULT '{}')",
+        "1:33 `j` can have no default: it is JSON (Lists, maps and JSON have no default.)",
+    );
+    check(
+        "CREATE STREAM s (j JSON DEFAULT NOW)",
+        "1:33 the default of `j` cannot be NOW: it is JSON (NOW is a TIMESTAMP, or a LONG of milliseconds since 1970.)",
+    );
+    check(
+        "ALTER STREAM s ADD CONSTRAINT pos CHECK (a > 0)",
+        "1:20 a condition is added with a column (CHECK stands behind the column: ADD COLUMN c LONG CHECK (c > 0).)",
+    );
     check("CREATE STREAM s (a LONG DEFAULT 'x')", "1:33 the default of `a` cannot be 'x': it is LONG");
     check(
         "CREATE STREAM s (a STRING DEFAULT x)",

@@ -19,6 +19,11 @@ use crate::{
 impl Parser<'_> {
     /// `LONG`, `LIST[MAP[STRING]]`, `TIMESTAMP(MS)`.
     pub(super) fn type_name(&mut self) -> Parsed<Type> {
+        self.type_of_words(|word| word)
+    }
+
+    /// The same, where other words, in upper case, stand for what LIST and MAP hold: `own` is what they mean.
+    pub(super) fn type_of_words(&mut self, own: fn(String) -> String) -> Parsed<Type> {
         if self.dialect == Dialect::Bullet {
             return self.bullet_type();
         }
@@ -39,7 +44,7 @@ impl Parser<'_> {
                 return Err(self.expected("a type"));
             }
             text.push('[');
-            text.push_str(&self.word(self.span()).to_uppercase());
+            text.push_str(&own(self.word(self.span()).to_uppercase()));
             self.advance();
         }
         if text.ends_with("TIMESTAMP") && self.is_symbol(Symbol::LeftParen) {

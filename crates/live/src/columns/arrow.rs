@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, ListArray, MapArray, StringViewArray, StructArray, builder::StringViewBuilder,
-    cast::AsArray, types::TimestampMicrosecondType,
+    cast::AsArray, make_array, types::TimestampMicrosecondType,
 };
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use swiftwater_event::{Kind, Primitive, Tagged, Type, Value, Values, write_json};
 
@@ -55,6 +55,15 @@ pub(super) fn nulls(values: &Values) -> Option<NullBuffer> {
         }
     };
     array.nulls().filter(|nulls| nulls.null_count() > 0).cloned()
+}
+
+/// The array with these values null.
+pub(super) fn without(array: &ArrayRef, gone: &BooleanBuffer) -> ArrayRef {
+    let kept = NullBuffer::new(!gone);
+    let nulls = NullBuffer::union(array.nulls(), Some(&kept));
+    let data = array.to_data().into_builder().nulls(nulls).build();
+    // Only the nulls were changed, and they are of the same length.
+    data.map_or_else(|_| ArrayRef::clone(array), make_array)
 }
 
 /// The values as an array of [`arrow_type`].

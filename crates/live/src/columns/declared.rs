@@ -1,6 +1,6 @@
 //! Columns that are declared: which events fit them.
 
-use arrow_array::{ArrayRef, BooleanArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringViewArray, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use swiftwater_event::{
@@ -8,13 +8,13 @@ use swiftwater_event::{
 };
 use swiftwater_lang::{
     Dialect, QueryErrors,
-    ddl::CreateStream,
+    ddl::{CreateStream, PartitionBy},
     plan::{Expr, Function},
 };
 
 use super::{
     Accepted, ColumnsScratch, Read, Rejected,
-    arrow::{into_array, nulls},
+    arrow::{into_array, nulls, without},
     default::Default,
     event_bytes_max, misfit,
 };
@@ -39,6 +39,8 @@ struct DeclaredColumn {
     want: WantId,
     not_null: bool,
     default: Option<Default>,
+    /// The table's files are told apart by it, where an empty text is null.
+    partitions: bool,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,10 @@ impl StreamColumns {
         // The plan takes equal wants once.
         let ids: Vec<WantId> = wants.iter().filter_map(|want| plan.find(want)).collect();
         let mut columns = Vec::new();
+        let partitions = |name: &str| match &stream.options.partition_by {
+            Some(PartitionBy::Columns(names)) => names.iter().any(|partition| **partition == *name),
+            _ => false,
+        };
         for (column, want) in stream.columns.iter().zip(&ids) {
             let wrong = |()| ColumnsError::Default { column: column.name.clone(), ty: column.ty.clone() };
             let default = match &column.default {
@@ -116,6 +122,7 @@ impl StreamColumns {
                 want: *want,
                 not_null: column.not_null,
                 default,
+                partitions: partitions(&column.name),
             });
         }
         let others = ids[columns.len()..].to_vec();
@@ -131,7 +138,7 @@ impl StreamColumns {
     /// Holds a batch against the columns; `now` is when it arrived. Vectorised: nothing is allocated per good event, and
     /// where all are good, none is copied.
     pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> Accepted {
-        let (decoded, text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
+        let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
         let mut bad = Vec::new();
         bad.extend(Rejected::of_size(batch, self.event_bytes_max).map(|rejected| (Order(0), rejected)));
         let mut kept = Vec::with_capacity(self.columns.len() + self.others.len());
@@ -150,7 +157,8 @@ impl StreamColumns {
             kept = self.find_failing(kept, batch.len(), now, scratch, &mut bad);
             kept.truncate(self.columns.len());
         }
-        let columns: Vec<ArrayRef> = kept.into_iter().map(into_array).collect();
+        let mut columns: Vec<ArrayRef> = kept.into_iter().map(into_array).collect();
+        self.take_out_empty(&mut columns, &mut text_needed);
         if bad.is_empty() {
             return Accepted { good: batch.clone(), columns, text_needed, rejected: Vec::new() };
         }
@@ -174,14 +182,24 @@ impl StreamColumns {
         for column in &self.columns {
             let decoded = decoded.column(column.want);
             if let Some(mistyped) = &decoded.mistyped {
-                text_needed = Some(match text_needed {
-                    Some(needed) => &needed | mistyped,
-                    None => mistyped.clone(),
-                });
+                need(&mut text_needed, mistyped);
             }
             columns.push(into_array(column.take(batch, decoded, now, Order(0), &mut Vec::new())));
         }
+        self.take_out_empty(&mut columns, &mut text_needed);
         Read { columns, text_needed }
+    }
+
+    /// Makes empty texts null in columns that partitions are told apart by, as they would be once they are in the table:
+    /// a partition's value of no characters is null in Delta Lake. The events' own text says what they were.
+    fn take_out_empty(&self, columns: &mut [ArrayRef], text_needed: &mut Option<BooleanBuffer>) {
+        for (column, array) in self.columns.iter().zip(columns) {
+            let empty = array.as_string_view_opt().filter(|_| column.partitions).and_then(empty_texts);
+            if let Some(empty) = empty {
+                *array = without(array, &empty);
+                need(text_needed, &empty);
+            }
+        }
     }
 
     /// Finds the events for which a condition is false, among those that are good so far.
@@ -247,6 +265,25 @@ impl DeclaredColumn {
                 bad.push((order, Rejected { row, path: self.path.to_string().into(), message }));
             }
         }
+        let values = self.taken(column, now, order, bad);
+        if self.not_null
+            && self.partitions
+            && let Values::String(texts) = &values
+            && let Some(empty) = empty_texts(texts)
+        {
+            for row in empty.set_indices() {
+                let message = format!(
+                    "column `{}`: expected a text that is not empty: the stream is partitioned by it, and an empty one \
+                     is null there",
+                    self.name
+                );
+                bad.push((order, Rejected { row: row as u32, path: self.path.to_string().into(), message }));
+            }
+        }
+        values
+    }
+
+    fn taken(&self, column: &Column, now: Millis, order: Order, bad: &mut Vec<(Order, Rejected)>) -> Values {
         let values = column.values.clone();
         if !self.not_null && self.default.is_none() {
             return values;
@@ -274,6 +311,21 @@ impl DeclaredColumn {
             bad.push((order, Rejected { row: row as u32, path: self.path.to_string().into(), message }));
         }
     }
+}
+
+/// Which texts are empty; none where no one is.
+fn empty_texts(texts: &StringViewArray) -> Option<BooleanBuffer> {
+    // The lower half of a view begins with the text's length.
+    let is_empty = |row: usize| texts.views()[row] as u32 == 0 && texts.is_valid(row);
+    (0..texts.len()).any(is_empty).then(|| BooleanBuffer::collect_bool(texts.len(), is_empty))
+}
+
+/// Adds events whose text is to be kept.
+fn need(text_needed: &mut Option<BooleanBuffer>, more: &BooleanBuffer) {
+    *text_needed = Some(match text_needed.take() {
+        Some(needed) => &needed | more,
+        None => more.clone(),
+    });
 }
 
 /// The place of what a condition reads among all wants, whose first are the columns.

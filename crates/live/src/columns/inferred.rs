@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use bumpalo::Bump;
 use swiftwater_event::{
@@ -22,7 +22,7 @@ use swiftwater_lang::ddl::column_name_fault;
 
 use super::{
     ColumnsScratch,
-    arrow::{into_array, nulls},
+    arrow::{into_array, nulls, without},
 };
 
 /// One column that was found.
@@ -271,13 +271,4 @@ fn early_values(values: &Values, from: usize) -> Option<BooleanBuffer> {
         };
         BooleanBuffer::collect_bool(rows, is_there)
     })
-}
-
-/// The array with these values null.
-fn without(array: &ArrayRef, early: &BooleanBuffer) -> ArrayRef {
-    let kept = NullBuffer::new(!early);
-    let nulls = NullBuffer::union(array.nulls(), Some(&kept));
-    let data = array.to_data().into_builder().nulls(nulls).build();
-    // Only the nulls were changed, and they are of the same length.
-    data.map_or_else(|_| ArrayRef::clone(array), make_array)
 }

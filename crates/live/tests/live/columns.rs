@@ -225,6 +225,46 @@ fn text_is_kept_of_what_the_columns_do_not_say() {
 }
 
 #[test]
+fn key_that_comes_twice_within_a_map_needs_the_text() {
+    let columns = declared("(m MAP[LONG], l LIST[MAP[LONG]], j JSON)");
+    let twice =
+        [r#"{"m":{"k":1,"k":2}}"#, r#"{"l":[{"k":1},{"k":1,"k":2}]}"#, r#"{"j":{"k":1,"k":2},"m":{"k":1}}"#];
+    assert_eq!(
+        accepted(&columns, &twice),
+        [
+            r#"{k:2} | null | null + {"m":{"k":1,"k":2}}"#,
+            r#"null | [{k:1},{k:2}] | null + {"l":[{"k":1},{"k":1,"k":2}]}"#,
+            r#"{k:1} | null | {"k":1,"k":2}"#,
+        ]
+    );
+    let (found, rows) = inferred(&texts(&[r#"{"o":{"k":1,"k":2}}"#, r#"{"o":{"k":3}}"#]), &[2], 10);
+    assert_eq!(names(&found), "o MAP[LONG]");
+    assert_eq!(rows, [r#"{k:2} + {"o":{"k":1,"k":2}}"#, "{k:3}"]);
+}
+
+#[test]
+fn empty_text_is_none_in_a_partition_column() {
+    let events = [r#"{"k":"","n":1}"#, r#"{"k":"a","n":2}"#, r#"{"n":3}"#, r#"{"k":null,"n":4}"#];
+    let nullable = declared("(k STRING CHECK (k != 'b'), n LONG) WITH (partition_by = (k))");
+    let rows = [r#"null | 1 + {"k":"","n":1}"#, "a | 2", "null | 3", "null | 4"];
+    assert_eq!(accepted(&nullable, &events), rows);
+    let batch = batch_of(&texts(&events));
+    let read = nullable.read(&batch, 1, &mut ColumnsScratch::default());
+    assert_eq!(self::rows(&read.columns, &batch, read.text_needed.as_ref()), rows);
+    let not_null = declared("(k STRING NOT NULL, n LONG) WITH (partition_by = (k))");
+    assert_eq!(
+        accepted(&not_null, &events[..2]),
+        [
+            "0 at `k`: column `k`: expected a text that is not empty: the stream is partitioned by it, and an empty one \
+             is null there",
+            "a | 2",
+        ]
+    );
+    let by_another = declared("(k STRING NOT NULL, n LONG) WITH (partition_by = (n))");
+    assert_eq!(accepted(&by_another, &events[..1]), [" | 1"]);
+}
+
+#[test]
 fn oversize_events_are_bad_and_no_events_are_fine() {
     let columns = declared("(a TEXT) WITH (event_bytes_max = 12)");
     assert_eq!(

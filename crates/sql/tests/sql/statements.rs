@@ -243,6 +243,40 @@ fn a_statement_is_cancelled_by_its_name() {
 }
 
 #[test]
+fn a_join_ends_when_it_is_cancelled_though_it_gives_nothing() {
+    const SERIES: &str = "(SELECT value AS x FROM generate_series(1, 200000))";
+    // Each takes minutes, once one side is read and the other begun.
+    let joins = [
+        "SELECT max(abs(a.x - b.x)) FROM big a CROSS JOIN big b",
+        "SELECT count(*) FROM big a JOIN big b ON a.x * b.x < -1",
+        "SELECT count(*) FROM big a JOIN big b ON a.x / 300000 = b.x / 300000 AND a.x * b.x < -1",
+    ];
+    for join in joins {
+        let sql = over_numbers(SqlOptions::default(), 1, 10);
+        block_on(async {
+            let text = join.replace("big", SERIES);
+            let options = RunOptions { id: Some("mine".to_owned()), ..RunOptions::default() };
+            let run = sql.run(text.as_str(), options);
+            let cancel = async {
+                while !sql.running().iter().any(|running| running.progress.read().rows_scanned > 200_000) {
+                    tokio::task::yield_now().await;
+                }
+                assert!(sql.cancel("mine"));
+            };
+            let (end, ()) =
+                tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(run, cancel) })
+                    .await
+                    .unwrap_or_else(|_| panic!("it does not end: {join}"));
+            assert_eq!(end.err().unwrap().to_string(), "the statement was cancelled");
+        });
+        let options = RunOptions { duration_max: Some(Duration::from_millis(200)), ..RunOptions::default() };
+        let text = join.replace("big", SERIES);
+        let error = block_on(csv(&sql, &text, options)).unwrap_err();
+        assert_eq!(error.to_string(), "the statement took longer than 200 ms");
+    }
+}
+
+#[test]
 fn a_statement_has_its_time_and_no_more() {
     let sql = over_numbers(SqlOptions::default(), 1, 10);
     let options = RunOptions { duration_max: Some(Duration::from_millis(50)), ..RunOptions::default() };

@@ -68,6 +68,64 @@ async fn hundreds_of_commits_leave_few_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_of_an_earlier_life_go_also_where_the_log_has_forgotten_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = patient(directory.path());
+    options.compact_files = 4;
+    (options.log_retention, options.vacuum_retention) = (Duration::ZERO, Duration::ZERO);
+    // Its clock stands, so it deletes nothing; and it is late, so what it removes has expired when a checkpoint is written.
+    let clock = Arc::new(TestClock::at(now() - 120_000));
+    let store = Store::open(options.clone(), clock as Arc<dyn Clock>).await.unwrap();
+    let table = store.open_table(home("homes")).await.unwrap();
+    for part in 0..20 {
+        table.append(rows(part * 20, part * 20 + 20)).await.unwrap();
+        table.flush().await.unwrap();
+    }
+    for _ in 0..2 {
+        table.upkeep().await.unwrap();
+    }
+    let live = table.status().files;
+    store.close().await;
+    let root = directory.path().join("homes");
+    assert!(files(&root, ".parquet") > live, "nothing was removed");
+    // Another program's, which may be at it.
+    let theirs = "part-00000-3b1f0f33-6a50-4b53-9d4c-2a4f9d0c8e11-c000.zstd.parquet";
+    std::fs::write(root.join(theirs), "x").unwrap();
+    let clock = Arc::new(TestClock::at(now() + 60_000));
+    let store = Store::open(options, clock as Arc<dyn Clock>).await.unwrap();
+    let table = store.open_table(home("homes")).await.unwrap();
+    table.upkeep().await.unwrap();
+    let status = table.status();
+    assert!(status.upkeep_failing.is_none(), "{status:?}");
+    assert!(root.join(theirs).exists());
+    assert_eq!(files(&root, ".parquet"), status.files + 1);
+    check_offsets(&table, 400).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_were_lost_are_passed_and_committed_as_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(patient(directory.path())).await;
+    let table = store.open_table(home("homes")).await.unwrap();
+    table.append(rows(0, 10)).await.unwrap();
+    table.pass(Offset(15)).await.unwrap();
+    assert_eq!((table.appended(), table.committed()), (Offset(15), Offset(0)));
+    check_offsets(&table, 10).await;
+    table.flush().await.unwrap();
+    table.pass(Offset(20)).await.unwrap();
+    table.pass(Offset(3)).await.unwrap();
+    table.flush().await.unwrap();
+    assert_eq!((table.committed(), table.status().files), (Offset(20), 1));
+    store.close().await;
+    let store = open(patient(directory.path())).await;
+    let table = store.open_table(home("homes")).await.unwrap();
+    assert_eq!(table.committed(), Offset(20));
+    table.append(rows(15, 22)).await.unwrap();
+    let expected: Vec<i64> = (0..10).chain(20..22).collect();
+    assert_eq!(offsets(&table).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn expired_rows_go_with_their_files() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(TestClock::at(START_MICROS / 1000));

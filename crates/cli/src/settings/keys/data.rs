@@ -75,7 +75,8 @@ pub(super) fn keys() -> Vec<Key> {
             "data.log_segment_bytes",
             Kind::Bytes(32 * MIB, 16 * GIB),
             history.log_segment_bytes,
-            "Bytes of one file of the log, which goes as a whole when it is not needed any more."
+            "Bytes of one file of the log, which goes as a whole when it is not needed any more; at most half of \
+             data.log_bytes_max."
         ),
         number!(
             "data.log_queue_bytes_max",

@@ -15,7 +15,7 @@ use crate::{
     history::{
         catalog::Change,
         state::History,
-        views::{Source, View, compile_view},
+        views::{NeededBy, Source, View, compile_view},
     },
     shared::Shared,
 };
@@ -44,8 +44,15 @@ impl History {
             None => {
                 let view = self.view(create.view().unwrap_or_default())?;
                 compile(create, &view.columns, self.clock.now())?;
+                // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task
+                // says where it begins.
+                view.needs_windows(NeededBy::Alert(self.with_catalog(|catalog| catalog.next_view())));
                 let from = view.query.windows().and_then(|windows| windows.first_open(view.at().latest));
-                self.record_alert(create, AlertStart { events_from: None, from }).await?;
+                let recorded = self.record_alert(create, AlertStart { events_from: None, from }).await;
+                if recorded.is_err() {
+                    self.let_go_of_windows();
+                }
+                recorded?;
             }
         }
         let entry = self.with_catalog(|catalog| catalog.alert(&create.name).cloned())?;
@@ -65,8 +72,8 @@ impl History {
         })?;
         let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
         let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
-        let compiled = compile_view(self, view, Source::Stream(&declared.create), sizes)
-            .map_err(|error| of_query(error, &view.query))?;
+        let compile_at = |now| compile_view(self, view, Source::Stream(&declared.create), sizes, now);
+        let compiled = compile_at(self.clock.now()).map_err(|error| of_query(error, &view.query))?;
         compile(create, &compiled.columns, self.clock.now())?;
         let store = self.view_store(&view.name)?;
         let id = self.with_catalog(|catalog| catalog.next_view());
@@ -79,6 +86,7 @@ impl History {
         }
         let entry = self.with_catalog(|catalog| catalog.views().find(|entry| entry.id == id).cloned());
         let entry = entry.ok_or_else(|| EngineError::NoAlert(create.name.to_string()))?;
+        let compiled = compile_at(entry.created).unwrap_or(compiled);
         self.begin_view(View::new(entry, stored, compiled, store, (from, NO_TIME), true));
         Ok(())
     }
@@ -91,7 +99,7 @@ impl History {
     pub(super) fn begin_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
         let shared = self.engine.get().cloned().unwrap_or_default();
         let view = self.view_at_work(&entry.view())?;
-        let alert = Arc::new(Alert::new(entry.clone(), view, self.clock.now())?);
+        let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
         let mut alerts = self.alerts.write().unwrap_or_else(PoisonError::into_inner);
         alerts.insert(entry.create.name.clone(), Arc::clone(&alert));
         drop(alerts);
@@ -114,6 +122,7 @@ impl History {
     /// Ends an alert that is no longer in the catalog, and the view that it has for itself.
     pub(in crate::history) fn end_alert(&self, name: &str) {
         let removed = self.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.let_go_of_windows();
         let Some(alert) = removed else { return };
         // Its task deletes what is kept of it.
         alert.is_dropped.send_replace(true);

@@ -6,7 +6,7 @@ use swiftwater_event::Millis;
 use swiftwater_live::Shard;
 use swiftwater_views::ViewStoreError;
 
-use super::{Alert, alert::Told, known::Known};
+use super::{Alert, alert::Told, known::Known, windows::need_windows};
 use crate::{
     EngineError,
     history::{
@@ -65,6 +65,7 @@ impl History {
     /// so it is what it was.
     async fn watch(&self, shared: &Weak<Shared>, alert: &Alert) -> Result<(), WatchError> {
         let mut known = heavy(usize::MAX, || Known::load(alert))?;
+        need_windows(alert, &known);
         let changes = ViewChanges::of(self, Arc::clone(&alert.view), Some(known.position));
         let told = alert.told(self)?;
         self.tell(shared, alert, &told, &mut known).await?;

@@ -18,13 +18,24 @@ use crate::{
     EngineError,
     history::{
         state::{History, heavy},
-        views::{At, ClosedGroups, ViewChange},
+        views::{At, ClosedGroups, NeededBy, ViewChange},
     },
     shared::Shared,
 };
 
 /// Groups that are looked at in one go.
 const LOOK_GROUPS: u64 = 4096;
+
+/// The view need not keep windows before the one that was looked at last, now that this is on disk.
+pub(super) fn need_windows(alert: &Alert, known: &Known) {
+    let looked_at = known.last.as_deref().and_then(Key::window_of_ordered);
+    if !alert.has_own_view() {
+        let first = looked_at.or(alert.entry.from);
+        alert.view.needs_windows_from(NeededBy::Alert(alert.entry.id), first);
+    } else if let Some(window) = looked_at {
+        alert.view.looked_at_before(window);
+    }
+}
 
 impl History {
     /// Looks at each window that is closed, until nobody is to be told any more.
@@ -44,7 +55,9 @@ impl History {
                 let Some(groups) = heavy(usize::MAX, read)? else { break };
                 heavy(usize::MAX, || self.look_at_groups(alert, known, &mut shard, &windows, groups, now))?;
                 known.position = at.position;
-                self.keep_and_tell(shared, alert, (told, &mut *known)).await?;
+                self.keep_known(alert, known).await?;
+                need_windows(alert, known);
+                self.tell(shared, alert, told, known).await?;
             }
             self.look_behind_last(alert, known, &windows, at)?;
             known.position = at.position;
@@ -54,10 +67,7 @@ impl History {
             alert.counts.position.store(known.position, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
             alert.tries.came_about();
-            let looked_at = known.last.as_deref().and_then(Key::window_of_ordered);
-            if let (true, Some(window)) = (alert.has_own_view(), looked_at) {
-                alert.view.looked_at_before(window);
-            }
+            need_windows(alert, known);
             if let Some(why) = alert.view.broken() {
                 return Err(alert.view.unavailable(why).into());
             }

@@ -93,6 +93,11 @@ pub(crate) struct StreamNumbers {
 pub(crate) type ReceiptSnapshot = (u64, u32, u64, u64, u64);
 
 impl Snapshot {
+    /// Up to where the log was synced at least when this was written down: all that is counted here is there before.
+    pub(crate) fn log_end(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.numbers.position).fold(self.position, u64::max)
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).expect("texts and numbers are JSON")
     }

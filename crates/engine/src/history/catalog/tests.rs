@@ -73,6 +73,19 @@ fn table_of_a_dropped_stream_is_owed_until_it_is_gone() {
 }
 
 #[test]
+fn quarantine_stays_while_a_stream_has_its_bad_events_kept() {
+    let mut catalog = Catalog::default();
+    carry_out(&mut catalog, "CREATE STREAM quarantine (x LONG) WITH (on_bad_event = quarantine)").unwrap();
+    carry_out(&mut catalog, "CREATE STREAM a (x LONG) WITH (on_bad_event = quarantine)").unwrap();
+    let error = carry_out(&mut catalog, "DROP STREAM IF EXISTS quarantine").unwrap_err();
+    assert_eq!(error.to_string(), "stream `quarantine` keeps the bad events of stream `a`");
+    assert_eq!(error.kind(), crate::ErrorKind::Conflict);
+    carry_out(&mut catalog, "ALTER STREAM a RESET (on_bad_event)").unwrap();
+    carry_out(&mut catalog, "DROP STREAM quarantine").unwrap();
+    carry_out(&mut catalog, "DROP STREAM a").unwrap();
+}
+
+#[test]
 fn what_exists_is_a_conflict_unless_that_is_fine() {
     let mut catalog = Catalog::default();
     carry_out(&mut catalog, "CREATE STREAM a (x LONG)").unwrap();

@@ -91,14 +91,15 @@ impl EventShape {
         Ok(())
     }
 
-    /// Writes the fields that have a value, and those of `others` that lie elsewhere.
+    /// Writes the fields that have a value, and those of `others` that lie elsewhere; answers whether there are any. An object
+    /// that would have none is left out. What `others` has where nothing can be put in its stead is not lost: it clashes.
     fn write<'a>(
         &self,
         said: &Said<'a>,
         (scratch, arena): (&mut Scratch, &'a Bump),
         others: &Others<'a>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<bool, Clash> {
         out.push(b'{');
         let empty = out.len();
         let separate = |out: &mut Vec<u8>| {
@@ -111,10 +112,18 @@ impl EventShape {
             _ => 0,
         };
         for member in &self.0 {
+            let sent = || {
+                let (_, json) = others.iter().find(|(name, _)| **name == *member.key)?;
+                Some(*json).filter(|json| *json != "null")
+            };
             match &member.value {
-                Part::Value { program, .. } => {
+                Part::Value { name, program } => {
                     let (value, _) = program.value(said.slots, now, scratch, arena);
                     if matches!(value, Value::Null | Value::Error) {
+                        if sent().is_some() {
+                            let rest = format!("at the place of `{name}`, which is missing or null");
+                            return Err(Clash { path: member.key.to_string(), rest });
+                        }
                         continue;
                     }
                     separate(out);
@@ -122,11 +131,24 @@ impl EventShape {
                     write_json(&value, out);
                 }
                 Part::Object(within) => {
+                    let beside = match sent() {
+                        Some(json) if json.starts_with('{') => event_fields(json, arena),
+                        Some(_) => {
+                            let rest =
+                                format!("that is no object, and `{}` lies within", member.value.first());
+                            return Err(Clash { path: member.key.to_string(), rest });
+                        }
+                        None => Vec::new(),
+                    };
+                    let before = out.len();
                     separate(out);
                     out.extend_from_slice(&member.json_key);
-                    let beside = others.iter().find(|(name, _)| **name == *member.key);
-                    let beside = beside.map(|(_, json)| event_fields(json, arena)).unwrap_or_default();
-                    within.write(said, (scratch, arena), &beside, out);
+                    let has_any = within
+                        .write(said, (scratch, arena), &beside, out)
+                        .map_err(|clash| clash.within(&member.key))?;
+                    if !has_any {
+                        out.truncate(before);
+                    }
                 }
             }
         }
@@ -139,7 +161,27 @@ impl EventShape {
             out.push(b':');
             out.extend_from_slice(json.as_bytes());
         }
+        let has_any = out.len() > empty;
         out.push(b'}');
+        Ok(has_any)
+    }
+}
+
+/// A field of the body that has the place of what the event has there.
+#[derive(Debug)]
+struct Clash {
+    path: String,
+    /// What is said of it behind its path.
+    rest: String,
+}
+
+impl Clash {
+    fn within(self, key: &str) -> Clash {
+        Clash { path: format!("{key}.{}", self.path), ..self }
+    }
+
+    fn refusal(self) -> EndpointError {
+        EndpointError::refused(400, format!("the body has a field `{}` {}", self.path, self.rest))
     }
 }
 
@@ -186,7 +228,7 @@ pub(super) fn event(
         ));
     }
     let mut event = Vec::with_capacity(64 + text.map_or(0, str::len));
-    plan.event.write(&said, (scratch, arena), &said.others, &mut event);
+    plan.event.write(&said, (scratch, arena), &said.others, &mut event).map_err(Clash::refusal)?;
     let answer = plan.returning.as_ref().map(|columns| {
         let mut answer = Vec::new();
         write_row(columns, said.slots, now, (scratch, arena), &mut answer);

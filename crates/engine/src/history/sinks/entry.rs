@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateSink, SinkTarget};
+use swiftwater_live::Key;
 
 use crate::EngineError;
 
@@ -104,6 +105,15 @@ impl Delivered {
     }
 }
 
+impl SinkEntry {
+    /// Where the first window begins that it may read again, once how far it is, is noted: the one that it delivered from last.
+    /// None: it may read all.
+    pub(super) fn first_needed(&self) -> Option<Millis> {
+        let last = self.delivered.last_key();
+        last.as_deref().and_then(Key::window_of_ordered).or(self.from)
+    }
+}
+
 pub(super) fn digits(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -168,6 +178,11 @@ impl Sinks {
     pub(crate) fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
         let of_changes = self.sinks.values().filter(|sink| sink.view == view && sink.create.of_changes);
         of_changes.map(|sink| sink.delivered.last_key().unwrap_or_default()).min()
+    }
+
+    /// The number that the next sink gets.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.next
     }
 
     /// The name of a sink of a view.

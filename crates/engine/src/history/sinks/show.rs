@@ -18,7 +18,7 @@ use crate::{
         state::History,
         statements::{table, texts},
         tables::{HistoryTables, from_engine},
-        views::View,
+        views::{NeededBy, View},
     },
     shared::Shared,
 };
@@ -116,11 +116,18 @@ impl History {
         if create.of_changes {
             start.after = Some(digits(&view.keep_changes()));
         } else {
+            // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
+            // where it begins.
+            let id = self.with_catalog(|catalog| catalog.sinks.next_id());
+            view.needs_windows(NeededBy::Sink(id));
             start.from = windows.and_then(|windows| windows.first_open(view.at().latest));
         }
         let recorded = self.record(Change::Sink { text: create.to_string(), start }).await;
         if create.of_changes {
             self.let_go_of_changes(&view);
+        }
+        if recorded.is_err() {
+            self.let_go_of_windows();
         }
         recorded?;
         self.sinks.changed.notify_one();

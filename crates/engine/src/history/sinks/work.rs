@@ -18,7 +18,7 @@ use crate::{
     history::{
         catalog::Change,
         state::{History, heavy},
-        views::{At as ViewAt, Portion, View},
+        views::{At as ViewAt, NeededBy, Portion, View},
     },
     shared::Shared,
     stream::lock,
@@ -121,6 +121,8 @@ impl History {
     ) -> Result<End, DeliverError> {
         let view = self.view(&entry.create.view)?;
         let mut kept = view.kept_at();
+        // All before is on disk: it was when the sink was begun, or was noted since.
+        need_windows(&view, entry);
         let mut target = Target::of(self, &entry.create)?;
         loop {
             let at = *kept.borrow_and_update();
@@ -128,8 +130,9 @@ impl History {
                 let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
                 let Portion { rows, count, last, now } = portion;
                 if count == 0 {
-                    // HAVING leaves all of them out. It is looked at once more after a restart.
+                    // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
                     entry.delivered.pass(&last);
+                    need_windows(&view, entry);
                     continue;
                 }
                 let delivery =
@@ -151,6 +154,7 @@ impl History {
                     Err(error) => return Err(error),
                 };
                 self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
+                need_windows(&view, entry);
                 if entry.create.of_changes {
                     self.let_go_of_changes(&view);
                 }
@@ -191,6 +195,13 @@ impl History {
         let done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
         // A log that nobody wants is deleted.
         heavy(if done.is_some() { 0 } else { usize::MAX }, || view.changes_done(done));
+    }
+}
+
+/// The view need not keep windows for a sink that are before what it delivered last, which is noted.
+fn need_windows(view: &View, entry: &SinkEntry) {
+    if !entry.create.of_changes {
+        view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
     }
 }
 

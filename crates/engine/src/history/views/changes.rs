@@ -31,7 +31,7 @@ use crate::{
         state::{History, heavy},
     },
     shared::Shared,
-    stream::lock,
+    stream::{Stream, lock},
 };
 
 /// Batches that wait for a listener; one that is slower walks over the view instead.
@@ -281,6 +281,22 @@ impl History {
             self.spawn(async move { stream_changes(changes, &shared, &name).await });
         }
     }
+
+    /// As [`History::stream_view`], of a view that has come to be, where queries stood over its name before it. Whoever asks
+    /// from now on finds the view by themselves.
+    pub(super) fn stream_new_view(self: &Arc<Self>, view: &View) {
+        // Before the engine is given out, as views are opened at its start, no query stands.
+        let Some(shared) = self.engine.get().and_then(Weak::upgrade) else { return };
+        let Ok(name) = StreamName::new(view.name()) else { return };
+        if asked(&shared, &name).is_some() {
+            self.stream_view(&shared, &name);
+        }
+    }
+}
+
+/// The stream of this name, if queries stand over it.
+fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
+    shared.find_stream(name).filter(|stream| !lock(&stream.merge).running.is_empty())
 }
 
 /// Puts the rows of changes into a stream, until no query stands over it.
@@ -289,14 +305,17 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
     let is_streamed: &AtomicBool = &view.is_streamed;
     while let Ok(Some(some)) = changes.next().await {
         let Some(shared) = shared.upgrade() else { return };
-        let Some(stream) = shared.find_stream(name) else { break };
-        if lock(&stream.merge).running.is_empty() {
-            is_streamed.store(false, Ordering::Release);
-            // One that came meanwhile has found that there is somebody, or finds that there is nobody.
-            if lock(&stream.merge).running.is_empty() || is_streamed.swap(true, Ordering::AcqRel) {
-                return;
+        let stream = match asked(&shared, name) {
+            Some(stream) => stream,
+            None => {
+                is_streamed.store(false, Ordering::Release);
+                // One that came meanwhile has found that there is somebody, or finds that there is nobody.
+                match asked(&shared, name) {
+                    Some(stream) if !is_streamed.swap(true, Ordering::AcqRel) => stream,
+                    _ => return,
+                }
             }
-        }
+        };
         let mut text = Vec::new();
         for row in some.changes.iter().filter_map(|change| change.row.as_ref()) {
             text.extend_from_slice(row);
@@ -306,7 +325,13 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
             continue;
         }
         let batch = heavy(text.len(), || as_events(text));
-        if shared.pending.enter(batch.bytes().len()).await.is_err() {
+        let bytes = batch.bytes().len();
+        if shared.pending.enter(bytes).await.is_err() {
+            return;
+        }
+        // Whoever asks for its name after it was dropped asks for another view.
+        if view.has_ended() {
+            shared.pending.leave(bytes);
             return;
         }
         let (_, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), &AppendOptions::default());

@@ -137,7 +137,9 @@ impl History {
         let options = ParseOptions::new(Dialect::Native, self.clock.now());
         self.hold_joined(shared, &create.query, &options).await?;
         let declared = &stored.declared().create;
-        let compiled = compile_view(self, create, Source::Stream(declared), shared.config.sketch_sizes())?;
+        let sizes = shared.config.sketch_sizes();
+        let compile = |now| compile_view(self, create, Source::Stream(declared), sizes, now);
+        let compiled = compile(self.clock.now())?;
         let has_past = create.options.backfill == Some(true);
         if has_past {
             check_past(declared)?;
@@ -153,6 +155,7 @@ impl History {
             return Err(error);
         }
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
+        let compiled = compile(entry.created).unwrap_or(compiled);
         let view = View::new(entry, stored, compiled, store, (from, NO_TIME), true);
         view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
         self.begin_view(view);
@@ -175,7 +178,8 @@ impl History {
         }
         let rows = lower.declared();
         let source = Source::View(below, &rows);
-        let compiled = compile_view(self, create, source, shared.config.sketch_sizes())?;
+        let now = self.clock.now();
+        let compiled = compile_view(self, create, source, shared.config.sketch_sizes(), now)?;
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
         self.record(Change::View { text, from: lower.entry.from, tables: Vec::new() }).await?;
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
@@ -194,7 +198,8 @@ impl History {
         let lower = self.view(below)?;
         let rows = lower.declared();
         let source = Source::View(below, &rows);
-        let compiled = compile_view(self, &entry.create, source, shared.config.sketch_sizes())?;
+        let sizes = shared.config.sketch_sizes();
+        let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
         let unavailable = |error: ViewStoreError| EngineError::ViewUnavailable {
             view: entry.create.name.to_string(),
             why: error.to_string(),
@@ -214,11 +219,13 @@ impl History {
         Ok(())
     }
 
-    fn begin_over(&self, lower: &View, view: Option<(View, bool)>) {
+    fn begin_over(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
+        // Before anything changes in it: those who stand over its name see all of that.
+        self.stream_new_view(&view);
         lower.add_upper(view);
     }
 
@@ -247,7 +254,8 @@ impl History {
         let declared = stored.declared();
         self.know_joined(&entry.tables);
         let source = Source::Stream(&declared.create);
-        let compiled = compile_view(self, &entry.create, source, shared.config.sketch_sizes())?;
+        let sizes = shared.config.sketch_sizes();
+        let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
         let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
         let at = (from, latest);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
@@ -291,7 +299,7 @@ impl History {
                 Some((lower, rows)) => Source::View(lower, rows),
                 None => Source::Stream(&altered.create),
             };
-            let compiled = compile_view(self, &view.create, source, sizes);
+            let compiled = compile_view(self, &view.create, source, sizes, view.created);
             let columns: Vec<(Box<str>, Type)> = match compiled {
                 Ok(Compiled { columns, .. }) if !alter.changes.iter().any(retypes) => columns,
                 _ => return Err(view.keeps(&alter.name)),
@@ -318,9 +326,12 @@ impl History {
         let Some(view) = view.map(Arc::new) else { return };
         let changes_done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
         heavy(usize::MAX, || view.go_on_keeping_changes(changes_done));
+        *crate::stream::lock(&view.needed) = self.readers_of_windows(&view);
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
+        // Before anything changes in it: those who stand over its name see all of that.
+        self.stream_new_view(&view);
         let history = Arc::clone(self);
         self.spawn(async move { history.keep_view(&view).await });
     }

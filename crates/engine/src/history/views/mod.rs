@@ -6,7 +6,8 @@
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
 //! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]). What changes is told to whoever listens
 //! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
-//! table ([`behind`]). What all of them hold in memory is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
+//! table ([`behind`]). Closed windows that sinks and alerts still read stay on disk ([`needed`]). What all of them hold in memory
+//! is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
 mod changes;
@@ -16,6 +17,7 @@ mod keeping;
 mod keys;
 mod log;
 mod memory;
+mod needed;
 mod over;
 mod raising;
 mod reading;
@@ -28,6 +30,7 @@ pub(in crate::history) use defaults::Defaults;
 pub use keys::KeyValue;
 pub(in crate::history) use keys::after_prefix;
 pub(in crate::history) use memory::ViewsMemory;
+pub(crate) use needed::NeededBy;
 pub use reading::{ViewPage, ViewRange, ViewReading, Wanted};
 pub use show::ViewStatus;
 pub(crate) use view::{At, Compiled, Source, View, compile_view, query_error};

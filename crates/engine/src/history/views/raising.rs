@@ -67,7 +67,7 @@ impl View {
         // What is noted beside the position is how far time is: of a replay it is the same.
         let latest = at.latest.to_be_bytes();
         let note = if self.query.windows().is_some() { &latest[..] } else { &[] };
-        let below = self.lowest_kept(at);
+        let below = self.lowest_needed(at);
         let notes: Vec<Vec<u8>> =
             raised.iter().map(|raised| raised.counted.note(raised.view.meaning)).collect();
         let own = (self, changes);
@@ -97,9 +97,16 @@ impl View {
         Ok(raised)
     }
 
-    /// The least key of the windows that are to be kept; none where all are.
+    /// The least key of the windows that readers find; none where all are.
     fn lowest_kept(&self, at: At) -> Option<Vec<u8>> {
         self.first_kept(at).map(|first| Key::of_window(first).ordered)
+    }
+
+    /// The least key of the windows that stay on disk, as readers find them or a sink or an alert needs them; none where all do.
+    fn lowest_needed(&self, at: At) -> Option<Vec<u8>> {
+        let (kept, needed) = (self.first_kept(at)?, self.first_needed());
+        let first = needed.map_or(kept, |needed| needed.min(kept));
+        (first != NO_TIME).then(|| Key::of_window(first).ordered)
     }
 
     /// Appends what changes in this view, and those over it, where what is kept of the view below changes so. One that

@@ -26,6 +26,7 @@ use super::{
     changes::{TOLD_MAX, Told},
     defaults::Defaults,
     log::ChangesLog,
+    needed::Needed,
     over::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
 };
 use crate::{
@@ -75,6 +76,8 @@ pub(crate) struct View {
     pub(super) told: broadcast::Sender<Arc<Told>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
+    /// Who else reads its closed windows.
+    pub(super) needed: Mutex<Needed>,
     /// What its commits changed.
     pub(super) log: ChangesLog,
     /// Its changes are the events of a stream at present.
@@ -159,12 +162,13 @@ pub(crate) enum Source<'s> {
     View(&'s str, &'s CreateStream),
 }
 
-/// Compiles what a view is of.
+/// Compiles what a view is of, which is created `now`: that is what NOW and UNIXTIMESTAMP() are, whenever it is opened again.
 pub(crate) fn compile_view(
     history: &History,
     create: &CreateView,
     source: Source<'_>,
     sizes: SketchSizes,
+    now: Millis,
 ) -> Result<Compiled, EngineError> {
     let stream = match source {
         Source::Stream(stream) => stream,
@@ -174,11 +178,8 @@ pub(crate) fn compile_view(
         }
     };
     let schema = stream.is_declared().then(|| stream.schema());
-    let options = ParseOptions {
-        schema: schema.as_ref(),
-        lists_rows: true,
-        ..ParseOptions::new(Dialect::Native, history.clock.now())
-    };
+    let options =
+        ParseOptions { schema: schema.as_ref(), lists_rows: true, ..ParseOptions::new(Dialect::Native, now) };
     let sources = history.join_sources(&create.query, &options);
     let options = ParseOptions { joined: Some(&sources.known), ..options };
     let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
@@ -267,6 +268,7 @@ impl View {
             looked_at: Mutex::default(),
             told: broadcast::Sender::new(TOLD_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
+            needed: Mutex::default(),
             log: ChangesLog::default(),
             is_streamed: AtomicBool::new(false),
         })
@@ -504,7 +506,8 @@ impl View {
         Ok(())
     }
 
-    /// The first window that is to be kept; none where all are.
+    /// The first window that readers find, and that is held in memory; none where all are. On disk there may be others
+    /// ([`View::first_needed`]).
     pub(super) fn first_kept(&self, at: At) -> Option<Millis> {
         if self.entry.owner.is_some() {
             return Some(self.looked_at_before.load(Ordering::Relaxed)).filter(|first| *first != NO_TIME);

@@ -242,8 +242,13 @@ fn may_partition(ty: &Type) -> bool {
 pub(super) fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
     let Some(default) = &column.default else { return };
     let ty = &column.def.ty;
+    let called = match ty {
+        Type::Any => "JSON".to_owned(),
+        ty => ty.to_string(),
+    };
     let wrong = |what: &str| {
-        let message = format!("the default of `{}` cannot be {what}: it is {ty}", short(&column.name.text));
+        let message =
+            format!("the default of `{}` cannot be {what}: it is {called}", short(&column.name.text));
         Fault::at(default.span, message)
     };
     let Some(node) = &default.node else {
@@ -254,7 +259,8 @@ pub(super) fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
         return;
     };
     if !matches!(ty, Type::Primitive(_)) {
-        faults.push(wrong("anything").hint("Lists, maps and JSON have no default."));
+        let message = format!("`{}` can have no default: it is {called}", short(&column.name.text));
+        faults.push(Fault::at(default.span, message).hint("Lists, maps and JSON have no default."));
         return;
     }
     match planner::plan_expression(node, &ParseOptions::new(Dialect::Native, 0)) {

@@ -43,6 +43,14 @@ const NO_TYPES: [(&str, &str); 6] = [
     ("STRUCT", "Write JSON, or a column for each of its fields with PATH 'a.b'."),
 ];
 
+/// What SQL's word for a type is called here; any other word is itself.
+fn own_word(word: String) -> String {
+    match SQL_TYPES.iter().find(|(name, _)| *name == word) {
+        Some((_, ty)) => ty.to_string(),
+        None => word,
+    }
+}
+
 impl Parser<'_> {
     pub(super) fn column(&mut self) -> Parsed<DeclaredColumn> {
         let name = self.name("a column's name")?;
@@ -122,7 +130,7 @@ impl Parser<'_> {
                     .hint(format!("Did you mean {near}?")))
             }
             _ => {
-                let ty = self.type_name()?;
+                let ty = self.type_of_words(own_word)?;
                 if ty == Type::DOUBLE {
                     self.take_word("PRECISION");
                 }

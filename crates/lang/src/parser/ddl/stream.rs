@@ -130,6 +130,10 @@ impl Parser<'_> {
 
     fn stream_change(&mut self) -> Parsed<StreamChange> {
         if self.take_word("ADD") {
+            if self.at_check() {
+                return Err(Fault::at(self.span(), "a condition is added with a column")
+                    .hint("CHECK stands behind the column: ADD COLUMN c LONG CHECK (c > 0)."));
+            }
             self.take_word("COLUMN");
             let if_not_exists = self.if_not_exists()?;
             let column: DeclaredColumn = self.column()?;

@@ -1,0 +1,189 @@
+//! Parts of the log are missing, or damaged: that is told, and where a server is to go on without them, nothing else is lost
+//! and nobody waits for what never comes.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
+
+use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, HistoryError};
+use swiftwater_event::SystemClock;
+use swiftwater_log::Compression;
+
+use crate::{
+    crashes::look_again,
+    history::{append, open_when_free, quick, sql, stop},
+};
+
+/// Enough for all tables to be committed.
+const GRACE: Duration = Duration::from_secs(20);
+
+fn config() -> EngineConfig {
+    EngineConfig { shards: 1, ..EngineConfig::default() }
+}
+
+/// Settings that go on without what is lost, or do not.
+fn settings(dir: &Path, skips: bool) -> HistoryConfig {
+    let mut history = quick(dir);
+    (history.log_segment_bytes, history.log_compression) = (1 << 20, Compression::None);
+    history.log_skip_corrupt = skips;
+    history
+}
+
+async fn open(history: HistoryConfig) -> Engine {
+    open_when_free(config(), history, Arc::new(SystemClock::new())).await
+}
+
+/// Why a directory is not opened.
+async fn refused(history: HistoryConfig) -> HistoryError {
+    loop {
+        match Engine::open(config(), history.clone(), Arc::new(SystemClock::new())).await {
+            Ok(_) => panic!("it opens"),
+            Err(HistoryError::Locked(_) | HistoryError::View(_)) => look_again().await,
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn numbers(engine: &Engine, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        append(engine, "z", &format!("{{\"a\":{number}}}"), None).await;
+    }
+}
+
+async fn check_counted(engine: &Engine, count: u64) {
+    let counted = sql(engine, "SELECT count(*) AS n, count(DISTINCT a) AS d, max(_offset) AS o FROM z").await;
+    assert_eq!(counted, format!("{{\"n\":{count},\"d\":{count},\"o\":{}}}\n", count - 1));
+}
+
+/// What is in a directory, with all below it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else if let Err(error) = fs::copy(entry.path(), &to) {
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
+        }
+    }
+}
+
+fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir.join("log")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_without_its_segments_is_refused_and_gone_on_behind_when_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(settings(dir.path(), false)).await;
+    sql(&engine, "CREATE STREAM z (a LONG)").await;
+    numbers(&engine, 0..50).await;
+    stop(engine, GRACE).await;
+    for segment in segments(dir.path()) {
+        fs::remove_file(segment).unwrap();
+    }
+    for _ in 0..2 {
+        let error = refused(settings(dir.path(), false)).await;
+        let HistoryError::LogLost { dir: told, end, known } = &error else { panic!("{error}") };
+        assert_eq!((told, *end), (&dir.path().join("log"), 0));
+        assert!(*known > 0, "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--data.log-skip-corrupt yes")));
+    }
+    let engine = open(settings(dir.path(), true)).await;
+    numbers(&engine, 50..60).await;
+    check_counted(&engine, 60).await;
+    stop(engine, Duration::ZERO).await;
+    // What was acknowledged since is read again.
+    let engine = open(settings(dir.path(), false)).await;
+    check_counted(&engine, 60).await;
+    numbers(&engine, 60..61).await;
+    check_counted(&engine, 61).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn table_with_more_events_than_were_counted_is_refused_and_gone_on_behind_when_told_to() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let engine = open(settings(dir.path(), false)).await;
+    sql(&engine, "CREATE STREAM z (a LONG)").await;
+    numbers(&engine, 0..10).await;
+    stop(engine, GRACE).await;
+    for part in ["catalog", "log"] {
+        copy(&dir.path().join(part), &kept.path().join(part));
+    }
+    let engine = open(settings(dir.path(), false)).await;
+    numbers(&engine, 10..15).await;
+    stop(engine, GRACE).await;
+    for part in ["catalog", "log"] {
+        fs::remove_dir_all(dir.path().join(part)).unwrap();
+        copy(&kept.path().join(part), &dir.path().join(part));
+    }
+    for _ in 0..2 {
+        let error = refused(settings(dir.path(), false)).await;
+        let HistoryError::EventsLost { stream, counted, committed, .. } = &error else { panic!("{error}") };
+        assert_eq!((&**stream, *counted, *committed), ("z", 10, 15));
+    }
+    let engine = open(settings(dir.path(), true)).await;
+    check_counted(&engine, 15).await;
+    numbers(&engine, 15..16).await;
+    check_counted(&engine, 16).await;
+    stop(engine, Duration::ZERO).await;
+    let engine = open(settings(dir.path(), false)).await;
+    check_counted(&engine, 16).await;
+}
+
+/// Waits until the catalog that is written down counts so many events of some stream.
+async fn until_counted(dir: &Path, events: u64) {
+    let counts = |path: &Path| {
+        let is_whole = path.extension().is_some_and(|extension| extension == "json");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        is_whole && text.contains(&format!("\"next_offset\": {events},"))
+    };
+    while !fs::read_dir(dir.join("catalog")).unwrap().any(|entry| counts(&entry.unwrap().path())) {
+        look_again().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_log() {
+    let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut history = settings(dir.path(), false);
+    // All is in the log only.
+    history.store_commit_interval_ms = 3_600_000;
+    let engine = open(history).await;
+    sql(&engine, "CREATE STREAM z (a STRING)").await;
+    sql(&engine, "CREATE STREAM y (a STRING)").await;
+    for (stream, text) in [("z", "one"), ("z", "two"), ("z", "needle"), ("y", "behind")] {
+        append(&engine, stream, &format!("{{\"a\":\"{text}\"}}"), None).await;
+    }
+    until_counted(dir.path(), 3).await;
+    for part in ["catalog", "log", "tables"] {
+        copy(&dir.path().join(part), &crashed.path().join(part));
+    }
+    stop(engine, Duration::ZERO).await;
+    let mut damaged = 0;
+    for segment in segments(crashed.path()) {
+        let mut bytes = fs::read(&segment).unwrap();
+        if let Some(at) = bytes.windows(6).position(|window| window == b"needle") {
+            bytes[at] ^= 1;
+            damaged += 1;
+        }
+        fs::write(&segment, bytes).unwrap();
+    }
+    assert_eq!(damaged, 1);
+    let error = refused(settings(crashed.path(), false)).await;
+    assert!(matches!(error, HistoryError::Log(_)), "{error}");
+    let engine = open(settings(crashed.path(), true)).await;
+    let select = "SELECT count(*) AS n, max(_offset) AS o FROM z";
+    let asked = tokio::time::timeout(Duration::from_secs(20), sql(&engine, select)).await;
+    assert_eq!(asked.expect("nobody waits"), "{\"n\":2,\"o\":1}\n");
+    assert_eq!(sql(&engine, "SELECT a FROM y").await, "{\"a\":\"behind\"}\n");
+    append(&engine, "z", "{\"a\":\"three\"}", None).await;
+    let expected = "{\"n\":3,\"o\":3}\n";
+    assert_eq!(sql(&engine, select).await, expected);
+    stop(engine, GRACE).await;
+    let engine = open(settings(crashed.path(), true)).await;
+    assert_eq!(sql(&engine, select).await, expected);
+}
