@@ -1,5 +1,7 @@
 //! Aggregates that give rows, and the slots behind the aggregates: their columns, then the window's bounds.
 
+use std::collections::HashSet;
+
 use swiftwater_event::Type;
 
 use super::{
@@ -70,8 +72,8 @@ impl<'a> Planner<'a> {
         let (function, arguments, columns) = self.lowered_table(node)?;
         let fixed = fixed_columns(&function).iter().map(|(name, _)| Box::from(*name));
         let listed: Vec<Box<str>> = columns.into_iter().map(|column| column.name).chain(fixed).collect();
-        let is_twice = |(place, name): (usize, &Box<str>)| listed[..place].contains(name);
-        if let Some((_, name)) = listed.iter().enumerate().find(|one| is_twice(*one)) {
+        let mut names = HashSet::new();
+        if let Some(name) = listed.iter().find(|name| !names.insert(*name)) {
             let message = format!("two values of a row would be named `{name}`");
             return self.fault(Fault::at(node.span, message).hint("What is counted needs another name."));
         }
