@@ -443,7 +443,13 @@ impl GroupTable {
             sketches.extend(cells.meta(&aggregate.text));
         }
         let (groupings, sets) = self.groupings(&groups, group);
-        let (Some(cells), Some(table)) = (&self.table_cells, &group.table) else {
+        let table = self.table_cells.as_ref().zip(group.table.as_ref());
+        sketches.extend(table.and_then(|(cells, table)| cells.meta(table)));
+        let Some((cells, table)) = table.filter(|(_, table)| table.listed.is_empty()) else {
+            let list = |(cells, table): (&TableCells, _)| -> Vec<Value<'a>> {
+                groups.iter().map(|&group| cells.list(table, group, arena)).collect()
+            };
+            columns.extend(table.map(list));
             columns.extend(groupings);
             return GroupRows {
                 slots: columns,
@@ -453,18 +459,6 @@ impl GroupTable {
                 failure: None,
             };
         };
-        sketches.extend(cells.meta(table));
-        if !table.listed.is_empty() {
-            columns.push(groups.iter().map(|&group| cells.list(table, group, arena)).collect());
-            columns.extend(groupings);
-            return GroupRows {
-                slots: columns,
-                group_of_row: groups,
-                set_of_row: sets,
-                sketches,
-                failure: None,
-            };
-        }
         let is_bullet = self.dialect == Dialect::Bullet;
         let failure = if is_bullet { cells.failure(table, &groups) } else { None };
         let (rows, place_of_row) = cells.evaluate(table, &groups, self.dialect, arena);
