@@ -11,7 +11,9 @@ use crate::settings::Settings;
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
     let filter =
         EnvFilter::builder().parse(&settings.log_filter).context("cannot read the filter of logs")?;
-    let to_stderr = fmt().with_env_filter(filter).with_writer(io::stderr).with_target(true);
+    // Where nothing can be written, to a full disk or to a reader that has left, its complaint of that would panic.
+    let to_stderr = fmt().log_internal_errors(false);
+    let to_stderr = to_stderr.with_env_filter(filter).with_writer(io::stderr).with_target(true);
     let started = if settings.log_format == "json" {
         to_stderr.json().flatten_event(true).try_init()
     } else {

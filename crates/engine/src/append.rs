@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use swiftwater_event::{Offset, Position, RefusedText, StreamName};
-use swiftwater_live::columns::Rejected;
+use swiftwater_live::columns::{Rejected, Rule};
 
 /// When the sender of events gets its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,13 +85,16 @@ pub struct Refusal {
     pub row: u32,
     /// The column at fault.
     pub path: String,
+    /// The rule that the event breaks.
+    pub rule: Rule,
     /// What is wrong.
     pub message: String,
 }
 
 impl From<&Rejected> for Refusal {
     fn from(rejected: &Rejected) -> Refusal {
-        Refusal { row: rejected.row, path: rejected.path.to_string(), message: rejected.message.clone() }
+        let Rejected { row, path, rule, message } = rejected;
+        Refusal { row: *row, path: path.to_string(), rule: *rule, message: message.clone() }
     }
 }
 

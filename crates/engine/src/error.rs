@@ -285,7 +285,7 @@ pub enum EngineError {
     #[error("job `{0}` is running")]
     JobRunning(String),
     /// There is something of this name.
-    #[error("there is a {kind} `{name}` already")]
+    #[error("there is {} {kind} `{name}` already", if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })]
     Exists {
         /// What it is.
         kind: &'static str,

@@ -55,5 +55,6 @@ pub use status::{
     HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
     StreamStatus, TableMetrics, ViewsMetrics,
 };
+pub use swiftwater_live::columns::Rule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 pub use swiftwater_log::Compression;

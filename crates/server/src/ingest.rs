@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
-    inputs::{FAULT_BYTES, held, is_csv, is_parquet, tell_faults},
+    inputs::{FAULT_BYTES, held, is_csv, is_parquet, is_without_header, tell_faults},
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -215,7 +215,13 @@ impl Options {
                 bad(format!("the time sent is microseconds since 1970 or RFC 3339, not `{}`", cut(text)))
             })?),
         };
-        Ok(Options { ack, sample, sent_micros, form: BodyForm::of(headers) })
+        let form = BodyForm::of(headers);
+        if form == BodyForm::Csv && is_without_header(headers) {
+            return Err(bad(
+                "CSV without a header has no names for its fields; send them as the first record",
+            ));
+        }
+        Ok(Options { ack, sample, sent_micros, form })
     }
 }
 

@@ -97,7 +97,7 @@ impl Piece {
 impl Source {
     /// What is said of an event that the stream's columns refuse.
     pub(crate) fn describe(&self, refusal: Refusal) -> Refused {
-        let Refusal { row, path, message } = refusal;
+        let Refusal { row, path, message, .. } = refusal;
         let segment = self.segments.iter().rev().find(|(first, ..)| *first <= row);
         let (line, column) = segment.map_or((0, 0), |(first, batch, begins)| {
             begins.place(batch.bytes(), batch.span((row - first) as usize).start)
@@ -200,6 +200,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use swiftwater_engine::Rule;
     use swiftwater_event::{CheckLimits, Checker};
 
     use super::*;
@@ -240,7 +241,8 @@ mod tests {
                 assert!(parts.push(piece, Bad::default()).is_empty());
             }
             let (piece, ..) = parts.finish().expect("there are events");
-            let refusal = |row| Refusal { row, path: "n".to_owned(), message: "no".to_owned() };
+            let refusal =
+                |row| Refusal { row, path: "n".to_owned(), rule: Rule::Type, message: "no".to_owned() };
             let place = |row| {
                 let Refused { line, column, .. } = piece.source().describe(refusal(row));
                 (line, column)

@@ -94,8 +94,8 @@ impl Resolve for PublicOnly {
             let look_up = move || -> Result<Vec<SocketAddr>, std::io::Error> {
                 Ok((host.as_str(), 0).to_socket_addrs()?.collect())
             };
-            let found =
-                std::thread::spawn(look_up).join().map_err(|_| "the name could not be resolved")??;
+            let resolver = std::thread::Builder::new().name("resolver".to_owned()).spawn(look_up)?;
+            let found = resolver.join().map_err(|_| "the name could not be resolved")??;
             let public: Vec<SocketAddr> = found.into_iter().filter(|found| is_public(found.ip())).collect();
             if public.is_empty() {
                 return Err(PRIVATE.into());

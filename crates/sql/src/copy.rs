@@ -56,6 +56,13 @@ impl Run {
                 CopyToSource::Relation(ObjectName::from(vec![Ident { value: found, ..ident.clone() }]));
         }
         let mut planned = self.plan(Statement::CopyTo(copy), names).await?;
+        if let LogicalPlan::Copy(copy) = &planned.plan
+            && copy.partition_by.len() >= copy.input.schema().fields().len()
+        {
+            return Err(SqlError::invalid("PARTITIONED BY leaves no column for the files").with_hint(
+                "The columns that it names are the names of directories; write another column too.",
+            ));
+        }
         if format == "csv" {
             planned.plan = nested_as_json(planned.plan)?;
         }

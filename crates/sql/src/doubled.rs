@@ -2,11 +2,12 @@
 //! of one name.
 //!
 //! Only the outermost select has its items named, with every branch of a set operation, and only those without an alias
-//! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Columns that come
-//! from a `*` are not known here, so `SELECT *, length` is refused still. Once the statement is planned, what has the name of an
+//! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Beside a `*` it is what has
+//! the name of a column of the tables, with an alias too: `SELECT *, length`, `SELECT *, length * 2 AS length`. Columns of
+//! subqueries are not known here, and refused still. Once the statement is planned, what has the name of an
 //! earlier column is named apart too: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -14,53 +15,104 @@ use datafusion::common::{Column, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, SelectItem, SetExpr, Statement as SqlStatement, VisitMut, VisitorMut,
+    Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
+use crate::SchemaRef;
+
+/// The statement's tables, by the names that they have in it.
+type Schemas = HashMap<String, SchemaRef>;
+
 /// Names what a statement selects twice.
-pub(crate) fn name_apart(statement: &mut Statement) {
+pub(crate) fn name_apart(statement: &mut Statement, schemas: &Schemas) {
     match statement {
-        Statement::Statement(statement) => in_statement(statement),
+        Statement::Statement(statement) => in_statement(statement, schemas),
         Statement::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &mut copy.source {
-                in_body(&mut query.body);
+                in_body(&mut query.body, schemas);
             }
         }
-        Statement::Explain(explain) => name_apart(&mut explain.statement),
+        Statement::Explain(explain) => name_apart(&mut explain.statement, schemas),
         Statement::CreateExternalTable(_) | Statement::Reset(_) => {}
     }
 }
 
-fn in_statement(statement: &mut SqlStatement) {
+fn in_statement(statement: &mut SqlStatement, schemas: &Schemas) {
     match statement {
-        SqlStatement::Query(query) => in_body(&mut query.body),
-        SqlStatement::Explain { statement, .. } => in_statement(statement),
+        SqlStatement::Query(query) => in_body(&mut query.body, schemas),
+        SqlStatement::Explain { statement, .. } => in_statement(statement, schemas),
         SqlStatement::CreateTable(create) => {
             if let Some(query) = &mut create.query {
-                in_body(&mut query.body);
+                in_body(&mut query.body, schemas);
             }
         }
         _ => {}
     }
 }
 
-fn in_body(body: &mut SetExpr) {
+fn in_body(body: &mut SetExpr, schemas: &Schemas) {
     match body {
-        SetExpr::Select(select) => in_items(&mut select.projection),
-        SetExpr::Query(query) => in_body(&mut query.body),
+        SetExpr::Select(select) => {
+            let all = columns_of_star(select, schemas);
+            in_items(&mut select.projection, all);
+        }
+        SetExpr::Query(query) => in_body(&mut query.body, schemas),
         SetExpr::SetOperation { left, right, .. } => {
-            in_body(left);
-            in_body(right);
+            in_body(left, schemas);
+            in_body(right, schemas);
         }
         _ => {}
     }
 }
 
-fn in_items(items: &mut [SelectItem]) {
+/// The columns that a `*` among the items stands for, as far as they are of tables; none where there is no `*`, or one that
+/// leaves columns out.
+fn columns_of_star(select: &Select, schemas: &Schemas) -> HashSet<String> {
+    let is_whole = |options: &WildcardAdditionalOptions| {
+        let WildcardAdditionalOptions { opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, .. } =
+            options;
+        opt_ilike.is_none()
+            && opt_exclude.is_none()
+            && opt_except.is_none()
+            && opt_replace.is_none()
+            && opt_rename.is_none()
+    };
+    let has_star =
+        select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(star) if is_whole(star)));
+    if !has_star {
+        return HashSet::new();
+    }
+    let tables = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let names = tables.filter_map(|table| match table {
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident(),
+        _ => None,
+    });
+    let schemas = names.filter_map(|name| schemas.get(&name.value));
+    schemas.flat_map(|schema| schema.fields()).map(|field| field.name().clone()).collect()
+}
+
+/// `all`: the columns of a `*` among the items.
+fn in_items(items: &mut [SelectItem], all: HashSet<String>) {
     let mut taken: HashSet<String> = items.iter().filter_map(own_name).map(str::to_lowercase).collect();
+    taken.extend(all.iter().map(|name| name.to_lowercase()));
     let mut seen: HashSet<String> = HashSet::with_capacity(items.len());
+    let mut apart = |base: &str, mut number: usize| loop {
+        let name = format!("{base}_{number}");
+        if taken.insert(name.to_lowercase()) {
+            break Ident::new(name);
+        }
+        number += 1;
+    };
     // Columns of two tables, and aliases, may have one name, however they are written.
     let mut shown: HashSet<String> = items.iter().filter_map(alias_of).map(str::to_owned).collect();
+    for alias in items.iter_mut().filter_map(alias_mut).filter(|alias| all.contains(&alias.value)) {
+        *alias = apart(&alias.value, 2);
+    }
+    shown.extend(all);
     for (index, item) in items.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let bare = bare(expr);
@@ -69,16 +121,9 @@ fn in_items(items: &mut [SelectItem]) {
         if is_first && !is_shown {
             continue;
         }
-        let (base, mut number) = match name_of(&bare) {
-            Some(name) => (name.to_owned(), 2),
-            None => ("column".to_owned(), index + 1),
-        };
-        let alias = loop {
-            let name = format!("{base}_{number}");
-            if taken.insert(name.to_lowercase()) {
-                break Ident::new(name);
-            }
-            number += 1;
+        let alias = match name_of(&bare) {
+            Some(name) => apart(name, 2),
+            None => apart("column", index + 1),
         };
         *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
     }
@@ -115,6 +160,13 @@ pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> 
 fn alias_of(item: &SelectItem) -> Option<&str> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
+        _ => None,
+    }
+}
+
+fn alias_mut(item: &mut SelectItem) -> Option<&mut Ident> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias),
         _ => None,
     }
 }

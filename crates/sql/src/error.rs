@@ -279,22 +279,28 @@ fn shortened(message: &str) -> String {
 }
 
 /// SQLSTATEs, as PostgreSQL's documentation lists them (appendix A).
-pub(crate) mod state {
+pub mod state {
     pub(crate) const NOT_SUPPORTED: &str = "0A000";
     pub(crate) const OUT_OF_RANGE: &str = "22003";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const BAD_COPY: &str = "22P04";
-    pub(crate) const NOT_NULL: &str = "23502";
+    /// A null where there cannot be one.
+    pub const NOT_NULL: &str = "23502";
+    /// A condition does not hold.
+    pub const CHECK: &str = "23514";
     pub(crate) const SYNTAX: &str = "42601";
     pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";
     pub(crate) const NO_COLUMN: &str = "42703";
     pub(crate) const UNGROUPED: &str = "42803";
-    pub(crate) const TYPE_MISMATCH: &str = "42804";
+    /// A value of another type.
+    pub const TYPE_MISMATCH: &str = "42804";
     pub(crate) const NO_FUNCTION: &str = "42883";
     pub(crate) const NO_TABLE: &str = "42P01";
     pub(crate) const TABLE_EXISTS: &str = "42P07";
     pub(crate) const LIMIT: &str = "53000";
+    /// Something is longer than it may be.
+    pub const TOO_LONG: &str = "54000";
     pub(crate) const CANCELLED: &str = "57014";
     pub(crate) const UNAVAILABLE: &str = "57P03";
     pub(crate) const INTERNAL: &str = "XX000";

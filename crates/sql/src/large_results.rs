@@ -4,17 +4,19 @@
 //! batch is worked out from its arguments, and refused before it is made, as the pool refuses: the statement may be
 //! planned again, with smaller batches. What several expressions make together is not counted.
 //! Limit: an eighth of the statement's memory for one result, as one that is constant is copied several times.
+//! `approx_percentile_cont` makes room for all its centroids before it has seen a row: there may be [`CENTROIDS_MAX`].
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::execution::memory_pool::human_readable_size;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 /// One result may have the memory of its statement divided by this.
@@ -40,6 +42,46 @@ pub(crate) fn register(state: &mut SessionState, memory_bytes_max: usize) -> Res
         state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, growth, memory_bytes_max })))?;
     }
     Ok(())
+}
+
+/// Centroids of a t-digest; a hundred are DataFusion's default, of 16 bytes each.
+const CENTROIDS_MAX: u64 = 100_000;
+
+/// Refuses `approx_percentile_cont` with more centroids than may be, or with a number of them that is not written as one.
+pub(crate) fn check_digests(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| node.apply_expressions(|expr| expr.apply(check_digest)))?;
+    Ok(())
+}
+
+fn check_digest(expr: &Expr) -> Result<TreeNodeRecursion> {
+    let (name, arguments) = match expr {
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return Ok(TreeNodeRecursion::Continue),
+    };
+    let before = match name {
+        "approx_percentile_cont" => 2,
+        "approx_percentile_cont_with_weight" => 3,
+        _ => return Ok(TreeNodeRecursion::Continue),
+    };
+    match arguments.get(before).map(centroids) {
+        Some(count) if count.is_none_or(|count| count > CENTROIDS_MAX) => {
+            plan_err!("{name} has {CENTROIDS_MAX} centroids at most")
+        }
+        _ => Ok(TreeNodeRecursion::Continue),
+    }
+}
+
+fn centroids(expr: &Expr) -> Option<u64> {
+    let value = match expr {
+        Expr::Literal(value, _) => value,
+        Expr::Cast(cast) => return centroids(&cast.expr),
+        _ => return None,
+    };
+    match value.cast_to(&DataType::UInt64).ok()? {
+        ScalarValue::UInt64(count) => count,
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

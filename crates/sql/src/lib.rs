@@ -38,7 +38,7 @@ mod write;
 pub use answer::{Answer, Command};
 pub use array_text::array_elements;
 pub use copy_in::CopyIn;
-pub use error::{ErrorKind, Place, SqlError};
+pub use error::{ErrorKind, Place, SqlError, state};
 pub use made::{RowsInTurn, rows_at_hand, rows_between, rows_in_turn};
 pub use names::{not_all_known, not_known};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};

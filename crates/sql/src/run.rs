@@ -12,7 +12,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement;
@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
 use crate::error::state;
+use crate::large_results::check_digests;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
@@ -217,7 +218,7 @@ impl Run {
         let schemas: HashMap<String, SchemaRef> =
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
-        doubled::name_apart(&mut statement);
+        doubled::name_apart(&mut statement, &schemas);
         let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,
@@ -284,6 +285,10 @@ impl Run {
             settings.optimizer.enable_topk_aggregation = false;
             settings.optimizer.enable_distinct_aggregation_soft_limit = false;
         }
+        check_digests(plan)?;
+        if has_large_limit(plan)? {
+            state.to_mut().config_mut().options_mut().optimizer.enable_topk_aggregation = false;
+        }
         let plan = Box::pin(state.create_physical_plan(plan)).await?;
         let plan = stoppable(plan, &self.stop)?;
         self.progress.begin(&plan);
@@ -307,6 +312,27 @@ enum Started {
     OutOfMemory(DataFusionError),
 }
 
+/// Rows that a LIMIT may ask for where DataFusion 55 keeps the first groups alone: it makes room for ten times as many before it has
+/// seen any, and asks no pool, so `LIMIT 1000000000` would end the process.
+const FIRST_GROUPS_MAX: usize = 10_000;
+
+/// Whether a LIMIT, with its OFFSET, is larger, or is not known yet.
+fn has_large_limit(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            found |= match (limit.get_skip_type(), limit.get_fetch_type()) {
+                (Ok(SkipType::Literal(skip)), Ok(FetchType::Literal(fetch))) => {
+                    skip.saturating_add(fetch.unwrap_or(0)) > FIRST_GROUPS_MAX
+                }
+                _ => true,
+            };
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 fn has_window(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -324,9 +350,12 @@ fn refused(text: &StatementText) -> SqlError {
     let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
     let error =
         SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
-    error.at(Some(text.place)).with_hint(
-        "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO.",
-    )
+    let of_views = text.words.iter().take(4).any(|word| matches!(word.as_str(), "VIEW" | "VIEWS"));
+    error.at(Some(text.place)).with_hint(if of_views {
+        "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW."
+    } else {
+        "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO."
+    })
 }
 
 /// Places that another told count from the beginning of its statement.

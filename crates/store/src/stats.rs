@@ -222,7 +222,7 @@ pub(crate) fn from_delta(
     let statistics = Statistics {
         num_rows: count(rows),
         // Columns take about four times the bytes of the file in memory.
-        total_byte_size: Precision::Inexact(bytes as usize * 4),
+        total_byte_size: Precision::Inexact((bytes as usize).saturating_mul(4)),
         column_statistics: columns,
     };
     (rows, Arc::new(statistics))

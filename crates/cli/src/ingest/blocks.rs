@@ -95,7 +95,7 @@ impl<R: Read> Blocks<R> {
         let rest = self.buffer.split_off(end);
         let block = std::mem::replace(&mut self.buffer, rest);
         if let Some(rate) = self.cut.rate {
-            let due = self.started_nanos + (self.lines_given as f64 / rate * 1e9) as u64;
+            let due = self.started_nanos.saturating_add((self.lines_given as f64 / rate * 1e9) as u64);
             wait_until(&*self.clock, due);
             self.lines_given += memchr::memchr_iter(b'\n', &block)
                 .filter(|at| *at > 0 && block[at - 1] != b'\n')

@@ -63,9 +63,9 @@ pub enum HistoryError {
     /// The log.
     #[error("the log in the data directory")]
     Log(#[from] swiftwater_log::LogError),
-    /// The log has lost what the catalog counts.
+    /// The log has lost what the catalog counts, or a join has read.
     #[error(
-        "the log in `{}` ends at position {end}, but the catalog counts it up to {known}: part of the log was lost",
+        "the log in `{}` ends at position {end}, but catalog and joins know it up to {known}: part of the log was lost",
         dir.display()
     )]
     LogLost {
@@ -76,9 +76,9 @@ pub enum HistoryError {
         /// Up to where it was synced once, at least.
         known: u64,
     },
-    /// A table has events that log and catalog do not count.
+    /// A table, or a view, has events that log and catalog do not count.
     #[error(
-        "the log in `{}` and the catalog count {counted} events of stream `{stream}`, but its table has {committed}: \
+        "the log in `{}` and the catalog count {counted} events of stream `{stream}`, but {by} has {committed}: \
          part of the log was lost",
         dir.display()
     )]
@@ -89,7 +89,9 @@ pub enum HistoryError {
         stream: String,
         /// The offset after the last event that is counted.
         counted: u64,
-        /// The offset after the last event in the table.
+        /// Who has more.
+        by: String,
+        /// The offset after the last event that it has.
         committed: u64,
     },
     /// SQL cannot be had.

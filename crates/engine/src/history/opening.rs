@@ -68,24 +68,24 @@ impl History {
         }
     }
 
-    /// Refuses a table that has more events of a stream than log and catalog count. Where what is lost of the log is to be
-    /// skipped, the stream goes on behind what its table has.
+    /// Refuses a table, or a view, that has more events of a stream than log and catalog count. Where what is lost of the log is
+    /// to be skipped, the stream goes on behind what it has.
     pub(super) fn check_counted(
         &self,
         entry: &StreamEntry,
-        table: &Table,
+        by: &str,
+        committed: u64,
         counted: u64,
     ) -> Result<(), HistoryError> {
-        let committed = table.committed().0;
         if committed <= counted {
             return Ok(());
         }
-        let (dir, stream) = (self.log_dir(), entry.create.name.to_string());
-        let error = HistoryError::EventsLost { dir, stream, counted, committed };
+        let (dir, stream, by) = (self.log_dir(), entry.create.name.to_string(), by.to_owned());
+        let error = HistoryError::EventsLost { dir, stream, counted, by, committed };
         if !self.config.log_skip_corrupt {
             return Err(error);
         }
-        tracing::error!(%error, "the stream goes on behind what its table has, as it was told to");
+        tracing::error!(%error, "the stream goes on behind that, as it was told to");
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl<'e> BadEvent<'e> {
 
     /// One that does not fit its stream's columns.
     pub(super) fn of_row(batch: &'e EventBatch, rejected: &'e Rejected) -> BadEvent<'e> {
-        let Rejected { row, path, message } = rejected;
+        let Rejected { row, path, message, .. } = rejected;
         BadEvent { path: Some(path), reason: message.into(), event: batch.event(*row as usize) }
     }
 }

@@ -38,7 +38,7 @@ use super::{
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
-    stream_joins::{Join, JoinHolds},
+    stream_joins::{Join, JoinHolds, joins_at_start},
     views::{View, ViewsMemory},
 };
 use crate::{
@@ -119,25 +119,35 @@ impl History {
         shared: &Shared,
     ) -> Result<Arc<History>, HistoryError> {
         let clock = Arc::clone(&shared.clock);
-        let options = config.log();
         let log_dir = log_dir(&config, dir.as_ref());
-        let Disks { log, catalog, views: views_dir } = disks;
+        let Disks { log: disk, catalog, views: views_dir } = disks;
         let (log_clock, began) = (Arc::clone(&clock), clock.monotonic_nanos());
+        let (settings, kept_in) = (config.clone(), views_dir.clone());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, HistoryError> {
             let (snapshots, snapshot) = Snapshots::open(catalog)?;
-            let known_end = LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end));
-            let options = LogOptions { known_end, ..options };
-            match Log::open(log, log_clock, options, Box::new(|_| ())) {
-                Ok(log) => Ok((log, snapshots, snapshot)),
-                Err(LogError::Short { end, known }) => {
-                    Err(HistoryError::LogLost { dir: log_dir, end: end.0, known: known.0 })
-                }
-                Err(error) => Err(error.into()),
+            let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
+            let open_log = |known_end| {
+                let options = LogOptions { known_end, ..settings.log() };
+                let opened = Log::open(Arc::clone(&disk), Arc::clone(&log_clock), options, Box::new(|_| ()));
+                opened.map_err(|error| match error {
+                    LogError::Short { end, known } => {
+                        HistoryError::LogLost { dir: log_dir.clone(), end: end.0, known: known.0 }
+                    }
+                    error => HistoryError::from(error),
+                })
+            };
+            let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;
+            let replay = Replay::of(&settings, &log, snapshot)?;
+            let (view_store, read) = joins_at_start(&settings, &replay.catalog, kept_in.as_deref())?;
+            // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
+            if read > log.horizons().appended {
+                drop(log);
+                log = open_log(read)?;
             }
+            Ok((log, snapshots, written_down, replay, view_store))
         });
-        let (log, snapshots, snapshot) = opened.await.map_err(|_| HistoryError::Broken)??;
-        let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
-        let replay = Replay::of(&config, &log, snapshot)?;
+        let opened = opened.await.map_err(|_| HistoryError::Broken)??;
+        let (log, snapshots, written_down, replay, view_store) = opened;
         if let Some(id) = &replay.catalog.store {
             store.expect(id);
         }
@@ -158,7 +168,7 @@ impl History {
             join_holds: JoinHolds::default(),
             engine: OnceLock::new(),
             views_dir,
-            view_store: Mutex::default(),
+            view_store: Mutex::new(view_store),
             joined_tables: Mutex::default(),
             followers: Followers::default(),
             endpoints: Endpoints::default(),
@@ -225,7 +235,7 @@ impl History {
         let (mut is_away, mut kept_views) = (false, Vec::new());
         for entry in entries {
             let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
-            let counted = state.next;
+            let (counted, was_stored) = (state.next, state.last > LogPosition(0));
             let of_stream = |view: &&ViewEntry| view.stream == entry.id;
             let views: Vec<ViewEntry> =
                 self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
@@ -235,6 +245,11 @@ impl History {
             for view in views {
                 let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
                 let from = position.map_or(view.from, |(position, _)| position);
+                // What a stream had before it was stored is not counted.
+                if was_stored && from > view.from {
+                    let name = &view.create.name;
+                    self.check_counted(&entry, &format!("view `{name}`"), from, counted)?;
+                }
                 // Nor is an offset given again that a view has seen, if the log was lost.
                 state.next = state.next.max(from);
                 state.views.push((view.id, from));
@@ -246,7 +261,7 @@ impl History {
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();
             if let Some(table) = &table {
-                self.check_counted(&entry, table, counted)?;
+                self.check_counted(&entry, "its table", table.committed().0, counted)?;
             }
             self.open_stream(shared, &entry, table, state)
                 .map_err(|error| statement_failed(&entry, error))?;

@@ -17,12 +17,12 @@ use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
     forms::{Form, FormWriter},
-    not_known, rows_at_hand, rows_in_turn,
+    not_known, rows_at_hand, rows_in_turn, state,
 };
 use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, stored::Stored};
-use crate::{AppendOptions, EngineError, ErrorKind, Numbered, shared::Shared, stream::lock};
+use crate::{AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -350,8 +350,13 @@ impl HistoryTables {
                 .await
                 .map_err(from_engine)?;
             if let Some(refusal) = appended.refusals.first() {
-                let message = format!("column `{}`: {}", refusal.path, refusal.message);
-                return Err(SqlError::new(SqlErrorKind::Invalid, message));
+                let state = match refusal.rule {
+                    Rule::Type => state::TYPE_MISMATCH,
+                    Rule::NotNull => state::NOT_NULL,
+                    Rule::Check => state::CHECK,
+                    Rule::Size => state::TOO_LONG,
+                };
+                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message).with_state(state));
             }
             count += appended.accepted;
             ticket = ticket.max(appended.ticket);

@@ -152,7 +152,7 @@ async fn what_stands_against_an_alert_is_said() {
     for (text, expected) in [
         ("DROP VIEW v", "alert `a` watches view `v`"),
         ("DROP STREAM told", "alert `a` tells stream `told`"),
-        ("CREATE ALERT a ON v WHEN x > 1 INTO told", "there is a alert `a` already"),
+        ("CREATE ALERT a ON v WHEN x > 1 INTO told", "there is an alert `a` already"),
     ] {
         assert_eq!(try_sql(&engine, text).await.unwrap_err().to_string(), expected);
     }

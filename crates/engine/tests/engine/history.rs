@@ -493,3 +493,20 @@ async fn directory_belongs_to_one_engine() {
     let live = engine.append(&Principal::local(), &unknown, batch("{}"), AppendOptions::default()).await;
     assert_eq!(live.map(|appended| appended.ticket), Ok::<_, EngineError>(None));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn insert_that_breaks_a_rule_of_the_stream_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL CHECK (a > 0), b LONG, CHECK (a <> b))").await;
+    for (values, state, message) in [
+        ("(0, 1)", "23514", "column `a`: `CHECK (a > 0)` does not hold"),
+        ("(NULL, 1)", "23502", "column `a`: expected LONG, found nothing"),
+        ("(2, 2)", "23514", "`CHECK (a <> b)` does not hold"),
+    ] {
+        let error = try_sql(&engine, &format!("INSERT INTO t (a, b) VALUES {values}")).await.unwrap_err();
+        assert_eq!((error.state(), &*error.to_string()), (state, message));
+    }
+    sql(&engine, "INSERT INTO t (a, b) VALUES (1, 2)").await;
+    assert_eq!(sql(&engine, "SELECT a, b FROM t").await, "{\"a\":1,\"b\":2}\n");
+}

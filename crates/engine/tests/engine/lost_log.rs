@@ -11,7 +11,7 @@ use swiftwater_log::Compression;
 
 use crate::{
     crashes::look_again,
-    history::{append, open_when_free, quick, sql, stop},
+    history::{append, open_when_free, quick, sql, stop, until_said},
 };
 
 /// Enough for all tables to be committed.
@@ -134,6 +134,104 @@ async fn table_with_more_events_than_were_counted_is_refused_and_gone_on_behind_
     check_counted(&engine, 16).await;
 }
 
+/// Makes a directory in which only views and joins know of some events: `more` came after `events`, and were counted when a
+/// statement had its answer.
+async fn known_to_views_only(
+    dir: &Path,
+    statements: &[&str],
+    (events, more): (&[(&str, &str)], &[(&str, &str)]),
+    (text, expected): (&str, &str),
+) {
+    let (kept, parts) = (tempfile::tempdir().unwrap(), ["catalog", "log", "tables"]);
+    let engine = open(settings(dir, false)).await;
+    for statement in statements {
+        sql(&engine, statement).await;
+    }
+    for (stream, event) in events {
+        append(&engine, stream, event, None).await;
+    }
+    stop(engine, GRACE).await;
+    for part in parts {
+        copy(&dir.join(part), &kept.path().join(part));
+    }
+    let engine = open(settings(dir, false)).await;
+    for (stream, event) in more {
+        append(&engine, stream, event, None).await;
+    }
+    until_said(&engine, text, expected).await;
+    stop(engine, GRACE).await;
+    for part in parts {
+        fs::remove_dir_all(dir.join(part)).unwrap();
+        copy(&kept.path().join(part), &dir.join(part));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_that_ends_before_what_a_join_has_read_is_refused_and_gone_on_behind_when_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let statements = [
+        "CREATE STREAM l (k LONG, t LONG, WATERMARK FOR t AS t)",
+        "CREATE STREAM r (k LONG, t LONG, WATERMARK FOR t AS t)",
+        "CREATE STREAM pairs (a LONG, b LONG)",
+        "CREATE JOIN j INTO pairs AS SELECT x.k AS a, y.k AS b FROM STREAM(l) AS x JOIN STREAM(r) AS y \
+         ON x.k = y.k AND y.t BETWEEN x.t - INTERVAL '10 ms' AND x.t + INTERVAL '10 ms'",
+    ];
+    let first = "{\"k\":1,\"t\":1000}";
+    let pair = |key: u64| {
+        let pairs = format!("SELECT count(*) AS n FROM pairs WHERE a = {key} AND b = {key}");
+        (pairs, "{\"n\":1}\n")
+    };
+    // What it has told of is on disk.
+    let (text, expected) = pair(1);
+    let more = [("l", first), ("r", first)];
+    known_to_views_only(dir.path(), &statements, (&[], &more), (&text, expected)).await;
+    for _ in 0..2 {
+        let error = refused(settings(dir.path(), false)).await;
+        let HistoryError::LogLost { end, known, .. } = &error else { panic!("{error}") };
+        assert!(known > end, "{error}");
+    }
+    let engine = open(settings(dir.path(), true)).await;
+    for stream in ["l", "r"] {
+        append(&engine, stream, "{\"k\":2,\"t\":1000}", None).await;
+    }
+    let (text, expected) = pair(2);
+    until_said(&engine, &text, expected).await;
+    stop(engine, GRACE).await;
+    let engine = open(settings(dir.path(), true)).await;
+    for stream in ["l", "r"] {
+        append(&engine, stream, "{\"k\":3,\"t\":1000}", None).await;
+    }
+    for key in [2, 3] {
+        let (text, expected) = pair(key);
+        until_said(&engine, &text, expected).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn view_with_more_events_than_were_counted_is_refused_and_gone_on_behind_when_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let statements =
+        ["CREATE STREAM z (a LONG)", "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(z)"];
+    let event = ("z", "{\"a\":1}");
+    let select = "SELECT n FROM v";
+    known_to_views_only(dir.path(), &statements, (&[event; 3], &[event; 2]), (select, "{\"n\":5}\n")).await;
+    for _ in 0..2 {
+        let error = refused(settings(dir.path(), false)).await;
+        let HistoryError::EventsLost { stream, counted, by, committed, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!((&**stream, *counted, &**by, *committed), ("z", 3, "view `v`", 5));
+    }
+    let engine = open(settings(dir.path(), true)).await;
+    append(&engine, "z", event.1, None).await;
+    assert_eq!(sql(&engine, select).await, "{\"n\":6}\n");
+    let stored = "SELECT count(*) AS n, max(_offset) AS o FROM z";
+    assert_eq!(sql(&engine, stored).await, "{\"n\":4,\"o\":5}\n");
+    stop(engine, GRACE).await;
+    let engine = open(settings(dir.path(), false)).await;
+    assert_eq!(sql(&engine, select).await, "{\"n\":6}\n");
+}
+
 /// Waits until the catalog that is written down counts so many events of some stream.
 async fn until_counted(dir: &Path, events: u64) {
     let counts = |path: &Path| {
@@ -155,6 +253,7 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
     let engine = open(history).await;
     sql(&engine, "CREATE STREAM z (a STRING)").await;
     sql(&engine, "CREATE STREAM y (a STRING)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(z)").await;
     for (stream, text) in [("z", "one"), ("z", "two"), ("z", "needle"), ("y", "behind")] {
         append(&engine, stream, &format!("{{\"a\":\"{text}\"}}"), None).await;
     }
@@ -176,14 +275,16 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
     let error = refused(settings(crashed.path(), false)).await;
     assert!(matches!(error, HistoryError::Log(_)), "{error}");
     let engine = open(settings(crashed.path(), true)).await;
-    let select = "SELECT count(*) AS n, max(_offset) AS o FROM z";
-    let asked = tokio::time::timeout(Duration::from_secs(20), sql(&engine, select)).await;
-    assert_eq!(asked.expect("nobody waits"), "{\"n\":2,\"o\":1}\n");
+    let (select, view) = ("SELECT count(*) AS n, max(_offset) AS o FROM z", "SELECT n FROM v");
+    for (text, expected) in [(select, "{\"n\":2,\"o\":1}\n"), (view, "{\"n\":2}\n")] {
+        let asked = tokio::time::timeout(Duration::from_secs(20), sql(&engine, text)).await;
+        assert_eq!(asked.expect("nobody waits"), expected);
+    }
     assert_eq!(sql(&engine, "SELECT a FROM y").await, "{\"a\":\"behind\"}\n");
     append(&engine, "z", "{\"a\":\"three\"}", None).await;
-    let expected = "{\"n\":3,\"o\":3}\n";
-    assert_eq!(sql(&engine, select).await, expected);
+    let expected = ["{\"n\":3,\"o\":3}\n", "{\"n\":3}\n"];
+    assert_eq!([sql(&engine, select).await, sql(&engine, view).await], expected);
     stop(engine, GRACE).await;
     let engine = open(settings(crashed.path(), true)).await;
-    assert_eq!(sql(&engine, select).await, expected);
+    assert_eq!([sql(&engine, select).await, sql(&engine, view).await], expected);
 }

@@ -514,6 +514,7 @@ async fn a_sink_that_cannot_be_is_told_why() {
             "`../x` is no path of a file below the directory for sinks",
         ),
         ("CREATE SINK s FROM t INTO FILE 'one'", "sink `one` delivers to file `one` already"),
+        ("CREATE SINK s FROM t INTO FILE './one'", "sink `one` delivers to file `./one` already"),
         ("CREATE SINK one FROM t INTO FILE 'two'", "there is a sink `one` already"),
         ("DROP SINK two", "no sink `two`"),
         ("DROP VIEW t", "sink `one` is of view `t`"),

@@ -10,7 +10,7 @@ use swiftwater_engine::{Engine, HistoryConfig, Principal};
 use swiftwater_testkit::Rng;
 
 use crate::{
-    history::{append, sql, stop, try_sql},
+    history::{append, sql, stop, try_sql, until_said},
     receiver::Receiver,
     views::open,
 };
@@ -173,6 +173,30 @@ async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_no
     append(&engine, "t", "{\"k\":5}", None).await;
     let third = first.replace('3', "5");
     changed(&format!("{first}{second}{third}")).await;
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_view_over_a_view_are_delivered_after_a_restart_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open_local(dir.path()).await;
+    for text in [
+        "CREATE STREAM t (k LONG, x LONG)",
+        "CREATE STREAM changed (key JSON, \"row\" JSON, position LONG)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k",
+        "CREATE MATERIALIZED VIEW w AS SELECT n, COUNT(*) AS ks FROM STREAM(v) GROUP BY n",
+        "CREATE SINK s FROM CHANGES OF w INTO STREAM changed",
+    ] {
+        sql(&engine, text).await;
+    }
+    let changed = "SELECT count(*) AS n FROM changed";
+    append(&engine, "t", "{\"k\":1}", None).await;
+    until_said(&engine, changed, "{\"n\":1}\n").await;
+    stop(engine, Duration::from_secs(5)).await;
+    let engine = open_local(dir.path()).await;
+    // No key has one event any more, and one has two.
+    append(&engine, "t", "{\"k\":1}", None).await;
+    until_said(&engine, changed, "{\"n\":3}\n").await;
     stop(engine, Duration::from_secs(5)).await;
 }
 

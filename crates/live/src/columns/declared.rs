@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 
 use super::{
-    Accepted, ColumnsScratch, Read, Rejected,
+    Accepted, ColumnsScratch, Read, Rejected, Rule,
     arrow::{into_array, nulls, without},
     default::Default,
     event_bytes_max, misfit,
@@ -236,7 +236,7 @@ impl StreamColumns {
                     }
                     None => format!("`CHECK ({})` does not hold", condition.label),
                 };
-                bad.push((order, Rejected { row, path, message }));
+                bad.push((order, Rejected { row, path, rule: Rule::Check, message }));
             }
         }
         scratch.arena.reset();
@@ -262,7 +262,7 @@ impl DeclaredColumn {
             let rows: Vec<u32> = mistyped.set_indices().map(|row| row as u32).collect();
             for (&row, found) in rows.iter().zip(misfit::found(batch, &rows, &self.path, &self.ty)) {
                 let message = format!("column `{}`: expected {}, found {found}", self.name, self.ty);
-                bad.push((order, Rejected { row, path: self.path.to_string().into(), message }));
+                bad.push((order, self.rejected(row, Rule::Type, message)));
             }
         }
         let values = self.taken(column, now, order, bad);
@@ -277,10 +277,14 @@ impl DeclaredColumn {
                      is null there",
                     self.name
                 );
-                bad.push((order, Rejected { row: row as u32, path: self.path.to_string().into(), message }));
+                bad.push((order, self.rejected(row as u32, Rule::NotNull, message)));
             }
         }
         values
+    }
+
+    fn rejected(&self, row: u32, rule: Rule, message: String) -> Rejected {
+        Rejected { row, path: self.path.to_string().into(), rule, message }
     }
 
     fn taken(&self, column: &Column, now: Millis, order: Order, bad: &mut Vec<(Order, Rejected)>) -> Values {
@@ -308,7 +312,7 @@ impl DeclaredColumn {
                 continue;
             }
             let message = format!("column `{}`: expected {}, found nothing", self.name, self.ty);
-            bad.push((order, Rejected { row: row as u32, path: self.path.to_string().into(), message }));
+            bad.push((order, self.rejected(row as u32, Rule::NotNull, message)));
         }
     }
 }

@@ -61,8 +61,23 @@ pub struct Rejected {
     pub row: u32,
     /// Where in the event; empty where it is the event as a whole.
     pub path: Box<str>,
+    /// Which rule it breaks.
+    pub rule: Rule,
     /// What is wrong.
     pub message: String,
+}
+
+/// What events of a stream must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// A value is of its column's type.
+    Type,
+    /// A `NOT NULL` column has a value.
+    NotNull,
+    /// A `CHECK` holds.
+    Check,
+    /// It is no longer than the stream takes them.
+    Size,
 }
 
 impl Rejected {
@@ -72,7 +87,12 @@ impl Rejected {
         (0..rows).filter_map(move |row| {
             let bytes = batch.span(row).len();
             let message = || format!("the event has {bytes} bytes, the limit is {bytes_max}");
-            (bytes > bytes_max).then(|| Rejected { row: row as u32, path: "".into(), message: message() })
+            (bytes > bytes_max).then(|| Rejected {
+                row: row as u32,
+                path: "".into(),
+                rule: Rule::Size,
+                message: message(),
+            })
         })
     }
 }

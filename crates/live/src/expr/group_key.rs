@@ -30,7 +30,7 @@ const LIST: u8 = 7;
 const MAP: u8 = 8;
 
 /// How deep a decoded value may nest: beyond what an event can hold.
-const DEPTH_MAX: usize = 200;
+const DEPTH_MAX: usize = 600;
 
 /// Appends one value of a group's key. Several may follow one another: none is the beginning of another.
 pub fn encode_group_value(value: &Value<'_>, dialect: Dialect, out: &mut Vec<u8>) {

@@ -54,6 +54,10 @@ pub struct JoinEvent<'e> {
 /// The furthest times from 1970, as everywhere: some 270,000 years.
 const FURTHEST: i64 = 8_640_000_000_000_000_000;
 
+/// Bytes of a key, at most; an event with a longer one joins nothing. What is kept of an event stands under its key and some 30
+/// bytes more, and no store takes keys of any length.
+const KEY_BYTES_MAX: usize = 59_000;
+
 impl JoinQuery {
     /// Compiles a plan.
     pub fn new(plan: &JoinPlan) -> Result<JoinQuery, CompileError> {
@@ -134,8 +138,12 @@ impl JoinQuery {
             bytes.clear();
             if joins[row] && !keys.iter().any(is_null) {
                 keys.iter().for_each(|values| encode_ordered_value(&values[row], &mut bytes));
-                key = Some(Cow::Borrowed(&*arena.alloc_slice_copy(&bytes)));
+                if bytes.len() <= KEY_BYTES_MAX {
+                    key = Some(Cow::Borrowed(&*arena.alloc_slice_copy(&bytes)));
+                }
                 bytes.clear();
+            }
+            if key.is_some() {
                 values.iter().for_each(|values| encode_value(&values[row], &mut bytes));
             }
             let time = micros_of(&times[row]);

@@ -57,8 +57,8 @@ pub struct JoinProgress {
     pub late: u64,
     /// Events without a time.
     pub untimed: u64,
-    /// Events with a time that were not late and joined nothing whatever came: their key is null, or their side's condition is
-    /// not true of them.
+    /// Events with a time that were not late and joined nothing whatever came: their key is null or too long, or their side's
+    /// condition is not true of them.
     pub passed_over: u64,
 }
 

@@ -39,12 +39,24 @@ pub(crate) fn tell_faults(checked: &mut Checked) {
     }
 }
 
+fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default()
+}
+
 /// Whether a body is CSV.
 pub(crate) fn is_csv(headers: &HeaderMap) -> bool {
-    let content_type =
-        headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default();
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     ["text/csv", "application/csv"].iter().any(|csv| media_type.eq_ignore_ascii_case(csv))
+}
+
+/// Whether a body of CSV says that its first record names nothing: `header=absent` (RFC 7111, section 5.1).
+pub(crate) fn is_without_header(headers: &HeaderMap) -> bool {
+    content_type(headers).split(';').skip(1).filter_map(|parameter| parameter.split_once('=')).any(
+        |(name, value)| {
+            name.trim().eq_ignore_ascii_case("header")
+                && value.trim().trim_matches('"').eq_ignore_ascii_case("absent")
+        },
+    )
 }
 
 /// Reads CSV in pieces of any size, and makes lines of JSON of it.

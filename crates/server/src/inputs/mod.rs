@@ -20,7 +20,7 @@ use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, 
 pub use self::csv::CsvEvents;
 pub(crate) use self::{
     bulk::greeting,
-    csv::{FAULT_BYTES, is_csv, tell_faults},
+    csv::{FAULT_BYTES, is_csv, is_without_header, tell_faults},
     parquet::{FILES_MAX as PARQUET_FILES_MAX, held, is_parquet},
 };
 use crate::{

@@ -157,12 +157,14 @@ fn matching(
     let rows: Vec<String> = std::iter::once(none.to_owned()).chain(rows).collect();
     let columns: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
     let pattern = text.split_once(&format!("{column} OPERATOR(pg_catalog.~) '")).and_then(|(_, rest)| {
-        // A quote within is doubled.
-        let end = rest.match_indices('\'').map(|(at, _)| at).find(|at| {
-            let quotes = rest[..*at].bytes().rev().take_while(|byte| *byte == b'\'').count();
-            quotes % 2 == 0 && !rest[at + 1..].starts_with('\'')
-        })?;
-        Some(&rest[..end])
+        let mut quotes = rest.match_indices('\'').map(|(at, _)| at).peekable();
+        loop {
+            let at = quotes.next()?;
+            // A quote within is doubled.
+            if quotes.next_if_eq(&(at + 1)).is_none() {
+                break Some(&rest[..at]);
+            }
+        }
     });
     let matches = pattern.map_or_else(String::new, |pattern| format!(" AND {name} ~ '{pattern}'"));
     format!(

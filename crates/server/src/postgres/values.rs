@@ -9,9 +9,12 @@ use super::message::Incoming;
 
 /// From 1970-01-01 to 2000-01-01.
 const DAYS: i32 = 10_957;
-const MICROS: i64 = 86_400_000_000 * DAYS as i64;
+const MICROS: i64 = DAY_MICROS * DAYS as i64;
+const DAY_MICROS: i64 = 86_400_000_000;
 /// Digits of a decimal.
 const DIGITS_MAX: usize = 38;
+/// Groups of zeros that are written out for a numeric that has none there: with more it is beyond every double, or as good as 0.
+const GROUPS_MAX: i32 = 128;
 
 /// A value of the type with this number; none if it cannot be read.
 pub(super) fn parameter(bytes: &[u8], ty: i32, is_binary: bool) -> Option<Parameter> {
@@ -100,7 +103,10 @@ fn of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
         700 => Parameter::Double(f32::from_be_bytes(bytes.try_into().ok()?).into()),
         701 => Parameter::Double(f64::from_be_bytes(bytes.try_into().ok()?)),
         1082 => Parameter::Date(i32::from_be_bytes(bytes.try_into().ok()?).checked_add(DAYS)?),
-        1083 => Parameter::Time(i64::from_be_bytes(bytes.try_into().ok()?)),
+        1083 => {
+            let micros = i64::from_be_bytes(bytes.try_into().ok()?);
+            Parameter::Time(Some(micros).filter(|micros| (0..=DAY_MICROS).contains(micros))?)
+        }
         1114 | 1184 => Parameter::Timestamp {
             micros: i64::from_be_bytes(bytes.try_into().ok()?).checked_add(MICROS)?,
             is_utc: ty == 1184,
@@ -124,12 +130,14 @@ fn numeric(bytes: &[u8]) -> Option<Parameter> {
         _ => return None,
     };
     // As text: groups of four digits, the first of them 10000^weight.
-    let (mut whole, mut fraction) = (String::new(), "0000".repeat((-1 - weight).clamp(0, 64) as usize));
+    let zeros = |groups: i32| groups.clamp(0, GROUPS_MAX) as usize;
+    let (mut whole, mut fraction) = (String::new(), "0000".repeat(zeros(-1 - weight)));
     for place in 0..count {
-        let digits = format!("{:04}", message.i16().ok()?);
+        let group = message.i16().ok().filter(|group| (0..10_000).contains(group))?;
+        let digits = format!("{group:04}");
         if (place as i32) <= weight { &mut whole } else { &mut fraction }.push_str(&digits);
     }
-    let missing = (weight + 1).clamp(0, 64) as usize - whole.len() / 4;
+    let missing = zeros(weight + 1).saturating_sub(whole.len() / 4);
     whole.push_str(&"0000".repeat(missing));
     fraction.extend(std::iter::repeat_n('0', scale.saturating_sub(fraction.len()).min(64)));
     fraction.truncate(scale);
@@ -200,6 +208,17 @@ mod tests {
         assert_eq!(numeric(&[1, -1, 0x4000, 4, 5]), Some(Parameter::Decimal(-5, 4)));
         assert_eq!(numeric(&[1, -2, 0, 5, 5000]), Some(Parameter::Decimal(5, 5)));
         assert_eq!(numeric(&[1, 1, 0, 0, 12]), Some(Parameter::Decimal(120_000, 0)));
+        // Digits that are none, and more of them than any double has.
+        for odd in [&[1, 0, 0, 0, -1][..], &[2, 1, 0, 0, i16::MIN, i16::MIN], &[1, 0, 0, 0, 10_000]] {
+            assert_eq!(numeric(odd), None, "{odd:?}");
+        }
+        assert_eq!(numeric(&[1, 75, 0, 0, 1]), Some(Parameter::Double(1e300)));
+        let long: Vec<i16> = [101, 100, 0, 0].into_iter().chain([1; 101]).collect();
+        assert_eq!(numeric(&long), Some(Parameter::Double(f64::INFINITY)));
+        assert_eq!(numeric(&[1, i16::MAX, 0, 0, 1]), Some(Parameter::Double(f64::INFINITY)));
+        assert_eq!(numeric(&[1, i16::MIN, 0, i16::MAX, 1]), Some(Parameter::Double(0.0)));
+        assert_eq!(binary(&DAY_MICROS.to_be_bytes(), 1083), Some(Parameter::Time(DAY_MICROS)));
+        assert_eq!(binary(&i64::MAX.to_be_bytes(), 1083), None);
     }
 
     proptest! {

@@ -18,6 +18,8 @@ async fn csv_with_a_header_becomes_events() {
         (&json!(3), &json!(1), &json!(4))
     );
     assert_eq!(told["errors"][0]["message"], "4 values, and 3 names in the header");
+    let absent = [("content-type", "text/csv; header=absent")];
+    assert_eq!(server.send("POST", "/v1/streams/s/events", &absent, csv).await.status, 400);
     let reply = server.send("POST", "/v1/streams/t/events", &fields, "a\n1\n\"2\n3").await;
     let told = reply.json().await;
     assert_eq!((&told["accepted"], &told["rejected"]), (&json!(1), &json!(1)));

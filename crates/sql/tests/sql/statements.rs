@@ -422,6 +422,9 @@ fn copy_that_fails_leaves_no_file_and_what_was_there() {
     let files: Vec<_> = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files, ["there.csv"]);
     assert_eq!(std::fs::read_to_string(root.join("there.csv")).unwrap(), "k\n1\n");
+    let text = "COPY (SELECT k % 3 AS k FROM n) TO 'parts/' STORED AS CSV PARTITIONED BY (k)";
+    assert_eq!(run(text).unwrap_err().to_string(), "PARTITIONED BY leaves no column for the files");
+    assert!(!root.join("parts").exists());
     run("COPY (SELECT 2 AS k) TO 'there.csv'").unwrap();
     assert_eq!(std::fs::read_to_string(root.join("there.csv")).unwrap(), "k\n2\n");
 }

@@ -69,7 +69,7 @@ pub(super) fn keys() -> Vec<Key> {
         ),
         number!(
             "server.event_depth_max",
-            Kind::Count(1, 1_024),
+            Kind::Count(1, 512),
             server.event_depth_max,
             "The deepest nesting of lists and objects in an event, itself counted."
         ),

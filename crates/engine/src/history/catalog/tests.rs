@@ -318,7 +318,7 @@ fn alerts_hold_what_they_are_of() {
         "the query is of stream `a`: its alert would tell of itself"
     );
     assert_eq!((told(alert), told(&hook)), ("true".to_owned(), "true".to_owned()));
-    assert_eq!(told(alert), "there is a alert `hot` already");
+    assert_eq!(told(alert), "there is an alert `hot` already");
     assert_eq!(told(&alert.replace("ALERT hot", "ALERT IF NOT EXISTS hot")), "false");
     assert_eq!(told("DROP STREAM a"), "the query of alert `hook` is of stream `a`");
     assert_eq!(told("DROP STREAM told"), "alert `hot` tells stream `told`");

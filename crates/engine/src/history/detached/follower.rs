@@ -27,6 +27,7 @@ use crate::{
         feeding::FeedError,
         state::History,
         stored::{Reader, Stored},
+        views::Next,
     },
     shared::Shared,
     stream::{Stream, lock},
@@ -276,17 +277,27 @@ impl History {
                     return Ok(());
                 }
             }
-            let events = tokio::select! {
+            let reader = (Reader::View(FOLLOWER), lock(&follower.plan).position);
+            let next = tokio::select! {
                 biased;
                 _ = note.tick() => {
                     self.note_followed(follower).await;
                     continue;
                 }
-                events = self.next_events(stored, Reader::View(FOLLOWER), &mut again) => events?,
+                next = self.next_events(stored, reader, &mut again) => next?,
                 () = follower.told.notified() => continue,
-                () = tokio::time::sleep(tick) => Vec::new(),
+                () = tokio::time::sleep(tick) => Next::Events(Vec::new()),
             };
             let shared = weak.upgrade().ok_or_else(away)?;
+            let is_dropped = *follower.is_dropped.borrow();
+            let events = match next {
+                Next::Events(events) => events,
+                Next::Lost(_) if is_dropped => return Ok(()),
+                Next::Lost(end) => {
+                    self.pass_gap(&shared, follower, end).await?;
+                    continue;
+                }
+            };
             if events.is_empty() {
                 let (position, now) = (lock(&follower.plan).position, self.clock.now());
                 let has_all = follower.source.is_at(position, now);

@@ -52,7 +52,7 @@ impl History {
     }
 
     /// Goes on at an offset: whoever needs what is not there ends.
-    async fn pass_gap(
+    pub(super) async fn pass_gap(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         follower: &Arc<Follower>,

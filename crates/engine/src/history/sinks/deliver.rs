@@ -191,9 +191,7 @@ impl History {
         let appended = self.append_once(shared, stream, delivery, true).await?;
         match appended.refusals.first() {
             None => Ok(()),
-            Some(refusal) => {
-                Err(DeliverError::Refused(format!("column `{}`: {}", refusal.path, refusal.message)))
-            }
+            Some(refusal) => Err(DeliverError::Refused(refusal.message.clone())),
         }
     }
 

@@ -1,6 +1,9 @@
 //! What the catalog holds of sinks: what they are, and how far each is.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path},
+};
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
@@ -118,6 +121,11 @@ pub(super) fn digits(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What leads to a file, without what leads nowhere: `./`, and `/` twice.
+fn file_names(path: &str) -> impl Iterator<Item = Component<'_>> {
+    Path::new(path).components().filter(|part| *part != Component::CurDir)
+}
+
 impl Sinks {
     /// All, by name.
     pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &SinkEntry> {
@@ -143,14 +151,6 @@ impl Sinks {
                 Err(EngineError::Exists { kind: "sink", name: create.name.to_string() })
             };
         }
-        if let SinkTarget::File(path) = &create.target
-            && let Some(other) = self.sinks.values().find(|sink| sink.create.target == create.target)
-        {
-            return Err(EngineError::SinkFileTaken {
-                sink: other.create.name.to_string(),
-                path: path.to_string(),
-            });
-        }
         let create = CreateSink { if_not_exists: false, ..create.clone() };
         let name = create.name.clone();
         let delivered = Delivered { key: after, ..Delivered::default() };
@@ -158,6 +158,22 @@ impl Sinks {
         self.next += 1;
         self.sinks.insert(name, sink);
         Ok(true)
+    }
+
+    /// An error where a sink writes the same file, however its path is written.
+    pub(super) fn check_file(&self, create: &CreateSink) -> Result<(), EngineError> {
+        let SinkTarget::File(path) = &create.target else { return Ok(()) };
+        let is_same = |sink: &&SinkEntry| match &sink.create.target {
+            SinkTarget::File(other) => file_names(other).eq(file_names(path)),
+            _ => false,
+        };
+        match self.sinks.values().find(is_same) {
+            None => Ok(()),
+            Some(other) => {
+                let (sink, path) = (other.create.name.to_string(), path.to_string());
+                Err(EngineError::SinkFileTaken { sink, path })
+            }
+        }
     }
 
     pub(crate) fn drop(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {

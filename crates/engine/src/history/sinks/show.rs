@@ -112,7 +112,7 @@ impl History {
         }
         create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
         let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
-        self.with_catalog(|catalog| catalog.sinks.clone().create(create, start.clone(), 0))?;
+        self.with_catalog(|catalog| catalog.sinks.check_file(create))?;
         if create.of_changes {
             start.after = Some(digits(&view.keep_changes()));
         } else {

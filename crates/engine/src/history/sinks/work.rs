@@ -122,7 +122,7 @@ impl History {
         let view = self.view(&entry.create.view)?;
         let mut kept = view.kept_at();
         // All before is on disk: it was when the sink was begun, or was noted since.
-        need_windows(&view, entry);
+        let_go(&view, entry);
         let mut target = Target::of(self, &entry.create)?;
         loop {
             let at = *kept.borrow_and_update();
@@ -132,7 +132,7 @@ impl History {
                 if count == 0 {
                     // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
                     entry.delivered.pass(&last);
-                    need_windows(&view, entry);
+                    let_go(&view, entry);
                     continue;
                 }
                 let delivery =
@@ -154,10 +154,7 @@ impl History {
                     Err(error) => return Err(error),
                 };
                 self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
-                need_windows(&view, entry);
-                if entry.create.of_changes {
-                    self.let_go_of_changes(&view);
-                }
+                let_go(&view, entry);
                 work.tries.came_about();
             }
             tokio::select! {
@@ -190,17 +187,27 @@ impl History {
         Ok(())
     }
 
-    /// What all sinks of a view's changes have need not be kept; nor anything where there is none of them.
+    /// The sinks of a view's changes, by number, and up to which place each has them. That need not be on disk, but at a start.
+    pub(in crate::history) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
+        let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
+        let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
+        self.with_catalog(|catalog| catalog.sinks.all().filter(is_of).map(place).collect())
+    }
+
+    /// Changes of a view need not be kept for a sink that is not in the catalog, or not any more. The caller changes the catalog,
+    /// one at a time, and what it changed is on disk.
     pub(in crate::history) fn let_go_of_changes(&self, view: &View) {
-        let done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
+        let sinks: Vec<u32> = self.sinks_of_changes(view).into_keys().collect();
         // A log that nobody wants is deleted.
-        heavy(if done.is_some() { 0 } else { usize::MAX }, || view.changes_done(done));
+        heavy(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
     }
 }
 
-/// The view need not keep windows for a sink that are before what it delivered last, which is noted.
-fn need_windows(view: &View, entry: &SinkEntry) {
-    if !entry.create.of_changes {
+/// The view need not keep for a sink what that has delivered, which is noted on disk: of windows, those before the last one.
+fn let_go(view: &View, entry: &SinkEntry) {
+    if entry.create.of_changes {
+        view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
+    } else {
         view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
     }
 }

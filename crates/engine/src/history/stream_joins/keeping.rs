@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    path::Path,
     sync::{Arc, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
@@ -21,10 +22,12 @@ use super::{
 use crate::{
     AppendOptions, EngineError, Numbered,
     history::{
-        catalog::{Change, StreamEntry},
+        HistoryConfig, HistoryError,
+        catalog::{Catalog, Change, StreamEntry},
         feeding::{FeedError, events},
         rows::as_events,
         state::{History, causes, heavy},
+        views::open_view_store,
     },
     shared::Shared,
 };
@@ -75,6 +78,7 @@ impl JoinError {
         match self {
             JoinError::Load(LoadError::Lost | LoadError::Note)
             | JoinError::State(_)
+            | JoinError::Store(ViewStoreError::KeyTooLong(_))
             | JoinError::Full { .. } => true,
             JoinError::Feed(FeedError::Log(LogError::Trimmed { .. })) => true,
             JoinError::Load(LoadError::Store(_))
@@ -420,6 +424,31 @@ impl History {
         }
         Ok(())
     }
+}
+
+/// What joins keep, where a catalog has any, and up to where one of them has read the log, which was synced up to there once.
+pub(in crate::history) fn joins_at_start(
+    config: &HistoryConfig,
+    catalog: &Catalog,
+    dir: Option<&Path>,
+) -> Result<(Option<Arc<ViewStore>>, LogPosition), HistoryError> {
+    let (mut opened, mut read) = (None, LogPosition(0));
+    // That there is no directory is said when they are brought back.
+    let Some(dir) = dir else { return Ok((opened, read)) };
+    for JoinEntry { id, create, .. } in catalog.joins() {
+        let unavailable = |error: ViewStoreError| {
+            let (join, why) = (create.name.to_string(), error.to_string());
+            HistoryError::View(EngineError::JoinUnavailable { join, why })
+        };
+        let store = match opened.take() {
+            Some(store) => store,
+            None => open_view_store(config, dir).map_err(unavailable)?,
+        };
+        let position = store.position(*id).map_err(unavailable)?;
+        read = read.max(LogPosition(position.unwrap_or(0)));
+        opened = Some(store);
+    }
+    Ok((opened, read))
 }
 
 /// Lines that go into a stream together.

@@ -15,4 +15,5 @@ mod show;
 
 pub(crate) use entry::{JoinEntry, JoinSnapshot};
 pub(crate) use join::{Join, JoinHolds};
+pub(in crate::history) use keeping::joins_at_start;
 pub use show::JoinsMetrics;

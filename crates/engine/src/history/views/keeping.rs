@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -27,6 +28,7 @@ use super::{
 use crate::{
     EngineError,
     history::{
+        HistoryConfig,
         catalog::{Change, StreamEntry, ViewEntry},
         columns::joined,
         feed::Fed,
@@ -69,6 +71,13 @@ impl KeepError {
 /// Batches that are longer are taken by themselves.
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
+/// What comes next of a stream's events.
+pub(in crate::history) enum Next {
+    Events(Vec<Fed>),
+    /// None before this offset: they were counted once, and are lost with a part of the log.
+    Lost(u64),
+}
+
 /// Events that wait for what they are joined with.
 struct Waiting {
     events: Vec<Fed>,
@@ -109,9 +118,8 @@ impl History {
         }
         let path =
             self.views_dir.clone().ok_or_else(|| unavailable("there is no directory for it".to_owned()))?;
-        let options = ViewStoreOptions { cache_bytes: self.config.views_cache_bytes as u64 };
-        let opened = heavy(usize::MAX, || ViewStore::open(&path, options));
-        let opened = Arc::new(opened.map_err(|error| unavailable(error.to_string()))?);
+        let opened = heavy(usize::MAX, || open_view_store(&self.config, &path));
+        let opened = opened.map_err(|error| unavailable(error.to_string()))?;
         *store = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -221,6 +229,7 @@ impl History {
 
     fn begin_over(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
+        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
@@ -324,8 +333,7 @@ impl History {
 
     pub(in crate::history) fn begin_view(self: &Arc<Self>, view: Option<View>) {
         let Some(view) = view.map(Arc::new) else { return };
-        let changes_done = self.with_catalog(|catalog| catalog.sinks.changes_done(view.id()));
-        heavy(usize::MAX, || view.go_on_keeping_changes(changes_done));
+        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
         *crate::stream::lock(&view.needed) = self.readers_of_windows(&view);
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
@@ -340,9 +348,9 @@ impl History {
     pub(in crate::history) fn end_view(&self, name: &str) {
         let removed = self.views.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         if let Some(view) = removed {
-            view.stored.remove_view(view.id());
-            // Its task deletes what is kept of it, when that is no longer being written.
+            // Its task deletes what is kept of it, when that is no longer being written. First, so that it knows why nothing comes.
             view.is_dropped.send_replace(true);
+            view.stored.remove_view(view.id());
             self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
@@ -477,7 +485,20 @@ impl History {
             };
             let Some(events) = event else { continue };
             let taken = match events {
-                Ok(events) => self.take(view, &mut shard, &events).map_err(KeepError::from),
+                Ok(Next::Events(events)) => self.take(view, &mut shard, &events).map_err(KeepError::from),
+                Ok(Next::Lost(_)) if view.has_ended() => Ok(()),
+                Ok(Next::Lost(end)) => {
+                    let (stream, first) = (view.stored.name.as_str(), view.at().position);
+                    tracing::error!(
+                        view = view.name(),
+                        stream,
+                        first,
+                        end,
+                        "events that were acknowledged are lost with a part of the log; the view goes on behind them"
+                    );
+                    view.pass(end);
+                    Ok(())
+                }
                 Err(error) => Err(error),
             };
             let Err(error) = taken else { continue };
@@ -590,12 +611,13 @@ impl History {
         view: &View,
         again: &mut Option<LogReader>,
         waiting: &mut Option<Waiting>,
-    ) -> Result<Vec<Fed>, KeepError> {
+    ) -> Result<Next, KeepError> {
         if waiting.is_none() {
-            let events = self.next_events(&view.stored, Reader::View(view.id()), again).await?;
-            if view.joined.is_empty() {
-                return Ok(events);
-            }
+            let reader = (Reader::View(view.id()), view.at().position);
+            let events = match self.next_events(&view.stored, reader, again).await? {
+                Next::Events(events) if !view.joined.is_empty() => events,
+                next => return Ok(next),
+            };
             *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined) });
         }
         if let Some(Waiting { awaited, .. }) = waiting {
@@ -604,16 +626,17 @@ impl History {
         if view.has_waited.swap(false, Ordering::Relaxed) {
             view.note_success();
         }
-        Ok(waiting.take().map(|waiting| waiting.events).unwrap_or_default())
+        Ok(Next::Events(waiting.take().map(|waiting| waiting.events).unwrap_or_default()))
     }
 
-    /// The next events of a view, or of durable queries, in order; waits until there are any. Nothing is lost where it is left off.
+    /// The next events of a view, or of durable queries, which have all before `position`, in order; waits until there are any.
+    /// Nothing is lost where it is left off.
     pub(in crate::history) async fn next_events(
         &self,
         stored: &Stored,
-        reader: Reader,
+        (reader, position): (Reader, u64),
         again: &mut Option<LogReader>,
-    ) -> Result<Vec<Fed>, FeedError> {
+    ) -> Result<Next, FeedError> {
         loop {
             let fed = stored.fed.notified();
             tokio::pin!(fed);
@@ -625,26 +648,39 @@ impl History {
                     *again = None;
                 }
                 if !events.is_empty() {
-                    return Ok(events);
+                    return Ok(Next::Events(events));
                 }
                 if let Some(last) = left {
                     self.log.synced(last).await?;
                 }
                 continue;
             }
+            // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
+            let counted = stored.next();
             let taken = stored.take_fed(reader, self.log.horizons().synced, ROWS_BYTES);
             if !taken.is_empty() {
-                return Ok(taken);
+                return Ok(Next::Events(taken));
             }
             if let Some(from) = stored.behind(reader) {
                 *again = Some(self.log.read(from));
             } else if let Some(end) = stored.waits_for(reader) {
                 self.log.synced(end).await?;
+            } else if position < counted {
+                return Ok(Next::Lost(counted));
             } else {
                 fed.await;
             }
         }
     }
+}
+
+/// Opens the files of the views, and of joins and alerts.
+pub(in crate::history) fn open_view_store(
+    config: &HistoryConfig,
+    path: &Path,
+) -> Result<Arc<ViewStore>, ViewStoreError> {
+    let options = ViewStoreOptions { cache_bytes: config.views_cache_bytes as u64 };
+    ViewStore::open(path, options).map(Arc::new)
 }
 
 /// Notes why a view does not go on.

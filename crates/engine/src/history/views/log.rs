@@ -3,10 +3,11 @@
 //! Limits: `sinks.changes_max`; of more, the oldest are let go of, and counted.
 
 use std::{
+    collections::HashMap,
     ops::Bound,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -20,31 +21,68 @@ use crate::{EngineError, stream::lock};
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
 
-/// Whether changes are kept, and how many.
+/// For whom changes are kept, and how many.
 #[derive(Debug, Default)]
 pub(super) struct ChangesLog {
-    is_kept: AtomicBool,
-    /// What is kept up to here has been delivered to all.
-    done: Mutex<Vec<u8>>,
+    /// Up to which place each sink has them, by number, as far as that is on disk: after a crash it may want the rest again. None:
+    /// the sink that is being created. They are kept while there is one.
+    sinks: Mutex<HashMap<Option<u32>, Vec<u8>>>,
     /// Changes that are on disk.
     held: AtomicU64,
     /// Those that were let go of since the start though not all had them.
     lost: AtomicU64,
 }
 
-impl View {
-    /// Keeps changes from now on; answers the place after which they are.
-    pub(crate) fn keep_changes(&self) -> Vec<u8> {
-        self.log.is_kept.store(true, Ordering::Release);
-        // What is cut from here on is of a later position, or changed nothing since.
-        place_of(self.at().position, BEHIND)
+impl ChangesLog {
+    /// Up to which place all sinks have them; none where there is no sink.
+    fn done(&self) -> Option<Vec<u8>> {
+        lock(&self.sinks).values().min().cloned()
     }
 
-    /// All have what is up to a place; none: nobody wants any.
-    pub(crate) fn changes_done(&self, done: Option<Vec<u8>>) {
-        let is_kept = done.is_some();
-        *lock(&self.log.done) = done.unwrap_or_default();
-        if self.log.is_kept.swap(is_kept, Ordering::AcqRel) && !is_kept {
+    /// A sink is being created, which wants those behind a place. No commit comes between that it is looked for and kept.
+    fn keep(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        let mut sinks = lock(&self.sinks);
+        let after = after();
+        sinks.insert(None, after.clone());
+        after
+    }
+
+    /// A sink has those up to a place. Where it is no more, or is not known yet, that does nothing.
+    fn delivered(&self, sink: u32, place: Vec<u8>) {
+        if let Some(delivered) = lock(&self.sinks).get_mut(&Some(sink)) {
+            *delivered = place;
+        }
+    }
+
+    /// There are these sinks and no others; one that is new is the one that was being created. Answers whether the last one is
+    /// gone.
+    fn set_sinks(&self, sinks: &[u32]) -> bool {
+        let mut known = lock(&self.sinks);
+        let had_any = !known.is_empty();
+        let created = known.remove(&None);
+        known.retain(|sink, _| sink.is_some_and(|sink| sinks.contains(&sink)));
+        for sink in sinks {
+            known.entry(Some(*sink)).or_insert_with(|| created.clone().unwrap_or_default());
+        }
+        had_any && known.is_empty()
+    }
+}
+
+impl View {
+    /// Keeps changes for a sink that is being created; answers the place after which they are.
+    pub(crate) fn keep_changes(&self) -> Vec<u8> {
+        // What is cut from here on is of a later position, or changed nothing since.
+        self.log.keep(|| place_of(self.at().position, BEHIND))
+    }
+
+    /// A sink has the changes up to a place, and that it has them is on disk.
+    pub(crate) fn changes_delivered(&self, sink: u32, place: Vec<u8>) {
+        self.log.delivered(sink, place);
+    }
+
+    /// These are all the sinks of its changes, by number.
+    pub(crate) fn set_sinks_of_changes(&self, sinks: &[u32]) {
+        if self.log.set_sinks(sinks) {
             self.log.held.store(0, Ordering::Relaxed);
             if let Err(error) = self.store.delete_log(self.id()) {
                 tracing::warn!(view = self.name(), %error, "changes that no sink wants are deleted at the next start");
@@ -52,14 +90,15 @@ impl View {
         }
     }
 
-    /// Goes on with what was kept before a restart; `done` is as in [`View::changes_done`].
-    pub(super) fn go_on_keeping_changes(&self, done: Option<Vec<u8>>) {
-        let Some(done) = done else { return };
+    /// Goes on with what was kept before a restart for these sinks, each with the place up to which it has it.
+    pub(super) fn go_on_keeping_changes(&self, sinks: HashMap<u32, Vec<u8>>) {
+        if sinks.is_empty() {
+            return;
+        }
         let held =
             self.store.log(self.id()).map(|log| log.range((Bound::Unbounded, Bound::Unbounded)).count());
         self.log.held.store(held.unwrap_or(0) as u64, Ordering::Relaxed);
-        *lock(&self.log.done) = done;
-        self.log.is_kept.store(true, Ordering::Release);
+        *lock(&self.log.sinks) = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
     }
 
     /// Changes that are kept for sinks, and those that were let go of too early since the start.
@@ -70,9 +109,9 @@ impl View {
     /// What becomes of the log when so many changes are committed: up to which place, and how many more, go out of it, where
     /// it may have `changes_max`. None: no changes are kept.
     pub(super) fn log_cut(&self, changes: usize, changes_max: u64) -> Option<(Vec<u8>, u64)> {
-        let is_kept = self.log.is_kept.load(Ordering::Acquire);
+        let done = self.log.done()?;
         let held = self.log.held.load(Ordering::Relaxed) + changes as u64;
-        is_kept.then(|| (lock(&self.log.done).clone(), held.saturating_sub(changes_max)))
+        Some((done, held.saturating_sub(changes_max)))
     }
 
     /// So many changes were committed, and what went out of the log with them.
@@ -130,5 +169,43 @@ impl ViewChange {
         out.extend_from_slice(b",\"row\":");
         out.extend_from_slice(self.row.as_deref().unwrap_or(b"null"));
         out.extend_from_slice(format!(",\"position\":{position}}}\n").as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn behind(position: u64) -> Vec<u8> {
+        place_of(position, BEHIND)
+    }
+
+    #[test]
+    fn changes_go_when_all_sinks_have_them_on_disk() {
+        let log = ChangesLog::default();
+        assert_eq!(log.done(), None);
+        assert_eq!(log.keep(|| behind(3)), behind(3));
+        assert_eq!(log.done(), Some(behind(3)));
+        assert!(!log.set_sinks(&[7]));
+        log.delivered(7, behind(9));
+        assert_eq!(log.done(), Some(behind(9)));
+        // Another one begins before it is known here; the first goes on meanwhile.
+        log.keep(|| behind(11));
+        log.delivered(8, behind(12));
+        log.delivered(7, behind(13));
+        assert_eq!(log.done(), Some(behind(11)));
+        assert!(!log.set_sinks(&[7, 8]));
+        assert_eq!(log.done(), Some(behind(11)));
+        log.delivered(8, behind(14));
+        assert_eq!(log.done(), Some(behind(13)));
+        // What one delivers that was dropped counts no more, nor does one that came to nothing.
+        assert!(!log.set_sinks(&[8]));
+        log.delivered(7, behind(1));
+        log.keep(|| behind(13));
+        assert!(!log.set_sinks(&[8]));
+        assert_eq!(log.done(), Some(behind(14)));
+        assert!(log.set_sinks(&[]));
+        assert_eq!(log.done(), None);
+        assert!(!log.set_sinks(&[]));
     }
 }

@@ -27,6 +27,7 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use defaults::Defaults;
+pub(in crate::history) use keeping::{Next, open_view_store};
 pub use keys::KeyValue;
 pub(in crate::history) use keys::after_prefix;
 pub(in crate::history) use memory::ViewsMemory;

@@ -331,6 +331,12 @@ impl Session {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(Failed { error, text })),
         };
+        // Messages count them in 16 bits.
+        let columns = answer.schema().fields().len();
+        if i16::try_from(columns).is_err() {
+            let what = format!("the answer has {columns} columns, limit is {}", i16::MAX);
+            return Ok(Err(Failed::new("54011", what)));
+        }
         let types = answer.schema().fields().iter().map(|field| PgType::of(field.data_type()));
         let columns = types
             .enumerate()
