@@ -4,7 +4,7 @@
 //! resolved here, and connected is to what was looked at. Redirections are not followed.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
@@ -90,13 +90,8 @@ struct PublicOnly;
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let host = name.as_str().to_owned();
-            let look_up = move || -> Result<Vec<SocketAddr>, std::io::Error> {
-                Ok((host.as_str(), 0).to_socket_addrs()?.collect())
-            };
-            let resolver = std::thread::Builder::new().name("resolver".to_owned()).spawn(look_up)?;
-            let found = resolver.join().map_err(|_| "the name could not be resolved")??;
-            let public: Vec<SocketAddr> = found.into_iter().filter(|found| is_public(found.ip())).collect();
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|found| is_public(found.ip())).collect();
             if public.is_empty() {
                 return Err(PRIVATE.into());
             }

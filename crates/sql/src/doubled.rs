@@ -2,7 +2,7 @@
 //! of one name.
 //!
 //! Only the outermost select has its items named, with every branch of a set operation, and only those without an alias
-//! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Beside a `*` it is what has
+//! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Beside a `*`, or a `t.*`, it is what has
 //! the name of a column of the tables, with an alias too: `SELECT *, length`, `SELECT *, length * 2 AS length`. Columns of
 //! subqueries are not known here, and refused still. Once the statement is planned, what has the name of an
 //! earlier column is named apart too: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
@@ -15,8 +15,8 @@ use datafusion::common::{Column, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    Statement as SqlStatement, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::SchemaRef;
@@ -54,8 +54,8 @@ fn in_statement(statement: &mut SqlStatement, schemas: &Schemas) {
 fn in_body(body: &mut SetExpr, schemas: &Schemas) {
     match body {
         SetExpr::Select(select) => {
-            let all = columns_of_star(select, schemas);
-            in_items(&mut select.projection, all);
+            let stars = tables_of_stars(select, schemas);
+            in_items(&mut select.projection, &stars);
         }
         SetExpr::Query(query) => in_body(&mut query.body, schemas),
         SetExpr::SetOperation { left, right, .. } => {
@@ -66,39 +66,57 @@ fn in_body(body: &mut SetExpr, schemas: &Schemas) {
     }
 }
 
-/// The columns that a `*` among the items stands for, as far as they are of tables; none where there is no `*`, or one that
-/// leaves columns out.
-fn columns_of_star(select: &Select, schemas: &Schemas) -> HashSet<String> {
-    let is_whole = |options: &WildcardAdditionalOptions| {
-        let WildcardAdditionalOptions { opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, .. } =
-            options;
-        opt_ilike.is_none()
-            && opt_exclude.is_none()
-            && opt_except.is_none()
-            && opt_replace.is_none()
-            && opt_rename.is_none()
-    };
-    let has_star =
-        select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(star) if is_whole(star)));
-    if !has_star {
-        return HashSet::new();
-    }
-    let tables = select
+/// The tables all of whose columns are selected, by `*` or `t.*`, with the names that they have in the select.
+fn tables_of_stars(select: &Select, schemas: &Schemas) -> Vec<(String, SchemaRef)> {
+    let relations = select
         .from
         .iter()
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
-    let names = tables.filter_map(|table| match table {
-        TableFactor::Table { name, .. } => name.0.last()?.as_ident(),
+    let tables = relations.filter_map(|relation| match relation {
+        TableFactor::Table { name, alias, .. } => {
+            let name = name.0.last()?.as_ident()?;
+            let qualifier = alias.as_ref().map_or(name, |alias| &alias.name);
+            Some((qualifier.value.clone(), Arc::clone(schemas.get(&name.value)?)))
+        }
         _ => None,
     });
-    let schemas = names.filter_map(|name| schemas.get(&name.value));
-    schemas.flat_map(|schema| schema.fields()).map(|field| field.name().clone()).collect()
+    let is_of = |item: &SelectItem, table: &str| match item {
+        SelectItem::Wildcard(options) => is_whole(options),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+            let name = name.0.last().and_then(ObjectNamePart::as_ident);
+            is_whole(options) && name.is_some_and(|name| name.value == table)
+        }
+        _ => false,
+    };
+    tables.filter(|(table, _)| select.projection.iter().any(|item| is_of(item, table))).collect()
 }
 
-/// `all`: the columns of a `*` among the items.
-fn in_items(items: &mut [SelectItem], all: HashSet<String>) {
+/// Whether a `*` leaves no column out, and gives none another name.
+fn is_whole(options: &WildcardAdditionalOptions) -> bool {
+    let WildcardAdditionalOptions { opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, .. } =
+        options;
+    opt_ilike.is_none()
+        && opt_exclude.is_none()
+        && opt_except.is_none()
+        && opt_replace.is_none()
+        && opt_rename.is_none()
+}
+
+fn in_items(items: &mut [SelectItem], stars: &[(String, SchemaRef)]) {
+    let of_star = |name: &str| stars.iter().any(|(_, schema)| schema.column_with_name(name).is_some());
+    let is_of_star = |expr: &Expr| match expr {
+        Expr::Identifier(column) => of_star(&column.value),
+        Expr::CompoundIdentifier(idents) => match idents.as_slice() {
+            [table, column] => stars.iter().any(|(name, schema)| {
+                *name == table.value && schema.column_with_name(&column.value).is_some()
+            }),
+            _ => false,
+        },
+        _ => false,
+    };
     let mut taken: HashSet<String> = items.iter().filter_map(own_name).map(str::to_lowercase).collect();
-    taken.extend(all.iter().map(|name| name.to_lowercase()));
+    let fields = stars.iter().flat_map(|(_, schema)| schema.fields());
+    taken.extend(fields.map(|field| field.name().to_lowercase()));
     let mut seen: HashSet<String> = HashSet::with_capacity(items.len());
     let mut apart = |base: &str, mut number: usize| loop {
         let name = format!("{base}_{number}");
@@ -109,16 +127,15 @@ fn in_items(items: &mut [SelectItem], all: HashSet<String>) {
     };
     // Columns of two tables, and aliases, may have one name, however they are written.
     let mut shown: HashSet<String> = items.iter().filter_map(alias_of).map(str::to_owned).collect();
-    for alias in items.iter_mut().filter_map(alias_mut).filter(|alias| all.contains(&alias.value)) {
+    for alias in items.iter_mut().filter_map(alias_mut).filter(|alias| of_star(&alias.value)) {
         *alias = apart(&alias.value, 2);
     }
-    shown.extend(all);
     for (index, item) in items.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let bare = bare(expr);
         let is_first = seen.insert(bare.to_string());
         let is_shown = column_name(&bare).is_some_and(|name| !shown.insert(name.to_owned()));
-        if is_first && !is_shown {
+        if is_first && !is_shown && !is_of_star(&bare) {
             continue;
         }
         let alias = match name_of(&bare) {

@@ -201,6 +201,15 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
     match root {
         DataFusionError::SQL(parser, _) => (ErrorKind::Invalid, parser_message(parser), hint),
         DataFusionError::SchemaError(schema, _) => schema_message(schema, hint),
+        DataFusionError::Plan(message) if let Some((call, taken)) = mistyped_call(message) => (
+            ErrorKind::Invalid,
+            format!("no function `{call}`"),
+            Some(format!("Cast its arguments; it takes {taken}.")),
+        ),
+        DataFusionError::Plan(message) if let Some(name) = without_over(message) => {
+            let hint = format!("Write over which rows: {name}(…) OVER (ORDER BY …).");
+            (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
+        }
         DataFusionError::Plan(message) | DataFusionError::Configuration(message) => {
             let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
             let hint = if guess.is_empty() { hint } else { Some(format!("Did you mean{guess}")) };
@@ -245,6 +254,26 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         }
         other => (ErrorKind::Internal, plain(&other.strip_backtrace()), hint),
     }
+}
+
+/// Of a call that no signature fits, the call by its types, and what may be called.
+fn mistyped_call(message: &str) -> Option<(&str, String)> {
+    let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once('\'')?;
+    let (_, candidates) = rest.split_once("Candidate functions:")?;
+    let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Some((call, candidates.join(", ")))
+}
+
+/// The functions that DataFusion has over windows only.
+const OVER_WINDOWS: [&str; 8] =
+    ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
+
+/// The function that was called without a window, if it is one that needs it.
+fn without_over(message: &str) -> Option<&'static str> {
+    let (_, rest) = message.split_once("Invalid function '")?;
+    let (name, _) = rest.split_once('\'')?;
+    OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
@@ -324,7 +353,11 @@ fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
             ArrowError::CastError(_) | ArrowError::ParseError(_) => Some(state::INVALID_TEXT),
             _ => None,
         },
-        DataFusionError::Plan(_) if message.starts_with("invalid function") => Some(state::NO_FUNCTION),
+        DataFusionError::Plan(_)
+            if message.starts_with("invalid function") || message.starts_with("no function `") =>
+        {
+            Some(state::NO_FUNCTION)
+        }
         DataFusionError::Plan(_) if message.starts_with("cannot coerce") => Some(state::TYPE_MISMATCH),
         _ => None,
     }

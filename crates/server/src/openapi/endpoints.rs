@@ -256,16 +256,12 @@ fn value(literal: &Literal) -> Option<Value> {
 fn responses(endpoint: &Endpoint) -> Value {
     let create = &endpoint.create;
     let mut responses = Map::new();
-    let row = |columns: &[EndpointColumn]| {
-        let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
-        json!({"type": "object", "required": names})
-    };
     let mut success = json!({"description": "As it was asked."});
     let content = match &create.action {
         EndpointAction::Into { returning, .. } => {
             success["headers"] = json!({"Swiftwater-Position": {
                 "description": "The stream's position after the event.", "schema": {"type": "integer"}}});
-            returning.as_deref().map(row)
+            returning.as_deref().map(|columns| row_schema(columns, &endpoint.answer_types()))
         }
         EndpointAction::Select { columns, source, otherwise } => {
             if source.is_some() {
@@ -275,11 +271,13 @@ fn responses(endpoint: &Endpoint) -> Value {
                     "Swiftwater-Age-Ms": {"schema": {"type": "integer"}},
                 });
             }
+            let row = row_schema(columns, &endpoint.answer_types());
             let one = match otherwise {
-                Some(Otherwise::Row(other)) if columns_differ(columns, other) => {
-                    json!({"oneOf": [row(columns), row(other)]})
-                }
-                _ => row(columns),
+                Some(Otherwise::Row(other)) => match row_schema(other, &endpoint.otherwise_types()) {
+                    same if same == row => row,
+                    other => json!({"anyOf": [row, other]}),
+                },
+                _ => row,
             };
             Some(if endpoint.answers_rows() { json!({"type": "array", "items": one}) } else { one })
         }
@@ -316,6 +314,26 @@ fn responses(endpoint: &Endpoint) -> Value {
     responses.into()
 }
 
-fn columns_differ(columns: &[EndpointColumn], other: &[EndpointColumn]) -> bool {
-    !columns.iter().map(|column| &column.name).eq(other.iter().map(|column| &column.name))
+/// The schema of a row that is answered. `types`: of its columns, as far as they are known.
+fn row_schema(columns: &[EndpointColumn], types: &[Option<&Type>]) -> Value {
+    let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+    let types = types.iter().copied().chain(std::iter::repeat(None));
+    let fields = names.iter().zip(types).map(|(name, ty)| ((*name).to_owned(), answered(ty)));
+    let properties: Map<String, Value> = fields.collect();
+    json!({"type": "object", "required": names, "properties": properties})
+}
+
+/// The schema of an answered value, which may be null, and a text where a number is none: `"NaN"`.
+fn answered(ty: Option<&Type>) -> Value {
+    match ty {
+        None | Some(Type::Any) => json!({}),
+        Some(Type::List(inner)) => json!({"type": ["array", "null"], "items": answered(Some(inner))}),
+        Some(Type::Map(inner)) => {
+            json!({"type": ["object", "null"], "additionalProperties": answered(Some(inner))})
+        }
+        Some(Type::Primitive(Primitive::Float | Primitive::Double)) => {
+            json!({"type": ["number", "string", "null"]})
+        }
+        Some(ty) => schema_of(ty, false, true),
+    }
 }

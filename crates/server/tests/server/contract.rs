@@ -59,7 +59,7 @@ pub(crate) fn check_head(
 /// Checks a value against a schema, of the kinds that the contract uses.
 pub(crate) fn check_value(value: &Value, schema: &'static Value) -> Result<(), String> {
     let schema = resolved(schema);
-    if let Some(choices) = schema["oneOf"].as_array() {
+    if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
         let faults: Vec<String> =
             choices.iter().filter_map(|choice| check_value(value, choice).err()).collect();
         return if faults.len() < choices.len() { Ok(()) } else { Err(faults.join("; ")) };

@@ -230,6 +230,9 @@ async fn endpoints_are_in_the_contract_and_answer_as_it_says() {
             "schema": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 50000},
             "description": "`CHECK (userID BETWEEN 1 AND 50000)`"})
     );
+    let stats = &paths["/stats/{userID}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+    let row = stats["anyOf"].get(0).unwrap_or(stats);
+    assert_eq!(row["properties"]["numLlikes"], json!({"type": ["integer", "null"], "format": "int64"}));
     assert_eq!(
         paths["/swipe/{leftorright}"]["post"]["parameters"][0]["schema"]["enum"],
         json!(["left", "right"])

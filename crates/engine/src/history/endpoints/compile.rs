@@ -106,6 +106,27 @@ impl Endpoint {
         }
     }
 
+    /// The types of the columns of an answer of success, in order, as far as they are known; none where there are no columns.
+    pub fn answer_types(&self) -> Vec<Option<&Type>> {
+        let columns = match &self.action {
+            Action::Into(plan) => plan.returning.as_deref().unwrap_or_default(),
+            Action::Select(plan) => &plan.columns,
+            Action::Broken(_) => &[],
+        };
+        columns.iter().map(|column| column.ty.as_ref()).collect()
+    }
+
+    /// The same of what is answered where there is no row.
+    pub fn otherwise_types(&self) -> Vec<Option<&Type>> {
+        match &self.action {
+            Action::Select(plan) => match &plan.otherwise {
+                NoRow::Row(columns) => columns.iter().map(|column| column.ty.as_ref()).collect(),
+                NoRow::Usual | NoRow::Status(_) => Vec::new(),
+            },
+            Action::Into(_) | Action::Broken(_) => Vec::new(),
+        }
+    }
+
     /// Why it cannot be had, if so.
     pub fn broken(&self) -> Option<&str> {
         match &self.action {
@@ -164,7 +185,10 @@ impl Endpoint {
                     Ok((parameter.name.clone(), program(&Expr::Slot(slot))?))
                 };
                 let members = match event {
-                    Some(columns) => self::columns(columns, &create)?,
+                    Some(columns) => {
+                        let columns = self::columns(columns, &create)?;
+                        columns.into_iter().map(|(name, _, program)| (name, program)).collect()
+                    }
                     None => {
                         create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?
                     }
@@ -310,10 +334,10 @@ fn select(
     let now = view.columns.len() + create.parameters.len();
     let mut compiled = Vec::new();
     for column in columns {
-        let (expr, _) = over_row(&column.text, &view.columns, &create.parameters)
+        let (expr, ty) = over_row(&column.text, &view.columns, &create.parameters)
             .map_err(|errors| at(errors, &column.text))?;
         expr.visit(&mut |part| uses_now |= is_now(part, now));
-        compiled.push(ShownColumn::new(&column.name, program(&expr)?));
+        compiled.push(ShownColumn::new(&column.name, ty, program(&expr)?));
     }
     if let Some(rest) = &found.rest {
         rest.visit(&mut |part| uses_now |= is_now(part, now));
@@ -369,22 +393,22 @@ fn kind(ty: &Type) -> TypeKind {
     }
 }
 
-/// Columns over parameters.
+/// Columns over parameters, by name, type and what computes them.
 fn columns(
     columns: &[EndpointColumn],
     create: &CreateEndpoint,
-) -> Result<Vec<(Box<str>, Program)>, EngineError> {
+) -> Result<Vec<(Box<str>, Option<Type>, Program)>, EngineError> {
     let column = |column: &EndpointColumn| {
-        let (expr, _) =
+        let (expr, ty) =
             over_parameters(&column.text, &create.parameters).map_err(|errors| at(errors, &column.text))?;
-        Ok((column.name.clone(), program(&expr)?))
+        Ok((column.name.clone(), ty, program(&expr)?))
     };
     columns.iter().map(column).collect()
 }
 
 fn shown(columns: &[EndpointColumn], create: &CreateEndpoint) -> Result<Vec<ShownColumn>, EngineError> {
     let columns = self::columns(columns, create)?;
-    Ok(columns.into_iter().map(|(name, program)| ShownColumn::new(&name, program)).collect())
+    Ok(columns.into_iter().map(|(name, ty, program)| ShownColumn::new(&name, ty, program)).collect())
 }
 
 fn program(expr: &Expr) -> Result<Program, EngineError> {

@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use bumpalo::Bump;
-use swiftwater_event::{Millis, Value, write_json};
+use swiftwater_event::{Millis, Type, Value, write_json};
 use swiftwater_lang::ddl::{Answer, Refusal};
 use swiftwater_live::{
     Key,
@@ -63,15 +63,17 @@ pub(super) enum NoRow {
 pub(super) struct ShownColumn {
     /// Its name as JSON, with the colon after it.
     json_name: Box<[u8]>,
+    /// What its values are, where that is known.
+    pub(super) ty: Option<Type>,
     program: Program,
 }
 
 impl ShownColumn {
-    pub(super) fn new(name: &str, program: Program) -> ShownColumn {
+    pub(super) fn new(name: &str, ty: Option<Type>, program: Program) -> ShownColumn {
         let mut json_name = Vec::new();
         write_json(&Value::String(name), &mut json_name);
         json_name.push(b':');
-        ShownColumn { json_name: json_name.into(), program }
+        ShownColumn { json_name: json_name.into(), ty, program }
     }
 }
 
