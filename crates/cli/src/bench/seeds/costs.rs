@@ -29,6 +29,8 @@ const BODIES_FIRST: u64 = 48;
 const BODIES_MAX: u64 = 1 << 20;
 /// More queries are not asked: from there on a table says what more cost.
 const QUERIES_MAX: u64 = 100_000;
+/// Bytes of the lines by which it is measured what is left of them on disk.
+const ONCE_BYTES_MAX: usize = 16 << 20;
 /// How long tables may take to have all.
 const COMMIT_SECONDS: u64 = 120;
 
@@ -70,12 +72,15 @@ pub(in crate::bench) fn measure(
         runtime: runtime.context("cannot start")?,
     };
     let mut next = lines.iter().cycle();
-    let bodies = Bodies::new(|out| {
+    let mut line = |out: &mut Vec<u8>| {
         if let Some(line) = next.next() {
             out.extend_from_slice(line.trim_ascii());
             out.push(b'\n');
         }
-    });
+    };
+    let bytes: usize = lines.iter().map(|line| line.len()).sum();
+    let once = Bodies::sized(1, bytes.min(ONCE_BYTES_MAX), &mut line);
+    let bodies = Bodies::new(line);
 
     let server = Server::start(&context, &[], false)?;
     let (intake_nanos, mut events) = cost(&context, &server, &bodies, || Ok(()), Server::cpu_seconds)?;
@@ -98,12 +103,15 @@ pub(in crate::bench) fn measure(
         let server = Server::start(&context, &[], true)?;
         server.sql(&format!("CREATE STREAM {STREAM} WITH (store = true)"))?;
         let all_committed = || until_committed(&context, &server);
+        // Each line once: what is there again is compressed to next to nothing.
+        send(&context, &server, STREAM, &once, 1)?;
+        all_committed()?;
+        let taken = server.events(STREAM)? as f64 * once.event_bytes;
+        let files = server.numbers()?.sum("swiftwater_table_file_bytes");
+        measured.compressed_to = Some(files / taken.max(1.0));
         let (nanos, more) = cost(&context, &server, &bodies, all_committed, Server::cpu_seconds)?;
         measured.events += more;
         measured.store_nanos = Some((nanos - intake_nanos).max(0.0));
-        let numbers = server.numbers()?;
-        let taken = server.events(STREAM)? as f64 * bodies.event_bytes;
-        measured.compressed_to = Some(numbers.sum("swiftwater_table_file_bytes") / taken.max(1.0));
     }
     Ok(measured)
 }
