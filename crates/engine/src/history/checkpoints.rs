@@ -38,11 +38,15 @@ impl History {
                 {
                     tracing::warn!(%error, "the time could not be written into the log");
                 }
-                let trimmed = self.checkpoint().await.inspect_err(|error| {
+                let written = self.checkpoint().await.inspect_err(|error| {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "the catalog could not be written down");
                 });
-                was = Some((self.log.horizons().appended, trimmed.ok()));
+                was = Some(match written {
+                    // What came meanwhile is for the next time.
+                    Ok((counted, needed)) => (counted, Some(needed)),
+                    Err(_) => (self.log.horizons().appended, None),
+                });
             }
         }
     }
@@ -75,8 +79,9 @@ impl History {
         catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 
-    /// Writes the catalog down and lets go of what nobody needs of the log; answers up to where.
-    pub(crate) async fn checkpoint(&self) -> Result<LogPosition, HistoryError> {
+    /// Writes the catalog down and lets go of what nobody needs of the log; answers the end of what is written down, and where
+    /// the log is needed from.
+    pub(crate) async fn checkpoint(&self) -> Result<(LogPosition, LogPosition), HistoryError> {
         // One at a time: an older snapshot must not take the place of a newer one.
         let _one_at_a_time = self.writing_down.lock().await;
         let snapshot = self.snapshot();
@@ -96,7 +101,7 @@ impl History {
         self.written_down.store(counted.0, Ordering::Relaxed);
         let needed = self.needed_from().min(counted);
         self.log.trim(needed);
-        Ok(needed)
+        Ok((counted, needed))
     }
 
     /// Stops taking anything in, commits what waits, writes the catalog down.
