@@ -102,6 +102,16 @@ pub enum EngineError {
         /// One of its views.
         view: String,
     },
+    /// A column that a view reads would become another.
+    #[error("view `{view}` reads column `{column}` of stream `{stream}`")]
+    ViewReadsColumn {
+        /// One of the stream's views.
+        view: String,
+        /// The stream.
+        stream: String,
+        /// The column.
+        column: String,
+    },
     /// No such sink.
     #[error("no sink `{0}`")]
     NoSink(String),
@@ -119,7 +129,7 @@ pub enum EngineError {
     /// A join would be of a stream whose events are not kept, or write into one.
     #[error("stream `{0}` is not stored, and a join is of streams that are, and writes into one")]
     JoinOfUnstored(String),
-    /// A join would write into a stream that it is of, or that others make those of.
+    /// A join would write into a stream that it is of.
     #[error("what goes into stream `{0}` would come back to the join")]
     JoinOfItself(String),
     /// A stream that a join is of, or writes into.
@@ -188,6 +198,14 @@ pub enum EngineError {
     /// A sink would deliver to the stream that its view is of.
     #[error("stream `{0}` is what the view is of: what is delivered there would be counted again")]
     SinkIntoItself(String),
+    /// What would be written into a stream would come back, over others.
+    #[error("what goes into stream `{stream}` would come back without end: {}", .way.join(", "))]
+    GoesRound {
+        /// The stream.
+        stream: String,
+        /// How, in order: "by sink `s` into stream `t`".
+        way: Vec<String>,
+    },
     /// A file that another sink delivers to.
     #[error("sink `{sink}` delivers to file `{path}` already")]
     SinkFileTaken {
@@ -196,6 +214,9 @@ pub enum EngineError {
         /// The path.
         path: String,
     },
+    /// A file that is there, with something in it that a sink would cut off.
+    #[error("file `{0}` is there already")]
+    SinkFileThere(String),
     /// What a sink delivers to cannot be used.
     #[error("{0}")]
     SinkTarget(String),
@@ -398,6 +419,7 @@ impl EngineError {
             | EngineError::ViewOfNoStream
             | EngineError::SinkOfNoWindows(_)
             | EngineError::SinkIntoItself(_)
+            | EngineError::GoesRound { .. }
             | EngineError::SinkTarget(_)
             | EngineError::SinkColumns { .. }
             | EngineError::Unfit(_)
@@ -428,6 +450,7 @@ impl EngineError {
             | EngineError::StaysStored(_)
             | EngineError::ViewOfUnstored(_)
             | EngineError::StreamHasView { .. }
+            | EngineError::ViewReadsColumn { .. }
             | EngineError::ViewHasView { .. }
             | EngineError::AlertIntoUnstored(_)
             | EngineError::ViewHasAlert { .. }
@@ -442,6 +465,7 @@ impl EngineError {
             | EngineError::QuarantineOf(_)
             | EngineError::JoinedByView { .. }
             | EngineError::SinkFileTaken { .. }
+            | EngineError::SinkFileThere(_)
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
@@ -503,6 +527,12 @@ impl EngineError {
             }
             EngineError::StreamHasView { view, .. } | EngineError::ViewHasView { upper: view, .. } => {
                 Some(format!("DROP VIEW {view} first."))
+            }
+            EngineError::ViewReadsColumn { view, .. } => Some(format!(
+                "DROP VIEW {view}, alter the stream, and create the view again WITH (backfill = true)."
+            )),
+            EngineError::GoesRound { .. } => {
+                Some("Let it write into another stream, or drop what is on the way first.".to_owned())
             }
             EngineError::Unfit(Unfit::NotTakenOut(_)) => {
                 Some("Ask for it in SQL over the view, or make a view of the stream.".to_owned())

@@ -181,7 +181,14 @@ pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::
 /// ```
 pub fn parse_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::Ddl>, QueryErrors> {
     check_length(text, options)?;
-    parser::parse_ddl(text).map_err(|faults| locate(text, faults, Dialect::Native))
+    parser::parse_ddl(text, false).map_err(|faults| locate(text, faults, Dialect::Native))
+}
+
+/// As [`parse_ddl`], for a statement that was taken once and is read again from where it was kept: what has come to be
+/// refused since then is let through.
+pub fn parse_kept_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::Ddl>, QueryErrors> {
+    check_length(text, options)?;
+    parser::parse_ddl(text, true).map_err(|faults| locate(text, faults, Dialect::Native))
 }
 
 fn check_length(text: &str, options: &ParseOptions<'_>) -> Result<(), QueryErrors> {

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{both, bullet, native};
+use common::{NOW, both, bullet, native, show};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
 
 #[test]
 fn distinct_values() {
@@ -218,9 +219,66 @@ fn bounds_of_windows() {
     );
     native("SELECT window_start FROM STREAM()", "columns window_start = window_start");
     bullet(
+        "SELECT window_start, COUNT(*) FROM STREAM() GROUP BY window_start WINDOWING TUMBLING(5, TIME)",
+        "keys #0 = window_start | aggregates #1 = COUNT(*) | columns window_start = #0, COUNT(*) = #1 \
+         | window every 5 ms of arrival",
+    );
+    bullet(
         "SELECT COUNT(*), window_start FROM STREAM()",
         "1:18: `window_start` is neither a key of the groups nor within an aggregate",
     );
+}
+
+#[test]
+fn a_window_in_group_by_adds_nothing() {
+    let window = "WINDOWING TUMBLING(5, TIME)";
+    let by_k = "keys #0 = k | aggregates #1 = COUNT(*) | columns w = #2, k = #0, n = #1";
+    for by in ["k", "window_start, k", "Window_Start, k, window_end", "w, k", "1, 2"] {
+        native(
+            &format!("SELECT window_start AS w, k, COUNT(*) AS n FROM STREAM() GROUP BY {by} {window}"),
+            &format!("{by_k} | window every 5 ms of arrival"),
+        );
+    }
+    native(
+        &format!("SELECT window_start FROM STREAM() GROUP BY window_start HAVING window_end > 5 {window}"),
+        "having #1 > 5 | columns window_start = #0 | window every 5 ms of arrival",
+    );
+    native(
+        &format!("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY window_start, ROLLUP (k) {window}"),
+        "keys #0 = k | grouping sets (#0), () | aggregates #1 = COUNT(*) | columns k = #0, n = #1 \
+         | window every 5 ms of arrival",
+    );
+    native(
+        &format!("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (window_start, k) {window}"),
+        "1:56: the window is of each group already, and cannot be in some grouping sets only",
+    );
+    // Columns that have the name are what they are.
+    native(
+        &format!("SELECT x AS window_start, COUNT(*) AS n FROM STREAM() GROUP BY window_start {window}"),
+        "keys #0 = x | aggregates #1 = COUNT(*) | columns window_start = #0, n = #1 | window every 5 ms of arrival",
+    );
+    native(
+        &format!(
+            "SELECT window_start, COUNT(*) AS n FROM STREAM() LATERAL VIEW EXPLODE(l) AS window_start \
+             GROUP BY window_start {window}"
+        ),
+        "views l as window_start | keys #0 = #0 | aggregates #1 = COUNT(*) | columns window_start = #0, n = #1 \
+         | window every 5 ms of arrival",
+    );
+}
+
+#[test]
+fn a_declared_column_hides_the_window() {
+    let schema = Schema::from_json(r#"{"window_start": "LONG", "k": "STRING"}"#).unwrap();
+    let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, NOW) };
+    let text = |by: &str| {
+        format!("SELECT window_start, COUNT(*) AS n FROM STREAM() GROUP BY {by} WINDOWING TUMBLING(5, TIME)")
+    };
+    assert!(show(&text("window_start"), &options).starts_with("keys #0 = window_start : LONG | "));
+    let errors = parse(&text("k"), &options).unwrap_err().0;
+    assert_eq!(errors[0].message, "`window_start` is neither a key of the groups nor within an aggregate");
+    let hint = errors[0].hint.as_deref().unwrap();
+    assert!(hint.ends_with("name that column otherwise where it is made (`window_start AS ws`)."), "{hint}");
 }
 
 #[test]

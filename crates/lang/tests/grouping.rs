@@ -1,8 +1,11 @@
 //! GROUPING SETS, ROLLUP, CUBE and GROUPING: the sets that they give, or what is wrong with them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
 mod common;
 
-use common::{bullet, native};
+use common::{NOW, bullet, native, show};
+use swiftwater_lang::{Dialect, ParseOptions, parse_typed};
 
 #[test]
 fn sets_of_keys() {
@@ -44,6 +47,35 @@ fn what_a_row_is_of() {
         "keys #0 = a, #1 = b | grouping sets (#0, #1), (#0), () | bits #2 = GROUPING(#0), #3 = GROUPING(#1, #0), \
          #4 = GROUPING(#0, #1) | having #4 < 3 | columns a = #0, g = #2, h = #3, window_start = #5 | order by #2 | \
          window every 5 ms of arrival",
+    );
+}
+
+#[test]
+fn grouping_is_the_same_before_a_list_of_rows_and_behind_it() {
+    let options = ParseOptions { lists_rows: true, ..ParseOptions::new(Dialect::Native, NOW) };
+    let check = |items: &str, columns: &str, types: &[&str]| {
+        let text = format!("SELECT {items} FROM STREAM() GROUP BY ROLLUP (a) HAVING g = 1 ORDER BY g");
+        let groups = "keys #0 = a | grouping sets (#0), () | aggregates #1 = COUNT(*) | rows as a list #2 = TOP(2, n) \
+             | bits #3 = GROUPING(#0) | having #3 = 1";
+        assert_eq!(show(&text, &options), format!("{groups} | columns {columns} | order by #3"));
+        let (_, columns) = parse_typed(&text, &options).unwrap();
+        let told: Vec<String> = columns.unwrap().iter().map(|(name, ty)| format!("{name} {ty}")).collect();
+        assert_eq!(told, types);
+    };
+    check(
+        "GROUPING(a) AS g, COUNT(*) AS c, TOP(2, n) AS top",
+        "g = #3, c = #1, top = #2",
+        &["g LONG", "c LONG", "top ANY"],
+    );
+    check(
+        "TOP(2, n) AS top, COUNT(*) AS c, GROUPING(a) AS g",
+        "top = #2, c = #1, g = #3",
+        &["top ANY", "c LONG", "g LONG"],
+    );
+    check(
+        "GROUPING(a) + 1 AS h, TOP(2, n) AS top, COUNT(*) AS c, GROUPING(a) AS g",
+        "h = #3 + 1, top = #2, c = #1, g = #3",
+        &["h LONG", "top ANY", "c LONG", "g LONG"],
     );
 }
 

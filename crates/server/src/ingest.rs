@@ -6,7 +6,9 @@
 //!
 //! `ack` says when the answer comes: `disk` when all events are synced; `memory` when the engine has taken them; `none`,
 //! with 202 and no position, when all were checked, while the last piece may still wait for room. What is not said is
-//! as the stream's declaration has it: `disk` for a stored one, `memory` for another, of which `disk` is refused.
+//! as the stream's declaration has it: `disk` for a stored one, `memory` for another, of which `disk` is refused. A request
+//! that is refused part way tells what was taken before by the same rule; where the disk does not sync that in a time, it
+//! says that it does not know.
 //!
 //! With `Swiftwater-Producer` and `Swiftwater-Sequence`, the sender's name and its number for the request, a stored stream
 //! stores the request once, however often it is sent: whole, or not at all, up to 16 MiB of events; a longer one in parts
@@ -50,6 +52,11 @@ use crate::{
 const REJECTIONS_MAX: usize = 10;
 /// Bytes of the text of each refused event that a stream's quarantine keeps.
 const REFUSED_BYTES_KEPT: usize = 64 << 10;
+/// How long a request that is refused waits for what was taken of it to be synced: an answer is worth more than a count of
+/// what a full disk may not sync for hours, and most senders wait longer than this.
+const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
+/// What of an answer says that events are stored.
+const SAID_OF_STORED: [&str; 4] = ["accepted", "position", "quarantined", "repeated"];
 /// What is still read of a body that was refused, so that its sender comes to read why.
 pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -105,6 +112,8 @@ struct Tally {
     position: Option<Position>,
     /// What is to be on disk before the answer.
     ticket: Option<Ticket>,
+    /// The request is refused, and whether what was taken is on disk, as it was to be, is not known.
+    is_unsure: bool,
     rejections: Vec<Refused>,
     oversize: bool,
 }
@@ -255,6 +264,9 @@ impl Ingest {
         let mut stop = read.err();
         if stop.is_none() {
             stop = self.finish().await.err();
+        }
+        if stop.is_some() {
+            self.settle().await;
         }
         let response = self.response(stop.as_ref());
         let gone = answer.send(response).is_err();
@@ -407,6 +419,13 @@ impl Ingest {
         }
     }
 
+    /// Before the request is refused: waits for the disk, but not without end.
+    async fn settle(&mut self) {
+        let (Some(ticket), Ack::Disk) = (self.tally.ticket, self.options.ack) else { return };
+        let is_synced = succeeds_within(SYNC_TIME_MAX, self.shared.engine.synced(ticket)).await;
+        self.tally.is_unsure = !is_synced;
+    }
+
     /// Keeps the sample that was asked for.
     fn sample(&mut self, batch: EventBatch) -> EventBatch {
         let Some(share) = self.options.sample else { return batch };
@@ -537,8 +556,29 @@ impl Tally {
     /// Adds what became of the events to a problem.
     fn told_by(&self, problem: Problem, options: Options) -> Problem {
         let Value::Object(members) = self.to_json(options) else { return problem };
-        members.into_iter().fold(problem, |problem, (name, value)| problem.with(&name, value))
+        let problem = if self.is_unsure { unsure(problem) } else { problem };
+        members
+            .into_iter()
+            .filter(|(name, _)| !self.is_unsure || !SAID_OF_STORED.contains(&name.as_str()))
+            .fold(problem, |problem, (name, value)| problem.with(&name, value))
     }
+}
+
+/// Says in a problem's detail that nobody knows what of the events is stored.
+fn unsure(problem: Problem) -> Problem {
+    let told = problem.to_json();
+    let detail = told["detail"].as_str().unwrap_or_default();
+    let detail = format!(
+        "{detail}; what was sent before may or may not be stored: it was taken, and the disk has not synced it (a request \
+         with a number can be sent again and is stored once)"
+    );
+    // A member of this name takes the place of the detail.
+    problem.with("detail", detail)
+}
+
+/// Whether something succeeds in time.
+async fn succeeds_within(time_max: Duration, done: impl Future<Output = Result<(), EngineError>>) -> bool {
+    matches!(tokio::time::timeout(time_max, done).await, Ok(Ok(())))
 }
 
 /// Spreads a number over all 64 bits: the finish of SplitMix64 (Steele et al., OOPSLA 2014).
@@ -547,4 +587,53 @@ fn mix(number: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_event::Offset;
+
+    use super::*;
+
+    fn told(is_unsure: bool) -> Value {
+        let options = Options { ack: Ack::Disk, sample: None, sent_micros: None, form: BodyForm::Json };
+        let tally = Tally {
+            accepted: 133,
+            rejected: 2,
+            quarantined: 2,
+            repeated: true,
+            position: Some(Position { source: "s".into(), partition: 0, offset: Offset(133) }),
+            is_unsure,
+            ..Tally::default()
+        };
+        tally.told_by(Problem::from(EngineError::DiskFull), options).to_json()
+    }
+
+    #[test]
+    fn refused_request_tells_what_is_stored() {
+        let told = told(false);
+        assert_eq!((&told["accepted"], &told["position"]["offset"]), (&json!(133), &json!(133)));
+        assert_eq!(told["detail"], EngineError::DiskFull.to_string());
+    }
+
+    #[test]
+    fn refused_request_claims_nothing_that_may_not_be_on_disk() {
+        let told = told(true);
+        for name in SAID_OF_STORED {
+            assert!(told.get(name).is_none(), "{name}: {told}");
+        }
+        assert_eq!((&told["status"], &told["rejected"]), (&json!(429), &json!(2)));
+        let detail = told["detail"].as_str().unwrap_or_default();
+        assert!(detail.starts_with(&EngineError::DiskFull.to_string()), "{detail}");
+        assert!(detail.contains("may or may not be stored"), "{detail}");
+        assert!(told["hint"].is_string(), "{told}");
+    }
+
+    #[tokio::test]
+    async fn disk_that_does_not_sync_is_not_waited_for_without_end() {
+        assert!(!succeeds_within(Duration::from_millis(1), std::future::pending()).await);
+        let day = Duration::from_secs(86_400);
+        assert!(!succeeds_within(day, std::future::ready(Err(EngineError::ShuttingDown))).await);
+        assert!(succeeds_within(day, std::future::ready(Ok(()))).await);
+    }
 }

@@ -165,8 +165,11 @@ impl Webhook {
 
     /// Posts a body; taken is what is answered by 200 to 299. One that is posted again has the key that it had.
     pub async fn post(&self, body: Bytes, key: &str) -> Result<(), WebhookError> {
-        let request = self.client.post(self.url.clone()).header("Idempotency-Key", key);
-        let request = request.headers(self.headers.clone());
+        let mut headers = self.headers.clone();
+        // The delivery's own, whatever other headers say: by it the receiver knows what it has.
+        let key = HeaderValue::from_str(key).map_err(|error| WebhookError::Invalid(error.to_string()))?;
+        headers.insert(HeaderName::from_static("idempotency-key"), key);
+        let request = self.client.post(self.url.clone()).headers(headers);
         let answer = request.body(body).send().await.map_err(|error| no_answer(&error))?;
         let status = answer.status();
         if status.is_success() {

@@ -69,7 +69,7 @@ impl Run {
         let mut rows = self.open(&planned, &planned.plan).await?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(SqlError::from)?;
+            let batch = batch.map_err(|error| cannot_be_written(error.into(), &format))?;
             let counts =
                 batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
             written += counts.map_or(0, |counts| counts.iter().flatten().sum::<u64>());
@@ -81,6 +81,16 @@ impl Run {
             })?;
         }
         Ok(outcome(Command::Copy, count(written)?))
+    }
+}
+
+/// What a format cannot hold is not damaged.
+fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
+    match error.kind() {
+        ErrorKind::Corrupt => {
+            SqlError::invalid(format!("{format} cannot hold this: {error}")).with_source(error)
+        }
+        _ => error,
     }
 }
 

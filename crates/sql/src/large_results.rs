@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -25,7 +25,8 @@ const SHARE: usize = 8;
 const SMALL_BYTES: usize = 64;
 
 /// What is bounded, and how its result grows.
-const FUNCTIONS: [(&str, Growth); 7] = [
+const FUNCTIONS: [(&str, Growth); 8] = [
+    ("replace", Growth::Replace),
     ("repeat", Growth::Repeat),
     ("lpad", Growth::Pad),
     ("rpad", Growth::Pad),
@@ -86,6 +87,8 @@ fn centroids(expr: &Expr) -> Option<u64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
+    /// A text in place of each occurrence of another.
+    Replace,
     /// A text, that many times.
     Repeat,
     /// Up to that many characters.
@@ -132,8 +135,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let bytes = Given::new(&arguments)?.bytes(self.growth);
-        if bytes > self.memory_bytes_max / SHARE {
+        let bytes_max = self.memory_bytes_max / SHARE;
+        let bytes = Given::new(&arguments)?.bytes(self.growth, bytes_max);
+        if bytes > bytes_max {
             // Worded as the pool's own, which errors are made of.
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "Failed to allocate additional {} for what `{}` makes at once, which may be an eighth of the limit for \
@@ -174,9 +178,11 @@ impl Given {
         Ok(Given { columns, rows, spread_bytes })
     }
 
-    /// The bytes that a result takes, about; those of values that the function will not take are not counted.
-    fn bytes(&self, growth: Growth) -> usize {
+    /// The bytes that a result takes, about; those of values that the function will not take are not counted. Where they are no
+    /// more than `bytes_max`, it may be fewer.
+    fn bytes(&self, growth: Growth, bytes_max: usize) -> usize {
         let made = match growth {
+            Growth::Replace => self.replaced(bytes_max),
             Growth::Repeat => self.repeated(),
             Growth::Pad => self.padded(),
             Growth::RepeatElement => self.elements(),
@@ -184,6 +190,33 @@ impl Given {
             Growth::Range => self.ranges(),
         };
         made.unwrap_or(0).saturating_add(self.spread_bytes)
+    }
+
+    fn replaced(&self, bytes_max: usize) -> Option<usize> {
+        let sizes = [0, 1, 2].map(|index| self.columns.get(index).and_then(text_bytes));
+        let [Some(texts), Some(from), Some(to)] = &sizes else { return None };
+        // As if there were nothing else in the texts. An empty one stands between all characters.
+        let most = self.total(|row| {
+            let (text, from, to) = (at(texts, row)?, at(from, row)?, at(to, row)?);
+            let found = if from == 0 { text.saturating_add(1) } else { text / from };
+            Some(text.saturating_add(found.saturating_mul(to)))
+        });
+        if most <= bytes_max {
+            return Some(most);
+        }
+        let large = |index: usize| cast(self.columns.get(index)?, &DataType::LargeUtf8).ok();
+        let (all, wanted) = (large(0)?, large(1)?);
+        let (all, wanted) = (all.as_string_opt::<i64>()?, wanted.as_string_opt::<i64>()?);
+        let text = |column: &LargeStringArray, row: usize| {
+            let row = if column.len() == 1 { 0 } else { row };
+            column.is_valid(row).then(|| column.value(row).to_owned())
+        };
+        Some(self.total(|row| {
+            let (all, wanted) = (text(all, row)?, text(wanted, row)?);
+            let found = all.matches(&*wanted).count();
+            let gone = found.saturating_mul(wanted.len());
+            Some((all.len() - gone).saturating_add(found.saturating_mul(at(to, row)?)))
+        }))
     }
 
     fn repeated(&self) -> Option<usize> {

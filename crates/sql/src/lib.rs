@@ -14,6 +14,7 @@ mod error;
 mod few_groups;
 pub mod forms;
 mod grouping;
+mod ignored;
 mod json_functions;
 mod large_results;
 mod made;

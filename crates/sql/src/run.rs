@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
 use crate::error::state;
+use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
@@ -206,6 +207,7 @@ impl Run {
         mut statement: Statement,
         names: Arc<Names>,
     ) -> Result<Planned, SqlError> {
+        none_ignored(&mut statement)?;
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());
         for wanted in &reads.tables {

@@ -256,10 +256,24 @@ impl Store {
 
     /// As [`Store::drop_table`], where the table is a stream's: a plain one of its name is left alone.
     pub async fn drop_stream_table(&self, name: &str) -> Result<bool> {
-        match self.table(name).await? {
-            Some(table) if table.is_stream() => self.drop_table(name).await,
-            _ => Ok(false),
+        match self.table(name).await {
+            Ok(Some(table)) if table.is_stream() => self.drop_table(name).await,
+            Ok(_) => Ok(false),
+            // What is to be deleted need not be readable.
+            Err(_) if self.began_as_stream(name).await => self.drop_table(name).await,
+            Err(error) => Err(error),
         }
+    }
+
+    /// Whether a table is a stream's by what its first commit says, whatever came after.
+    async fn began_as_stream(&self, name: &str) -> bool {
+        let first = actions::commit_path(&self.place(name).root(), 0);
+        let Ok(found) = self.inner.objects.get(&first).await else { return false };
+        let Ok(bytes) = found.bytes().await else { return false };
+        bytes
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok())
+            .any(|action| action["metaData"]["configuration"][KIND_KEY] == "stream")
     }
 
     /// Ends all tables; call [`Table::flush`] on those whose rows are to be committed.

@@ -13,6 +13,7 @@
 //! newer than [`FORMAT`] is refused. Pure: reads no clock, and does no I/O.
 
 mod snapshot;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{AlterStream, CreateJob, CreateStream, CreateView, Ddl},
-    joined_names, parse, parse_ddl, stream_of,
+    joined_names, parse, parse_kept_ddl, stream_of,
 };
 
 use swiftwater_live::columns::InferredColumn;
@@ -580,7 +581,7 @@ pub(super) fn exists(kind: &'static str, name: &str, is_fine: bool) -> Result<bo
 
 pub(super) fn read(text: &str) -> Result<Ddl, HistoryError> {
     let fault = |why: String| HistoryError::Statement { text: text.to_owned(), why };
-    let ddl = parse_ddl(text, &ParseOptions::new(Dialect::Native, 0))
+    let ddl = parse_kept_ddl(text, &ParseOptions::new(Dialect::Native, 0))
         .map_err(|errors| fault(errors.to_string()))?;
     ddl.ok_or_else(|| fault("it is no statement of the catalog".to_owned()))
 }

@@ -76,6 +76,35 @@ pub enum HistoryError {
         /// Up to where it was synced once, at least.
         known: u64,
     },
+    /// The log begins behind where the catalog was written down: its first segments are missing.
+    #[error(
+        "the log in `{}` begins at position {begins}, but the catalog needs it from {known} on: part of the log was lost",
+        dir.display()
+    )]
+    LogFrontLost {
+        /// The log's directory.
+        dir: PathBuf,
+        /// Where the log begins.
+        begins: u64,
+        /// Where the catalog was written down: what came behind is in the log only.
+        known: u64,
+    },
+    /// Events that are counted are neither in the log nor in their table.
+    #[error(
+        "the log in `{}` lacks events of stream `{stream}`, from offset {first} up to {end}, and its table has them not: \
+         part of the log was lost",
+        dir.display()
+    )]
+    EventsMissing {
+        /// The log's directory.
+        dir: PathBuf,
+        /// The stream.
+        stream: String,
+        /// The offset of the first event that is missing.
+        first: u64,
+        /// The offset after the last one.
+        end: u64,
+    },
     /// A table, or a view, has events that log and catalog do not count.
     #[error(
         "the log in `{}` and the catalog count {counted} events of stream `{stream}`, but {by} has {committed}: \
@@ -116,7 +145,10 @@ impl HistoryError {
             HistoryError::Catalog { .. } | HistoryError::Statement { .. } => Some(
                 "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
             ),
-            HistoryError::LogLost { .. } | HistoryError::EventsLost { .. } => Some(
+            HistoryError::LogLost { .. }
+            | HistoryError::LogFrontLost { .. }
+            | HistoryError::EventsLost { .. }
+            | HistoryError::EventsMissing { .. } => Some(
                 "Put the log's segments back, or restore a backup. To go on without the events that are lost, start with \
                  --data.log-skip-corrupt yes.",
             ),

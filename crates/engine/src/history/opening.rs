@@ -5,6 +5,7 @@
 //! and all this is tried again, in turns, until it is done.
 
 use std::{
+    ops::Range,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use super::{
     catalog::StreamEntry,
     spec::table_spec,
     state::{History, causes},
-    stored::Stored,
+    stored::{Recovered, Stored},
     tables::HistoryTables,
 };
 use crate::{EngineError, shared::Shared};
@@ -82,6 +83,24 @@ impl History {
         }
         let (dir, stream, by) = (self.log_dir(), entry.create.name.to_string(), by.to_owned());
         let error = HistoryError::EventsLost { dir, stream, counted, by, committed };
+        if !self.config.log_skip_corrupt {
+            return Err(error);
+        }
+        tracing::error!(%error, "the stream goes on behind that, as it was told to");
+        Ok(())
+    }
+
+    /// Refuses a log that lacks events which a table has not committed either, unless what is lost of it is to be skipped.
+    pub(super) fn check_kept(
+        &self,
+        entry: &StreamEntry,
+        state: &Recovered,
+        committed: u64,
+        counted: u64,
+    ) -> Result<(), HistoryError> {
+        let Some(Range { start: first, end }) = state.lacks(committed, counted) else { return Ok(()) };
+        let (dir, stream) = (self.log_dir(), entry.create.name.to_string());
+        let error = HistoryError::EventsMissing { dir, stream, first, end };
         if !self.config.log_skip_corrupt {
             return Err(error);
         }

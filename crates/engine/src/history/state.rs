@@ -137,6 +137,16 @@ impl History {
                 })
             };
             let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;
+            // It is trimmed up to there at most.
+            let begins = log.usage().oldest.0;
+            if begins > written_down {
+                let dir = log_dir.clone();
+                let error = HistoryError::LogFrontLost { dir, begins, known: written_down };
+                if !settings.log_skip_corrupt {
+                    return Err(error);
+                }
+                tracing::error!(%error, "all goes on without, as it was told to");
+            }
             let replay = Replay::of(&settings, &log, snapshot)?;
             let (view_store, read) = joins_at_start(&settings, &replay.catalog, kept_in.as_deref())?;
             // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
@@ -261,7 +271,9 @@ impl History {
             let table = if is_away { None } else { self.open_at_start(&entry).await? };
             is_away |= table.is_none();
             if let Some(table) = &table {
-                self.check_counted(&entry, "its table", table.committed().0, counted)?;
+                let committed = table.committed().0;
+                self.check_counted(&entry, "its table", committed, counted)?;
+                self.check_kept(&entry, &state, committed, counted)?;
             }
             self.open_stream(shared, &entry, table, state)
                 .map_err(|error| statement_failed(&entry, error))?;

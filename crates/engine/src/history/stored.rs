@@ -4,9 +4,12 @@
 //! lock of the stream's intake, which gives them their offset and arrival, they are put into the log's queue, into the
 //! feed of the table, and among the producer's numbers; so the order in the log is that of the offsets.
 
-use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
@@ -78,6 +81,8 @@ struct State {
     next: u64,
     /// The end of the stream's last events in the log.
     last: LogPosition,
+    /// The offset of the first event that was stored; none if there was none, or that is not known.
+    kept_from: Option<u64>,
     feed: Feed,
     views: Vec<ViewFeed>,
     producers: Producers,
@@ -88,6 +93,8 @@ struct State {
 pub(crate) struct Recovered {
     pub(crate) next: u64,
     pub(crate) last: LogPosition,
+    /// The offset of the first event that was stored; none if there was none, or that is not known.
+    pub(crate) kept_from: Option<u64>,
     pub(crate) feed: Feed,
     pub(crate) producers: Producers,
     /// Its views, by number, each with the offset that it goes on from.
@@ -118,7 +125,7 @@ impl Stored {
         table: Option<Table>,
         recovered: Recovered,
     ) -> Stored {
-        let Recovered { next, last, mut feed, producers, views } = recovered;
+        let Recovered { next, last, kept_from, mut feed, producers, views } = recovered;
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
         let views =
             views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
@@ -135,7 +142,7 @@ impl Stored {
             unopened: Mutex::default(),
             began: next,
             next: AtomicU64::new(next),
-            state: Mutex::new(State { next, last, feed, views, producers }),
+            state: Mutex::new(State { next, last, kept_from, feed, views, producers }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
             awaited: Notify::new(),
@@ -243,6 +250,9 @@ impl Stored {
         let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
         state.next = first + events;
         self.next.store(state.next, Ordering::Release);
+        if state.last == LogPosition(0) {
+            state.kept_from = Some(first);
+        }
         state.last = end;
         if let Some(Numbered { producer, sequence, part, .. }) = &options.numbered {
             let receipt = Receipt {
@@ -378,7 +388,12 @@ impl Stored {
             (receipt.sequence, receipt.parts, receipt.accepted, receipt.offset, receipt.log_position)
         };
         let producers = state.producers.iter().map(|(id, all)| (id.into(), all.map(receipts).collect()));
-        StreamNumbers { position: state.last.0, next_offset: state.next, producers: producers.collect() }
+        StreamNumbers {
+            position: state.last.0,
+            next_offset: state.next,
+            kept_from: state.kept_from,
+            producers: producers.collect(),
+        }
     }
 
     /// How its table fares.
@@ -454,6 +469,7 @@ impl Recovered {
         Recovered {
             next: 0,
             last: LogPosition(0),
+            kept_from: None,
             feed: Feed::new(feed_bytes_max),
             producers: Producers::new(producers_max),
             views: Vec::new(),
@@ -464,11 +480,23 @@ impl Recovered {
     pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
         self.next = snapshot.next_offset;
         self.last = LogPosition(snapshot.position);
+        self.kept_from = snapshot.kept_from;
         for (id, receipts) in &snapshot.producers {
             for &(sequence, parts, accepted, offset, log_position) in receipts {
                 self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position });
             }
         }
+    }
+
+    /// Of the events before `counted`, those that the log lacks in front, where a table has committed what is before another
+    /// offset. What a stream had before it was stored is not lacking.
+    pub(crate) fn lacks(&self, committed: u64, counted: u64) -> Option<Range<u64>> {
+        // Where it is not known from when on it was stored, an empty table tells nothing.
+        let is_known = self.kept_from.is_some() || committed > 0;
+        let needed = committed.max(self.kept_from.unwrap_or(0));
+        let found = self.feed.first_marked().unwrap_or(counted);
+        let lacks = self.last > LogPosition(0) && is_known && needed < counted && found > needed;
+        lacks.then_some(needed..found)
     }
 
     /// Takes over events of the log.
@@ -479,6 +507,9 @@ impl Recovered {
             return;
         }
         let (events, first) = (u64::from(head.events), head.first.0);
+        if self.last == LogPosition(0) {
+            self.kept_from = Some(first);
+        }
         self.next = first + events;
         self.last = end;
         if let Some(Producer { id, sequence }) = &head.producer {

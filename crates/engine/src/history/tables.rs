@@ -30,6 +30,9 @@ const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
 /// Bytes of JSON that an INSERT appends to a stream at once. One that is no larger is appended whole or not at all.
 const INSERT_BYTES: usize = 16 << 20;
 
+/// The longest event that an INSERT makes, whatever requests may send; the stream may want shorter ones.
+const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
+
 /// What there is, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
@@ -330,12 +333,18 @@ impl HistoryTables {
                 writer.batch(&shape.events(&batch.map_err(SqlError::from)?)?, &mut json)?;
             }
             is_end = rows.as_mut().peek().await.is_none();
-            let mut checker =
-                Checker::new(CheckLimits { event_bytes_max: 64 << 20, ..CheckLimits::default() });
-            let mut batch = checker.push(Bytes::from(json)).batch;
-            let rest = checker.finish().batch;
-            if !rest.is_empty() {
-                batch = swiftwater_event::EventBatch::concat(&[batch, rest]);
+            let mut checker = Checker::new(CheckLimits {
+                event_bytes_max: INSERT_EVENT_BYTES_MAX,
+                ..CheckLimits::default()
+            });
+            let (first, rest) = (checker.push(Bytes::from(json)), checker.finish());
+            if let Some(rejection) = first.rejections.first().or(rest.rejections.first()) {
+                let state = if rejection.oversize { state::TOO_LONG } else { state::TYPE_MISMATCH };
+                return Err(SqlError::new(SqlErrorKind::Invalid, &*rejection.message).with_state(state));
+            }
+            let mut batch = first.batch;
+            if !rest.batch.is_empty() {
+                batch = swiftwater_event::EventBatch::concat(&[batch, rest.batch]);
             }
             if batch.is_empty() {
                 continue;

@@ -288,3 +288,58 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
     let engine = open(settings(crashed.path(), true)).await;
     assert_eq!([sql(&engine, select).await, sql(&engine, view).await], expected);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_without_its_first_segment_is_refused_and_gone_on_behind_when_told_to() {
+    let [dir, early, late] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let mut history = settings(dir.path(), false);
+    // All is in the log only.
+    history.store_commit_interval_ms = 3_600_000;
+    let engine = open(history).await;
+    sql(&engine, "CREATE STREAM z (a LONG, pad STRING)").await;
+    until_counted(dir.path(), 0).await;
+    // A snapshot may be replaced while it is copied.
+    let is_whole = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
+    };
+    let to = early.path().join("catalog");
+    while !fs::read_dir(&to).is_ok_and(|mut entries| entries.any(is_whole)) {
+        copy(&dir.path().join("catalog"), &to);
+    }
+    let pad = "x".repeat(30_000);
+    for number in 0..120 {
+        append(&engine, "z", &format!("{{\"a\":{number},\"pad\":\"{pad}\"}}"), None).await;
+    }
+    until_counted(dir.path(), 120).await;
+    copy(&dir.path().join("catalog"), &late.path().join("catalog"));
+    for (part, to) in [("log", &early), ("tables", &early), ("log", &late), ("tables", &late)] {
+        copy(&dir.path().join(part), &to.path().join(part));
+    }
+    stop(engine, Duration::ZERO).await;
+    for dir in [&early, &late] {
+        let segments = segments(dir.path());
+        assert!(segments.len() > 2, "{segments:?}");
+        fs::remove_file(segments.iter().min().unwrap()).unwrap();
+    }
+    let error = refused(settings(early.path(), false)).await;
+    let HistoryError::LogFrontLost { begins, known, .. } = &error else { panic!("{error}") };
+    assert!(begins > known, "{error}");
+    let mut lost = 0;
+    for _ in 0..2 {
+        let error = refused(settings(late.path(), false)).await;
+        let HistoryError::EventsMissing { stream, first, end, .. } = &error else { panic!("{error}") };
+        assert_eq!((&**stream, *first), ("z", 0));
+        assert!(error.hint().is_some_and(|hint| hint.contains("--data.log-skip-corrupt yes")));
+        lost = *end;
+    }
+    assert!((1..120).contains(&lost), "{lost}");
+    let expected = format!("{{\"n\":{},\"o\":119}}\n", 120 - lost);
+    for dir in [&early, &late] {
+        for skips in [true, false] {
+            let engine = open(settings(dir.path(), skips)).await;
+            let counted = sql(&engine, "SELECT count(*) AS n, max(_offset) AS o FROM z").await;
+            assert_eq!(counted, expected);
+            stop(engine, GRACE).await;
+        }
+    }
+}

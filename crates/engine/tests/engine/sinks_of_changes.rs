@@ -225,6 +225,65 @@ async fn of_more_changes_than_may_wait_the_oldest_go_and_are_counted() {
     stop(engine, Duration::from_secs(5)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_come_back_over_other_streams_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    for stream in ["a", "b", "c", "d", "e"] {
+        sql(&engine, &format!("CREATE STREAM {stream} (k LONG, ts LONG, WATERMARK FOR ts AS ts)")).await;
+        let query = format!("SELECT k, COUNT(*) AS n FROM STREAM({stream}) GROUP BY k");
+        sql(&engine, &format!("CREATE MATERIALIZED VIEW v{stream} AS {query}")).await;
+    }
+    let join = |from: &str, into: &str| {
+        format!(
+            "CREATE JOIN j INTO {into} AS SELECT x.k AS k FROM STREAM({from}) x JOIN STREAM({from}) y \
+             ON x.k = y.k AND y.ts BETWEEN x.ts AND x.ts + INTERVAL '1 s'"
+        )
+    };
+    for text in [
+        "CREATE MATERIALIZED VIEW over_a AS SELECT n, COUNT(*) AS ks FROM STREAM(va) GROUP BY n",
+        "CREATE SINK s FROM CHANGES OF over_a INTO STREAM b",
+        "CREATE ALERT w ON vb WHEN n > 1 INTO c",
+        &join("c", "d"),
+    ] {
+        sql(&engine, text).await;
+    }
+    let (by_sink, by_alert) = ("by sink `s` into stream `b`", "by alert `w` into stream `c`");
+    let by_join = "by join `j` into stream `d`";
+    for (text, stream, way) in [
+        ("CREATE SINK back FROM CHANGES OF vb INTO STREAM a", "a", by_sink.to_owned()),
+        (
+            "CREATE SINK back FROM CHANGES OF vb INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = a)",
+            "a",
+            by_sink.to_owned(),
+        ),
+        ("CREATE ALERT back ON vb WHEN n > 1 INTO a", "a", by_sink.to_owned()),
+        (
+            "CREATE ALERT back ON (SELECT k, COUNT(*) AS n FROM STREAM(c) GROUP BY k) WHEN n > 1 INTO a",
+            "a",
+            format!("{by_sink}, {by_alert}"),
+        ),
+        (&join("b", "a").replace(" j ", " back "), "a", by_sink.to_owned()),
+        ("CREATE SINK back FROM CHANGES OF vd INTO STREAM b", "b", format!("{by_alert}, {by_join}")),
+    ] {
+        let error = try_sql(&engine, text).await.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("what goes into stream `{stream}` would come back without end: {way}"),
+            "{text}"
+        );
+    }
+    // Round by another way is no better, and what leads nowhere back is fine.
+    let back = "CREATE SINK back FROM CHANGES OF vd INTO STREAM a";
+    sql(&engine, &format!("DROP SINK s; {back}; CREATE SINK onward FROM CHANGES OF va INTO STREAM e")).await;
+    let error = try_sql(&engine, "CREATE SINK s FROM CHANGES OF over_a INTO STREAM b").await.unwrap_err();
+    assert!(
+        error.to_string().ends_with(&format!("{by_alert}, {by_join}, by sink `back` into stream `a`")),
+        "{error}"
+    );
+    stop(engine, Duration::from_secs(5)).await;
+}
+
 /// The blocks of SQL of a part of a document.
 fn blocks(document: &str, from: &str, to: &str) -> Vec<String> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);

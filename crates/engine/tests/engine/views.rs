@@ -8,6 +8,7 @@ use swiftwater_engine::{
     Engine, EngineConfig, EngineError, KeyValue, Principal, ViewPage, ViewRange, ViewStatus, Wanted,
 };
 use swiftwater_event::SystemClock;
+use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::{Rng, TestClock};
 
 use crate::history::{append, open_when_free, quick, sql, stop, try_sql, until_said};
@@ -533,6 +534,47 @@ async fn what_cannot_be_a_view_is_said_with_its_place() {
     sql(&engine, "DROP STREAM t").await;
     stop(engine, Duration::from_secs(5)).await;
     open(dir.path(), |_| ()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_view_reads_of_its_stream_stays_declared_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path(), |_| ()).await;
+    for text in [
+        "CREATE STREAM t (k LONG, d LONG DEFAULT 1, e LONG NOT NULL DEFAULT 2, f LONG)",
+        "CREATE STREAM told WITH (store = true)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(d) AS d, COUNT(zz) AS zs FROM STREAM(t) GROUP BY k",
+        "CREATE ALERT a ON (SELECT k, MAX(f) AS most FROM STREAM(t) GROUP BY k) WHEN most > 5 INTO told",
+    ] {
+        sql(&engine, text).await;
+    }
+    append(&engine, "t", "{\"k\":1}", None).await;
+    for (change, expected) in [
+        ("ALTER COLUMN d SET DEFAULT 7", "view `v` reads column `d` of stream `t`"),
+        ("ALTER COLUMN d DROP DEFAULT", "view `v` reads column `d` of stream `t`"),
+        ("ADD COLUMN g LONG, ALTER COLUMN d SET DEFAULT 7", "view `v` reads column `d` of stream `t`"),
+        ("ADD COLUMN zz LONG PATH 'o.zz'", "view `v` reads column `zz` of stream `t`"),
+        ("ADD COLUMN g LONG PATH 'zz' DEFAULT 3", "view `v` reads column `g` of stream `t`"),
+        ("ALTER COLUMN f SET DEFAULT 7", "the query of alert `a` is of stream `t`"),
+    ] {
+        let error = try_sql(&engine, &format!("ALTER STREAM t {change}")).await.unwrap_err();
+        assert_eq!(error.to_string(), expected, "{change}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{change}");
+    }
+    // What none reads is in nobody's way.
+    let alter = "ALTER STREAM t ALTER COLUMN e SET DEFAULT 7, ALTER COLUMN e DROP NOT NULL, ADD COLUMN g LONG PATH 'o.g'";
+    sql(&engine, alter).await;
+    append(&engine, "t", "{\"k\":1,\"zz\":5}", None).await;
+    let expected = "{\"k\":1,\"d\":2,\"zs\":1}\n";
+    assert_eq!(sql(&engine, "SELECT k, d, zs FROM v").await, expected);
+    // Counted again, it is the same.
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path(), |_| ()).await;
+    append(&engine, "t", "{\"k\":2,\"d\":4}", None).await;
+    let expected = format!("{expected}{{\"k\":2,\"d\":4,\"zs\":0}}\n");
+    assert_eq!(sql(&engine, "SELECT k, d, zs FROM v ORDER BY k").await, expected);
+    sql(&engine, "DROP VIEW v; ALTER STREAM t ALTER COLUMN d SET DEFAULT 7").await;
+    stop(engine, Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -80,7 +80,7 @@ impl CreateStream {
     /// Reads its own normal form, as that is what the catalog keeps: so what one change makes of conditions and options
     /// of others is found here.
     fn validated(&self) -> Result<CreateStream, AlterError> {
-        let read = crate::parse_ddl(&self.to_string(), &ParseOptions::new(Dialect::Native, 0));
+        let read = crate::parse_kept_ddl(&self.to_string(), &ParseOptions::new(Dialect::Native, 0));
         match read {
             Ok(Some(Ddl::CreateStream(create))) => Ok(create),
             Ok(_) => Ok(self.clone()),

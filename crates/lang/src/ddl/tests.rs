@@ -405,6 +405,18 @@ fn faults_have_a_place_and_a_hint() {
         "1:49 a stream cannot be partitioned by `d`, a DOUBLE (Take columns of few values: STRING, BOOLEAN, INTEGER, LONG.)",
     );
     check(
+        "CREATE STREAM d (a INT) WITH (partition_by = (a, a))",
+        "1:46 `partition_by` names `a` twice (Name each column once.)",
+    );
+    check(
+        "CREATE STREAM s WITH (store = true, partition_by = (day, \"DAY\"))",
+        "1:52 `partition_by` names `DAY` twice (Name each column once.)",
+    );
+    check(
+        "ALTER STREAM s SET (partition_by = (a, b, a))",
+        "1:36 `partition_by` names `a` twice (Name each column once.)",
+    );
+    check(
         "CREATE OR REPLACE STREAM s",
         "1:8 what holds data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER what there is.)",
     );
@@ -421,6 +433,15 @@ fn faults_have_a_place_and_a_hint() {
         "CREATE STREAM s (a LONG CHECK (a > 'x)",
         "1:36 this string has no end (Close it with `'`; a `'` inside it is written twice.)",
     );
+}
+
+#[test]
+fn what_was_taken_once_is_read_again() {
+    let text = "CREATE STREAM d (a INT) WITH (partition_by = (a, a))";
+    let kept = crate::parse_kept_ddl(text, &ParseOptions::new(Dialect::Native, 0));
+    let Ok(Some(Ddl::CreateStream(create))) = kept else { panic!("{kept:?}") };
+    let Ok(Some(Ddl::AlterStream(alter))) = read("ALTER STREAM d ADD b INT") else { panic!() };
+    assert_eq!(create.altered(&alter).map(|altered| altered.columns.len()), Ok(2));
 }
 
 #[test]

@@ -151,6 +151,8 @@ struct Parser<'a> {
     faults: Vec<Fault>,
     /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
     too_large: Option<Fault>,
+    /// The text was taken once: what is refused only since then is let through.
+    is_kept: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -165,6 +167,7 @@ impl<'a> Parser<'a> {
             is_in_pattern: false,
             faults: Vec::new(),
             too_large: None,
+            is_kept: false,
         }
     }
 }

@@ -18,8 +18,11 @@ pub(super) const KEYS_MAX: usize = 256;
 /// are counted from here.
 pub(super) const BEHIND_AGGREGATES: usize = 1 << 40;
 
+/// Those behind the columns of the aggregate that gives rows from here.
+pub(super) const BEHIND_TABLE: usize = 1 << 41;
+
 /// And those behind the values of GROUPING from here.
-pub(super) const BEHIND_GROUPINGS: usize = 1 << 41;
+pub(super) const BEHIND_GROUPINGS: usize = 1 << 42;
 
 impl<'a> Planner<'a> {
     /// The body, order and limit; `None`: there is a fault beside which Bullet tells of no other.
@@ -43,8 +46,11 @@ impl<'a> Planner<'a> {
         // Where all that is asked of the records is fields, Bullet reads them by the names that are written.
         self.sees_inner_texts = !nodes.iter().chain(&arguments).all(|node| is_plain(node));
         let faults = self.faults.len();
-        let places: Vec<Option<usize>> = nodes.into_iter().map(|node| self.key_of(node, clause)).collect();
+        let places: Vec<Option<usize>> = nodes.iter().map(|&node| self.key_of(node, clause)).collect();
         let sets = ast.group_by.as_ref().and_then(|group_by| group_by.sets.as_ref());
+        if let Some(sets) = sets.filter(|_| self.faults.len() == faults) {
+            self.check_bounds(&nodes, sets, &places);
+        }
         let sets = sets.map_or(Vec::new(), |sets| super::grouping::sets_of(sets, &places));
         if let Some(window) = ast.window.as_ref().filter(|_| !sets.is_empty())
             && matches!(window.shape, ast::WindowShape::Session(_))
@@ -69,10 +75,11 @@ impl<'a> Planner<'a> {
         let mut having = self.having(ast, if is_native { Scope::GroupOrder } else { Scope::GroupItem });
         let mut order_by = self.order_by(ast, Scope::GroupOrder);
         let first = self.keys.len() + self.aggregates.len();
-        let last = first + self.table_slots() + self.groupings.len();
+        let behind_table = first + self.table_slots();
+        let last = behind_table + self.groupings.len();
         let exprs = columns.iter_mut().map(|column| &mut column.expr);
         for expr in exprs.chain(&mut having).chain(order_by.iter_mut().map(|key| &mut key.expr)) {
-            settle(expr, first, last);
+            settle(expr, [first, behind_table, last]);
         }
         let body = Group {
             keys: self.keys.iter().map(|key| key.expr.clone()).collect(),
@@ -92,7 +99,8 @@ impl<'a> Planner<'a> {
 
     // ---- keys
 
-    /// Adds a key, unless it is there; answers its place.
+    /// Adds a key, unless it is there; answers its place. `None`: it has a fault, or is a bound of the window that each group
+    /// is of.
     fn key_of(&mut self, written: &'a Node, clause: &str) -> Option<usize> {
         let node = match self.group_item(written, clause) {
             Ok(node) => node,
@@ -101,6 +109,9 @@ impl<'a> Planner<'a> {
                 return None;
             }
         };
+        if clause == "GROUP BY" && self.is_bound(node) {
+            return None;
+        }
         let typed = self.lower(node, Scope::Event)?;
         let place = self.keys.iter().position(|key| key.expr == typed.expr);
         if place.is_none() && self.keys.len() == KEYS_MAX {
@@ -214,12 +225,15 @@ fn collect_aggregates<'n>(node: &'n Node, found: &mut Vec<&'n Node>) {
     node.children(&mut |child| collect_aggregates(child, found));
 }
 
-/// Gives slots behind the aggregates, and behind the values of GROUPING, their place.
-pub(super) fn settle(expr: &mut Expr, first: usize, last: usize) {
+/// Gives slots behind the aggregates, behind the columns of the one that gives rows, and behind the values of GROUPING, their
+/// place: those begin at these.
+pub(super) fn settle(expr: &mut Expr, behind: [usize; 3]) {
+    let [aggregates, table, groupings] = behind;
     match expr {
-        Expr::Slot(slot) if *slot >= BEHIND_GROUPINGS => *slot = *slot - BEHIND_GROUPINGS + last,
-        Expr::Slot(slot) if *slot >= BEHIND_AGGREGATES => *slot = *slot - BEHIND_AGGREGATES + first,
-        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, first, last)),
+        Expr::Slot(slot) if *slot >= BEHIND_GROUPINGS => *slot = *slot - BEHIND_GROUPINGS + groupings,
+        Expr::Slot(slot) if *slot >= BEHIND_TABLE => *slot = *slot - BEHIND_TABLE + table,
+        Expr::Slot(slot) if *slot >= BEHIND_AGGREGATES => *slot = *slot - BEHIND_AGGREGATES + aggregates,
+        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, behind)),
         _ => {}
     }
 }

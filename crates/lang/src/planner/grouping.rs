@@ -2,7 +2,7 @@
 
 use swiftwater_event::Type;
 
-use super::{Planner, Typed, check::Ty, group::BEHIND_AGGREGATES, lower::Scope};
+use super::{Planner, Typed, check::Ty, group::BEHIND_TABLE, lower::Scope};
 use crate::{ast::Node, plan::Expr, source::Fault};
 
 /// A LONG has room for so many, and its sign.
@@ -23,6 +23,17 @@ pub(super) fn sets_of(sets: &[Vec<usize>], places: &[Option<usize>]) -> Vec<Box<
 }
 
 impl Planner<'_> {
+    /// Notes a fault where a bound of the window stands in some sets only. `places`: those of the keys that are written, of
+    /// which only bounds have none.
+    pub(super) fn check_bounds(&mut self, written: &[&Node], sets: &[Vec<usize>], places: &[Option<usize>]) {
+        for (number, node) in written.iter().enumerate() {
+            if places[number].is_none() && !sets.iter().all(|set| set.contains(&number)) {
+                let what = "the window is of each group already, and cannot be in some grouping sets only";
+                self.note(Fault::at(node.span, what).hint("Leave it out of GROUP BY."));
+            }
+        }
+    }
+
     /// `GROUPING(key, …)`.
     pub(super) fn grouping(&mut self, node: &Node, asked: &[Node], scope: Scope) -> Option<Typed> {
         if !scope.is_group() {
@@ -54,7 +65,6 @@ impl Planner<'_> {
             self.groupings.push(keys);
             self.groupings.len() - 1
         });
-        let slot = BEHIND_AGGREGATES + self.table_slots() + place;
-        Some(Typed { expr: Expr::Slot(slot), ty: Ty::Known(Type::LONG) })
+        Some(Typed { expr: Expr::Slot(BEHIND_TABLE + place), ty: Ty::Known(Type::LONG) })
     }
 }

@@ -8,7 +8,7 @@
 //! expression, `"COUNT(*)"`), else a key or, in a RAW query, a field. In the items of a grouped query: a key, else
 //! another output column. In GROUP BY (native), an item that is only a name: an output column, else a field.
 //! `window_start` and `window_end` (native) are the bounds of a grouped query's window, where nothing else has these
-//! names.
+//! names; in GROUP BY with WINDOWING they add nothing, as each group is of one window.
 
 mod bullet_check;
 mod bullet_names;
@@ -276,6 +276,8 @@ struct Planner<'a> {
     naming: usize,
     /// There is GROUP BY, DISTINCT or an aggregate.
     is_group: bool,
+    /// There is WINDOWING.
+    has_windows: bool,
     keys: Vec<Typed>,
     /// So that a name that is no key may be one that has a fault (native).
     keys_are_faulty: bool,
@@ -313,6 +315,7 @@ impl<'a> Planner<'a> {
             sees_inner_texts: true,
             naming: 0,
             is_group,
+            has_windows: false,
             keys: Vec::new(),
             keys_are_faulty: false,
             aggregates: Vec::new(),
@@ -323,6 +326,7 @@ impl<'a> Planner<'a> {
     }
 
     fn query(&mut self, texts: &Texts, ast: &'a ast::Query) -> Option<Query> {
+        self.has_windows = ast.window.is_some();
         self.name_sources(ast);
         self.collect_columns(ast);
         if !self.faults.is_empty() {

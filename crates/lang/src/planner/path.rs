@@ -126,8 +126,13 @@ impl Planner<'_> {
         }
         let text = self.text_of(node);
         let what = format!("`{}` is neither a key of the groups nor within an aggregate", short(&text));
+        let fault = Fault::at(node.span, what);
+        if self.hides_bound(node) {
+            let hint = "It is a column of the stream here, not the window's: name that column otherwise where it is made";
+            return self.fault(fault.hint(format!("{hint} (`{text} AS ws`).")));
+        }
         let hint = "Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…).";
-        self.unknown_for(Fault::at(node.span, what).hint(hint))
+        self.unknown_for(fault.hint(hint))
     }
 
     fn unknown_field(&mut self, node: &Node, name: &Name) -> Option<Typed> {
@@ -150,7 +155,7 @@ impl Planner<'_> {
 
     /// The slot of a lateral view's column: exactly, else (native, unquoted) whatever the letter case if that is unique
     /// and no field has the name exactly.
-    fn view_column(&self, name: &Name) -> Option<usize> {
+    pub(super) fn view_column(&self, name: &Name) -> Option<usize> {
         // Those of what is joined are named behind the name of that.
         let is_bare = |column: &&ViewColumn| column.source.is_none();
         let exact = self.view_columns.iter().rposition(|column| is_bare(&column) && column.name == name.text);

@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
         let mut conditions = conditions?;
         let behind = recognizing.keys.len() + 2 + recognizing.measures.len();
         for (_, further) in &mut conditions {
-            further.iter_mut().for_each(|further| settle(further, behind, behind));
+            further.iter_mut().for_each(|further| settle(further, [behind; 3]));
         }
         if recognizing.values.len().max(recognizing.measures.len()) > MEASURES_MAX {
             let message = format!("a pattern keeps at most {MEASURES_MAX} values of its events");

@@ -185,6 +185,25 @@ impl<'a> Planner<'a> {
         Some(Typed { expr: Expr::Slot(BEHIND_GROUPINGS + bound), ty: Ty::Known(Type::LONG) })
     }
 
+    /// Whether this is a bound of the window that each group is of, and so no key.
+    pub(super) fn is_bound(&mut self, node: &Node) -> bool {
+        let node = node.bare();
+        let NodeKind::Name(name) = &node.kind else { return false };
+        self.has_windows
+            && self.window_bound(name).is_some()
+            && self.view_column(name).is_none()
+            && self.try_out(|planner| planner.is_of_one_source(node, name)).is_some()
+    }
+
+    /// Whether a field of the events hides a bound of the window.
+    pub(super) fn hides_bound(&self, node: &Node) -> bool {
+        let NodeKind::Name(name) = &node.kind else { return false };
+        self.dialect == Dialect::Native
+            && self.has_windows
+            && BOUNDS.iter().any(|bound| name.text.eq_ignore_ascii_case(bound))
+            && self.fields.known(name).is_some()
+    }
+
     /// How many slots it fills.
     pub(super) fn table_slots(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.columns.len())

@@ -99,6 +99,11 @@ fn values_of_a_key_are_called_as_columns_or_as_what_they_are() {
             "[None, Some(0)] window_start, k",
         ),
         (
+            "SELECT window_start, k, COUNT(*) AS n FROM STREAM() GROUP BY window_start, k \
+             WINDOWING TUMBLING(10, TIME)",
+            "[Some(0), Some(1)] window_start, k",
+        ),
+        (
             "SELECT k, j, COUNT(*) AS n, window_start AS w FROM STREAM() GROUP BY ROLLUP (k, j) \
              WINDOWING TUMBLING(10, TIME)",
             "[Some(3), None, None, None] w, the set's number, the set's keys",
@@ -121,6 +126,45 @@ fn values_of_a_key_are_called_as_columns_or_as_what_they_are() {
         let view = keyed(text).expect("a view");
         assert_eq!(format!("{:?} {}", view.key_columns(), view.key_names().join(", ")), expected, "{text}");
     }
+}
+
+/// The rows of a view of these events, that came together.
+fn rows_of(text: &str, events: &[&str]) -> Vec<String> {
+    let mut model = Model::new(keyed(text).expect("a view"));
+    let event = |text: &&str| Event { arrival: 0, text: (*text).to_owned() };
+    model.take(&events.iter().map(event).collect::<Vec<_>>(), 0, events.len());
+    model.rows(0)
+}
+
+#[test]
+fn grouping_before_a_list_of_rows_is_a_number() {
+    let query =
+        "SELECT a, GROUPING(a) AS g, COUNT(*) AS c, TOP(2, n) AS top FROM STREAM() GROUP BY ROLLUP (a)";
+    let of_p = r#"{"a":"p","g":0,"c":1,"top":[{"n":5,"Count":1}]}"#;
+    let total = r#"{"a":null,"g":1,"c":1,"top":[{"n":5,"Count":1}]}"#;
+    let events = [r#"{"a":"p","n":5}"#];
+    assert_eq!(rows_of(query, &events), [of_p, total]);
+    assert_eq!(rows_of(&format!("{query} HAVING g = 1"), &events), [total]);
+}
+
+#[test]
+fn a_window_in_group_by_is_that_of_the_row() {
+    let window = "WINDOWING TUMBLING(1000, EVENT(ts, 0))";
+    let events = [r#"{"k":"a","ts":1500}"#, r#"{"k":"a","ts":1700}"#, r#"{"k":"b","ts":2100}"#];
+    let by = |items: &str, keys: &str| {
+        let text = format!("SELECT {items}, COUNT(*) AS c FROM STREAM() GROUP BY {keys} {window}");
+        rows_of(&text, &events)
+    };
+    assert_eq!(
+        by("window_start, k", "window_start, k"),
+        [r#"{"window_start":1000,"k":"a","c":2}"#, r#"{"window_start":2000,"k":"b","c":1}"#]
+    );
+    assert_eq!(
+        by("window_end", "window_start, window_end"),
+        [r#"{"window_end":2000,"c":2}"#, r#"{"window_end":3000,"c":1}"#]
+    );
+    let alone = format!("SELECT window_start FROM STREAM() GROUP BY window_start {window}");
+    assert_eq!(rows_of(&alone, &events), [r#"{"window_start":1000}"#, r#"{"window_start":2000}"#]);
 }
 
 /// An event, and when it arrived.

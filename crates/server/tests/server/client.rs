@@ -61,8 +61,16 @@ impl Running {
 
     /// A server that keeps what is declared, in this directory.
     pub(crate) async fn storing(directory: &Path, change: impl FnOnce(&mut ServerConfig)) -> Running {
+        Running::storing_as(HistoryConfig::at(directory), change).await
+    }
+
+    /// The same, as `history` says.
+    pub(crate) async fn storing_as(
+        history: HistoryConfig,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Running {
         let engine = EngineConfig { shards: 2, ..EngineConfig::default() };
-        let engine = Engine::open(engine, HistoryConfig::at(directory), Arc::new(SystemClock::new()));
+        let engine = Engine::open(engine, history, Arc::new(SystemClock::new()));
         let engine = engine.await.unwrap();
         let sql = SqlAccess { sql: Arc::clone(engine.sql().unwrap()), others: Some(engine.statements()) };
         Running::over(engine, change, Some(sql)).await

@@ -5,6 +5,7 @@ use std::io::Write;
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};
 use serde_json::{Value, json};
+use swiftwater_engine::HistoryConfig;
 
 use crate::client::{Running, soon};
 
@@ -270,4 +271,66 @@ async fn a_sample_is_about_its_share_and_says_so() {
         accepted += reply.json().await["accepted"].as_u64().unwrap();
     }
     assert!((60..140).contains(&accepted), "{accepted}");
+}
+
+/// A server whose log waits with syncing, so that what is answered too early is seen; with a stored stream `s`.
+async fn lingering(history: HistoryConfig, body_read_timeout_ms: u64) -> Running {
+    let history = HistoryConfig { log_linger_micros: 800_000, ..history };
+    let server =
+        Running::storing_as(history, |config| config.body_read_timeout_ms = body_read_timeout_ms).await;
+    let created = server.send("POST", "/v1/sql", &[], "CREATE STREAM s (n LONG, pad STRING)").await;
+    assert_eq!(created.status, 200);
+    server
+}
+
+fn synced_bytes(server: &Running) -> u64 {
+    server.engine.metrics().history.unwrap().log_bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn body_that_stops_part_way_is_answered_when_what_it_tells_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = lingering(HistoryConfig::at(dir.path()), 200).await;
+    let before = synced_bytes(&server);
+    let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
+    pieces.send(piece("{\"n\": 1}\n{")).await.unwrap();
+    let problem = soon(reply).await.unwrap().unwrap().problem(StatusCode::REQUEST_TIMEOUT, "timeout").await;
+    assert!(synced_bytes(&server) > before, "{problem}");
+    assert_eq!((&problem["accepted"], &problem["position"]["offset"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let history = HistoryConfig {
+        log_bytes_max: 80 << 10,
+        // Nothing is let go of meanwhile.
+        checkpoint_interval_ms: 3_600_000,
+        ..HistoryConfig::at(dir.path())
+    };
+    let server = lingering(history, 0).await;
+    let mut results = server.ask("application/x-ndjson", "SELECT n FROM STREAM(s, MAX, TIME)").await;
+    let before = synced_bytes(&server);
+    let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
+    pieces.send(piece("{\"n\": 1}\n")).await.unwrap();
+    assert_eq!(results.records(1).await, [json!({"n": 1})]);
+    // Nothing that compression would make small.
+    let mut number = 1_u64;
+    let mut rest = String::new();
+    for n in 0..400 {
+        rest.push_str(&format!("{{\"n\": {n}, \"pad\": \""));
+        for _ in 0..60 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            rest.push_str(&format!("{number:016x}"));
+        }
+        rest.push_str("\"}\n");
+    }
+    pieces.send(piece(rest)).await.unwrap();
+    drop(pieces);
+    let reply = soon(reply).await.unwrap().unwrap();
+    let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
+    assert!(synced_bytes(&server) > before, "{problem}");
+    let accepted = problem["accepted"].as_u64().unwrap();
+    assert!((1..400).contains(&accepted), "{problem}");
+    assert_eq!(problem["position"]["offset"], accepted);
 }

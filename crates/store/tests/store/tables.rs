@@ -292,6 +292,32 @@ async fn tables_are_listed_and_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn table_of_a_stream_is_dropped_though_its_log_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(patient(directory.path())).await;
+    let table = store.open_table(home("homes")).await.unwrap();
+    table.append(rows(0, 10)).await.unwrap();
+    table.flush().await.unwrap();
+    store.close().await;
+    let commit = |table: &str, version: u64| {
+        directory.path().join(table).join("_delta_log").join(format!("{version:020}.json"))
+    };
+    let (damaged, foreign) = (commit("homes", 1), commit("foreign", 0));
+    assert!(damaged.exists());
+    std::fs::create_dir_all(foreign.parent().unwrap()).unwrap();
+    for path in [&damaged, &foreign] {
+        std::fs::write(path, "no commit\n").unwrap();
+    }
+    let store = open(patient(directory.path())).await;
+    assert!(store.table("homes").await.is_err());
+    assert!(store.drop_stream_table("homes").await.unwrap());
+    assert!(!damaged.exists());
+    // Nobody says that this is a stream's.
+    assert!(!matches!(store.drop_stream_table("foreign").await, Ok(true)));
+    assert!(foreign.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plain_tables_take_rows_and_are_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(patient(directory.path())).await;

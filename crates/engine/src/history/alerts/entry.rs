@@ -101,7 +101,11 @@ impl Catalog {
 
     /// Whether an alert would be created.
     pub(in crate::history) fn check_alert(&self, create: &CreateAlert) -> Result<bool, EngineError> {
-        self.clone().create_alert(create, &AlertStart::default(), 0)
+        let is_new = self.clone().create_alert(create, &AlertStart::default(), 0)?;
+        if is_new && let Some(watched) = self.stream_of_alert(create)? {
+            self.check_no_way_round(create.streams(), &[watched.create.name.as_str()])?;
+        }
+        Ok(is_new)
     }
 
     /// The stream that an alert's view is of, whoever has that.

@@ -84,6 +84,9 @@ pub(crate) struct StreamNumbers {
     pub(crate) position: u64,
     /// The offset of the stream's next event.
     pub(crate) next_offset: u64,
+    /// The offset of the first event that was stored; none if there was none, or an older version took it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_from: Option<u64>,
     /// Its producers, whoever wrote longest ago first, with what is known of their requests.
     #[serde(default)]
     pub(crate) producers: Vec<(Box<str>, Vec<ReceiptSnapshot>)>,

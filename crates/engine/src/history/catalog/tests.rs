@@ -156,8 +156,12 @@ fn snapshot_reads_back_as_the_same_catalog() {
         let record = ChangeRecord::new(11, Change::Job { job: 1, run, step });
         catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
     }
-    let numbers =
-        StreamNumbers { position: 10, next_offset: 20, producers: vec![("p".into(), vec![(1, 1, 2, 3, 4)])] };
+    let numbers = StreamNumbers {
+        position: 10,
+        next_offset: 20,
+        kept_from: Some(2),
+        producers: vec![("p".into(), vec![(1, 1, 2, 3, 4)])],
+    };
     let snapshot = catalog.snapshot(99, |_| Some(numbers.clone()));
     let again = Snapshot::from_bytes(&snapshot.to_bytes()).unwrap();
     assert_eq!((again.position, &again.streams[0].numbers), (99, &numbers));
@@ -379,4 +383,29 @@ fn newer_format_is_refused_and_says_what_to_do() {
     assert_eq!(error.to_string(), "the catalog has format 2, written by 9.0.0; this version reads up to 1");
     assert!(ChangeRecord::from_bytes(newer).is_err());
     assert!(matches!(Snapshot::from_bytes(b"{}"), Err(HistoryError::Catalog { .. })));
+}
+
+#[test]
+fn a_way_round_that_was_written_down_is_read() {
+    let mut catalog = Catalog::default();
+    for text in [
+        "CREATE STREAM a (x LONG)",
+        "CREATE STREAM b (x LONG)",
+        "CREATE MATERIALIZED VIEW va AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+        "CREATE MATERIALIZED VIEW vb AS SELECT x, COUNT(*) AS n FROM STREAM(b) GROUP BY x",
+    ] {
+        carry_out(&mut catalog, text).unwrap();
+    }
+    for (view, text) in [
+        (0, "CREATE SINK s FROM CHANGES OF va INTO STREAM b"),
+        (1, "CREATE SINK t FROM CHANGES OF vb INTO STREAM a"),
+    ] {
+        let start = SinkStart { view, ..SinkStart::default() };
+        catalog.apply(&ChangeRecord::new(7, Change::Sink { text: text.to_owned(), start })).unwrap();
+    }
+    let error = catalog.check_no_way_round(["a"], &["b"]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "what goes into stream `a` would come back without end: by sink `s` into stream `b`"
+    );
 }

@@ -105,14 +105,19 @@ impl History {
                 check_columns(tables, name, &view).await?;
             }
             SinkTarget::File(path) => {
-                FileSink::new(&self.sinks_dir()?, path)
+                let file = FileSink::new(&self.sinks_dir()?, path)
                     .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
+                self.with_catalog(|catalog| catalog.sinks.check_file(create))?;
+                // It is the sink's alone: what others wrote would be cut off with the first delivery.
+                if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+                    return Err(EngineError::SinkFileThere(path.to_string()));
+                }
             }
             SinkTarget::Webhook(_) => {}
         }
         create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
+        self.with_catalog(|catalog| catalog.check_no_way_round(create.streams(), &[view.stream.as_str()]))?;
         let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
-        self.with_catalog(|catalog| catalog.sinks.check_file(create))?;
         if create.of_changes {
             start.after = Some(digits(&view.keep_changes()));
         } else {

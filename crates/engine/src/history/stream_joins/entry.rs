@@ -1,7 +1,5 @@
 //! Joins in the catalog.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::ddl::{CreateJoin, CreateStream, Ddl};
@@ -61,7 +59,12 @@ impl Catalog {
 
     /// As [`Catalog::check`], of a join: whether it would change anything.
     pub(in crate::history) fn check_join(&self, create: &CreateJoin) -> Result<bool, EngineError> {
-        self.clone().create_join(create, 0, 0)
+        let is_new = self.clone().create_join(create, 0, 0)?;
+        if is_new {
+            let sides = create.sides.each_ref().map(StreamName::as_str);
+            self.check_no_way_round([create.target.as_str()], &sides)?;
+        }
+        Ok(is_new)
     }
 
     pub(in crate::history) fn create_join(
@@ -76,7 +79,7 @@ impl Catalog {
         for name in create.sides.iter().chain([&create.target]) {
             self.stored_stream(name)?;
         }
-        if self.reached_from(&create.target).iter().any(|stream| create.sides.contains(stream)) {
+        if create.sides.contains(&create.target) {
             return Err(EngineError::JoinOfItself(create.target.to_string()));
         }
         let create = CreateJoin { if_not_exists: false, ..create.clone() };
@@ -100,22 +103,6 @@ impl Catalog {
         create: &CreateJoin,
     ) -> Result<[&CreateStream; 2], EngineError> {
         Ok([self.stored_stream(&create.sides[0])?, self.stored_stream(&create.sides[1])?])
-    }
-
-    /// A stream, and those that joins make of it, of these, and so on.
-    fn reached_from(&self, stream: &StreamName) -> BTreeSet<StreamName> {
-        let mut reached = BTreeSet::from([stream.clone()]);
-        loop {
-            let known = reached.len();
-            for join in self.joins.values() {
-                if join.create.sides.iter().any(|side| reached.contains(side)) {
-                    reached.insert(join.create.target.clone());
-                }
-            }
-            if reached.len() == known {
-                return reached;
-            }
-        }
     }
 
     pub(in crate::history) fn drop_join(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {

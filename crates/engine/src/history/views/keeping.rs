@@ -23,7 +23,7 @@ use super::{
     compile_view,
     over::{check_timeless, rows_as_stream},
     raising::{Raised, kept_all},
-    view::{At, Source, TakeError, View},
+    view::{At, Source, TakeError, View, plan_view},
 };
 use crate::{
     EngineError,
@@ -107,6 +107,17 @@ type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
 
 /// A commit that is being written.
 type Keeping = JoinHandle<Written>;
+
+/// The column that a change of a stream is of.
+fn column_of(change: &StreamChange) -> Option<&str> {
+    match change {
+        StreamChange::AddColumn { column, .. } => Some(&column.name),
+        StreamChange::ColumnType { column, .. }
+        | StreamChange::ColumnDefault { column, .. }
+        | StreamChange::DropNotNull { column } => Some(column),
+        StreamChange::Set(_) | StreamChange::Reset(_) => None,
+    }
+}
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -305,6 +316,7 @@ impl History {
             // What was counted so far was counted by the old types.
             let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
             let source = match view.of.and_then(|of| rows_of.get(&of)) {
+                // They change only where what is refused below changes.
                 Some((lower, rows)) => Source::View(lower, rows),
                 None => Source::Stream(&altered.create),
             };
@@ -313,10 +325,44 @@ impl History {
                 Ok(Compiled { columns, .. }) if !alter.changes.iter().any(retypes) => columns,
                 _ => return Err(view.keeps(&alter.name)),
             };
+            if view.of.is_none() {
+                self.check_plan(&view, alter, altered)?;
+            }
             let rows = rows_as_stream(&alter.name, &columns);
             rows_of.insert(view.id, (view.create.name, rows));
         }
         Ok(())
+    }
+
+    /// Whether a view of a stream means the same when that is altered; an error if not. It goes on as it was compiled, and is
+    /// compiled anew when it is opened again.
+    fn check_plan(
+        &self,
+        view: &ViewEntry,
+        alter: &AlterStream,
+        altered: &StreamEntry,
+    ) -> Result<(), EngineError> {
+        let before = self.with_catalog(|catalog| catalog.stream(&alter.name).cloned());
+        let before = before.ok_or_else(|| EngineError::NoStream(alter.name.to_string()))?;
+        let plan = |stream: &CreateStream| {
+            plan_view(self, &view.create, stream, view.created).ok().map(|(plan, _)| plan)
+        };
+        let planned = plan(&before.create);
+        if planned.is_some() && planned == plan(&altered.create) {
+            return Ok(());
+        }
+        let changes_it = |change: &&StreamChange| {
+            let alone = AlterStream { changes: vec![(*change).clone()], ..alter.clone() };
+            before.create.altered(&alone).is_ok_and(|altered| planned != plan(&altered))
+        };
+        match alter.changes.iter().find(changes_it).and_then(column_of) {
+            Some(column) if view.owner.is_none() => Err(EngineError::ViewReadsColumn {
+                view: view.create.name.to_string(),
+                stream: alter.name.to_string(),
+                column: column.to_owned(),
+            }),
+            _ => Err(view.keeps(&alter.name)),
+        }
     }
 
     /// The store of the views, and the position of one and its latest time; an error where they cannot be read.

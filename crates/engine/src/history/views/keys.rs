@@ -74,7 +74,15 @@ impl KeyValue {
                     "null" => Some(Value::Null),
                     _ => None,
                 };
-                let mut values: Vec<Value<'a>> = number.or(word).into_iter().collect();
+                // A FLOAT is written with as many digits as tell it from other FLOATs.
+                let float = match number {
+                    Some(Value::Double(double)) => {
+                        let float = f64::from(double as f32);
+                        (float != double && float.is_finite()).then_some(Value::Double(float))
+                    }
+                    _ => None,
+                };
+                let mut values: Vec<Value<'a>> = number.or(word).into_iter().chain(float).collect();
                 if text.starts_with(['[', '{'])
                     && let Some(container) = parse_value(text, arena)
                 {

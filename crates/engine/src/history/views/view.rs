@@ -14,6 +14,7 @@ use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
     ddl::{CreateStream, CreateView},
     parse_expression, parse_typed,
+    plan::{Expr, Query},
 };
 use swiftwater_live::{
     Changes, Fold, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, SketchSizes, StandingQuery, by_part,
@@ -162,6 +163,14 @@ pub(crate) enum Source<'s> {
     View(&'s str, &'s CreateStream),
 }
 
+/// What a view makes of its events, with the defaults of their stream put in: where it is the same, its rows are.
+#[derive(Debug, PartialEq)]
+pub(super) struct ViewPlan {
+    query: Query,
+    deletes: Option<Expr>,
+    columns: Option<Vec<(Box<str>, Type)>>,
+}
+
 /// Compiles what a view is of, which is created `now`: that is what NOW and UNIXTIMESTAMP() are, whenever it is opened again.
 pub(crate) fn compile_view(
     history: &History,
@@ -177,6 +186,40 @@ pub(crate) fn compile_view(
             rows
         }
     };
+    let (ViewPlan { mut query, deletes, columns }, sources) = plan_view(history, create, stream, now)?;
+    let mut counting = None;
+    if let Source::View(lower, rows) = source {
+        check_timeless(create, rows, &sources.known)?;
+        check_columns(&query, lower, rows)?;
+        if query.views.iter().any(|view| view.join.is_some()) {
+            let message = format!("rows of view `{lower}` cannot be joined with others");
+            let hint = "Join the stream that it is of, or join in SQL over both views.";
+            let error = QueryError { hint: Some(hint.to_owned()), ..query_error(message) };
+            return Err(EngineError::Query(QueryErrors(vec![error])));
+        }
+        counting = Some(count_rows(&mut query).map_err(EngineError::Unfit)?);
+    }
+    let query = StandingQuery::compile_view(query, sizes, deletes.as_ref())
+        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
+    history.give_joined(&sources, &query);
+    let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
+    let query = match counting {
+        Some(counting) => query.of_rows(counting),
+        None => query,
+    };
+    if create.options.retention_ms.is_some() && query.windows().is_none() {
+        return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
+    }
+    Ok(Compiled { query, columns: columns.unwrap_or_default(), joined: sources })
+}
+
+/// Plans a view that is created `now`, and finds what its events are joined with.
+pub(super) fn plan_view(
+    history: &History,
+    create: &CreateView,
+    stream: &CreateStream,
+    now: Millis,
+) -> Result<(ViewPlan, JoinSources), EngineError> {
     let schema = stream.is_declared().then(|| stream.schema());
     let options =
         ParseOptions { schema: schema.as_ref(), lists_rows: true, ..ParseOptions::new(Dialect::Native, now) };
@@ -198,30 +241,7 @@ pub(crate) fn compile_view(
     let mut deletes = deletes.transpose()?;
     let defaults = Defaults::of(stream).map_err(EngineError::Query)?;
     statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
-    let mut counting = None;
-    if let Source::View(lower, rows) = source {
-        check_timeless(create, rows, &sources.known)?;
-        check_columns(&statement.query, lower, rows)?;
-        if statement.query.views.iter().any(|view| view.join.is_some()) {
-            let message = format!("rows of view `{lower}` cannot be joined with others");
-            let hint = "Join the stream that it is of, or join in SQL over both views.";
-            let error = QueryError { hint: Some(hint.to_owned()), ..query_error(message) };
-            return Err(EngineError::Query(QueryErrors(vec![error])));
-        }
-        counting = Some(count_rows(&mut statement.query).map_err(EngineError::Unfit)?);
-    }
-    let query = StandingQuery::compile_view(statement.query, sizes, deletes.as_ref())
-        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
-    history.give_joined(&sources, &query);
-    let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
-    let query = match counting {
-        Some(counting) => query.of_rows(counting),
-        None => query,
-    };
-    if create.options.retention_ms.is_some() && query.windows().is_none() {
-        return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
-    }
-    Ok(Compiled { query, columns: columns.unwrap_or_default(), joined: sources })
+    Ok((ViewPlan { query: statement.query, deletes, columns }, sources))
 }
 
 /// A fault of a query as a whole.

@@ -51,10 +51,11 @@ const OF_SQL: [&str; 16] = [
     "STAGE",
 ];
 
-/// Parses one statement; `None`: it is none of ours.
-pub(crate) fn parse(text: &str) -> Result<Option<Ddl>, Vec<Fault>> {
+/// Parses one statement, which may be one that was taken once; `None`: it is none of ours.
+pub(crate) fn parse(text: &str, is_kept: bool) -> Result<Option<Ddl>, Vec<Fault>> {
     let Tokens { tokens, mut faults, .. } = tokenize(text, Dialect::Native, &[]);
     let mut parser = Parser::new(text, Dialect::Native, tokens);
+    parser.is_kept = is_kept;
     if parser.at_word(0, "CREATE") && parser.at_word(1, "ENDPOINT") {
         let named = tokenize_named(text);
         (parser.tokens, faults) = (named.tokens, named.faults);

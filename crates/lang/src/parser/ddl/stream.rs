@@ -1,11 +1,13 @@
 //! `CREATE STREAM` and `ALTER STREAM`.
 
+use std::collections::HashSet;
+
 use super::{
     super::{ITEMS_MAX, Parsed, Parser, parens},
     check::{Declaration, DeclaredColumn, DeclaredWatermark},
 };
 use crate::{
-    ddl::{AlterStream, CreateStream, StreamChange, StreamOption, StreamOptions},
+    ddl::{AlterStream, CreateStream, PartitionBy, StreamChange, StreamOption, StreamOptions},
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
@@ -116,6 +118,15 @@ impl Parser<'_> {
         let mut options = StreamOptions::default();
         let names = (StreamOption::of as fn(&str) -> _, StreamOption::text as fn(_) -> _);
         self.options(names, |option, value| options.set(option, value), spans)?;
+        if let Some(PartitionBy::Columns(columns)) = &options.partition_by
+            && !self.is_kept
+            && let Some(column) = named_twice(columns)
+        {
+            let message = format!("`partition_by` names `{}` twice", short(column));
+            let place = spans.iter().find(|(option, _)| *option == StreamOption::PartitionBy);
+            self.faults
+                .extend(place.map(|(_, span)| Fault::at(*span, message).hint("Name each column once.")));
+        }
         Ok(options)
     }
 
@@ -184,6 +195,12 @@ impl Parser<'_> {
         }
         Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET"]))
     }
+}
+
+/// The first name that is there before, in any letter case.
+fn named_twice(names: &[Box<str>]) -> Option<&str> {
+    let mut seen = HashSet::new();
+    names.iter().find(|name| !seen.insert(name.to_lowercase())).map(|name| &**name)
 }
 
 /// What is left of a declaration when it has been checked.

@@ -1,0 +1,81 @@
+//! The ways that events take from stream to stream by themselves, so that none leads round: what came back would be counted and
+//! written again without end.
+//!
+//! A view is no stop on a way: what it is of is in the end a stream, that of the lowest view below it. Jobs are on no way, as
+//! they run at their times only. Asked when something is created, never of what is in the log already.
+
+use super::{Catalog, ViewEntry};
+use crate::EngineError;
+
+/// What writes into a stream whenever something comes into another.
+struct Hop<'c> {
+    from: &'c str,
+    /// What it is, and its name.
+    by: (&'static str, &'c str),
+    into: &'c str,
+}
+
+impl Catalog {
+    /// An error where what goes into one of the streams `into` would come to one of `sources`, over others.
+    pub(in crate::history) fn check_no_way_round<'n>(
+        &self,
+        into: impl IntoIterator<Item = &'n str>,
+        sources: &[&str],
+    ) -> Result<(), EngineError> {
+        let hops = self.hops();
+        for stream in into {
+            if let Some(way) = way(&hops, stream, sources) {
+                return Err(EngineError::GoesRound { stream: stream.to_owned(), way });
+            }
+        }
+        Ok(())
+    }
+
+    fn hops(&self) -> Vec<Hop<'_>> {
+        let mut hops = Vec::new();
+        for join in self.joins.values() {
+            let (by, into) = (("join", &*join.create.name), join.create.target.as_str());
+            hops.extend(join.create.sides.iter().map(|side| Hop { from: side.as_str(), by, into }));
+        }
+        for sink in self.sinks.all() {
+            let view = self.views.values().find(|view| view.id == sink.view);
+            if let Some(from) = view.and_then(|view| self.stream_below(view)) {
+                let by = ("sink", &*sink.create.name);
+                hops.extend(sink.create.streams().map(|into| Hop { from, by, into }));
+            }
+        }
+        for alert in self.alerts.values() {
+            if let Some(from) = self.views.get(&alert.view()).and_then(|view| self.stream_below(view)) {
+                let by = ("alert", &*alert.create.name);
+                hops.extend(alert.create.streams().map(|into| Hop { from, by, into }));
+            }
+        }
+        hops
+    }
+
+    /// The name of the stream that a view is of, or the lowest one below it.
+    fn stream_below(&self, view: &ViewEntry) -> Option<&str> {
+        let stream = self.streams.values().find(|stream| stream.id == view.stream);
+        stream.map(|stream| stream.create.name.as_str())
+    }
+}
+
+/// The shortest way from a stream to one of others, if there is one.
+fn way(hops: &[Hop<'_>], from: &str, to: &[&str]) -> Option<Vec<String>> {
+    let mut reached: Vec<(&str, Vec<String>)> = vec![(from, Vec::new())];
+    let mut next = 0;
+    while let Some((stream, way)) = reached.get(next).cloned() {
+        if to.contains(&stream) {
+            return Some(way);
+        }
+        for Hop { by: (kind, name), into, .. } in hops.iter().filter(|hop| hop.from == stream) {
+            if reached.iter().all(|(known, _)| known != into) {
+                let mut longer = way.clone();
+                longer.push(format!("by {kind} `{name}` into stream `{into}`"));
+                reached.push((*into, longer));
+            }
+        }
+        next += 1;
+    }
+    None
+}

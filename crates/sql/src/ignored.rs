@@ -1,0 +1,93 @@
+//! Clauses that the parser takes and DataFusion passes over: `WITH ROLLUP` behind GROUP BY, and the like, are what Spark means by
+//! them; what has no meaning here is refused, as the answer would be another than was asked for.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, GroupByWithModifier, Query, Select, TableFactor, VisitMut, VisitorMut,
+};
+
+use crate::{SqlError, error::state};
+
+/// Puts what would be passed over into words that DataFusion knows, or refuses it.
+pub(crate) fn none_ignored(statement: &mut Statement) -> Result<(), SqlError> {
+    let flow = match statement {
+        Statement::Statement(statement) => VisitMut::visit(statement, &mut Pass),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => VisitMut::visit(query, &mut Pass),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => return none_ignored(&mut explain.statement),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Pass;
+
+fn refused(clause: &str) -> SqlError {
+    SqlError::invalid(format!("not supported: {clause}")).with_state(state::NOT_SUPPORTED)
+}
+
+fn check(clauses: &[(bool, &str)]) -> ControlFlow<SqlError> {
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => ControlFlow::Break(refused(clause)),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+impl VisitorMut for Pass {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        check(&[
+            (query.for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
+            (query.settings.is_some(), "SETTINGS"),
+            (query.format_clause.is_some(), "FORMAT"),
+        ])
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        check(&[(select.prewhere.is_some(), "PREWHERE"), (!select.connect_by.is_empty(), "CONNECT BY")])?;
+        match with_modifiers(&mut select.group_by) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match factor {
+            TableFactor::Table { sample, partitions, with_hints, index_hints, .. } => check(&[
+                (sample.is_some(), "TABLESAMPLE"),
+                (!partitions.is_empty(), "PARTITION of a table"),
+                (!with_hints.is_empty() || !index_hints.is_empty(), "hints of a table"),
+            ]),
+            TableFactor::Derived { sample, .. } => check(&[(sample.is_some(), "TABLESAMPLE")]),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// `GROUP BY a, b WITH ROLLUP` is `GROUP BY ROLLUP (a, b)`, and so with CUBE; `GROUP BY a, b GROUPING SETS (…)` has these sets.
+fn with_modifiers(group_by: &mut GroupByExpr) -> Result<(), SqlError> {
+    let (expressions, modifiers) = match group_by {
+        GroupByExpr::Expressions(expressions, modifiers) => (expressions, modifiers),
+        GroupByExpr::All(modifiers) if modifiers.is_empty() => return Ok(()),
+        GroupByExpr::All(_) => return Err(refused("WITH behind GROUP BY ALL")),
+    };
+    let one_each = |expressions: &mut Vec<Expr>| std::mem::take(expressions).into_iter().map(|one| vec![one]);
+    let sets = match modifiers.as_slice() {
+        [] => return Ok(()),
+        [GroupByWithModifier::Rollup] => Expr::Rollup(one_each(expressions).collect()),
+        [GroupByWithModifier::Cube] => Expr::Cube(one_each(expressions).collect()),
+        [GroupByWithModifier::GroupingSets(sets)] => sets.clone(),
+        _ => return Err(refused("WITH TOTALS, and more than one WITH behind GROUP BY")),
+    };
+    modifiers.clear();
+    *expressions = vec![sets];
+    Ok(())
+}
