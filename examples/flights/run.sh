@@ -24,7 +24,7 @@ ask "SELECT * FROM airports ORDER BY airport"
 ask "SELECT * FROM routes WHERE flights >= 10 ORDER BY dep_delay DESC LIMIT 5"
 ask "SELECT sky, sum(flights) AS flights, sum(cancelled) AS cancelled, sum(delay * flights) / sum(flights) AS delay
   FROM weather_delays GROUP BY sky ORDER BY delay DESC"
-ask "SELECT (SELECT count(*) FROM flights) >= (SELECT sum(flights) FROM airports) AS kept"
+ask "SELECT (SELECT sum(flights) FROM airports) <= (SELECT count(*) FROM flights) AS kept"
 echo
 echo "> GET /v1/views/airports/keys/JFK"
 curl -fsS "$SWIFTWATER_SERVER/v1/views/airports/keys/JFK"
