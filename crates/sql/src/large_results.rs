@@ -198,7 +198,7 @@ impl Given {
         // As if there were nothing else in the texts. An empty one stands between all characters.
         let most = self.total(|row| {
             let (text, from, to) = (at(texts, row)?, at(from, row)?, at(to, row)?);
-            let found = if from == 0 { text.saturating_add(1) } else { text / from };
+            let found = text.checked_div(from).unwrap_or(text.saturating_add(1));
             Some(text.saturating_add(found.saturating_mul(to)))
         });
         if most <= bytes_max {

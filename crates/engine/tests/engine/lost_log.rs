@@ -134,12 +134,15 @@ async fn table_with_more_events_than_were_counted_is_refused_and_gone_on_behind_
     check_counted(&engine, 16).await;
 }
 
+/// Streams, each with an event.
+type Events<'a> = &'a [(&'a str, &'a str)];
+
 /// Makes a directory in which only views and joins know of some events: `more` came after `events`, and were counted when a
 /// statement had its answer.
 async fn known_to_views_only(
     dir: &Path,
     statements: &[&str],
-    (events, more): (&[(&str, &str)], &[(&str, &str)]),
+    (events, more): (Events<'_>, Events<'_>),
     (text, expected): (&str, &str),
 ) {
     let (kept, parts) = (tempfile::tempdir().unwrap(), ["catalog", "log", "tables"]);

@@ -393,11 +393,11 @@ fn kind(ty: &Type) -> TypeKind {
     }
 }
 
-/// Columns over parameters, by name, type and what computes them.
-fn columns(
-    columns: &[EndpointColumn],
-    create: &CreateEndpoint,
-) -> Result<Vec<(Box<str>, Option<Type>, Program)>, EngineError> {
+/// A column's name, what its values are where that is known, and what computes them.
+type Named = (Box<str>, Option<Type>, Program);
+
+/// Columns over parameters.
+fn columns(columns: &[EndpointColumn], create: &CreateEndpoint) -> Result<Vec<Named>, EngineError> {
     let column = |column: &EndpointColumn| {
         let (expr, ty) =
             over_parameters(&column.text, &create.parameters).map_err(|errors| at(errors, &column.text))?;
