@@ -2,6 +2,7 @@
 
 use std::{
     path::PathBuf,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
@@ -30,6 +31,9 @@ use crate::{
     shared::{Errand, Shared},
     stream::lock,
 };
+
+/// How long somebody waits for a disk that takes nothing.
+const TROUBLE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long threads are waited for that were told to end, however short the grace is.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
@@ -323,9 +327,19 @@ impl Engine {
         self.shared.history.get()?.ack(stream)
     }
 
-    /// Waits until events that were appended are on disk.
+    /// Waits until events that were appended are on disk. Where the log cannot write them for ten seconds it says why: they may
+    /// be stored later, or never.
     pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
-        self.shared.history.get().ok_or(EngineError::NoHistory)?.synced(ticket).await
+        let history = self.shared.history.get().ok_or(EngineError::NoHistory)?;
+        let mut synced = pin!(history.synced(ticket));
+        loop {
+            if let Ok(done) = tokio::time::timeout(TROUBLE_TIME_MAX, &mut synced).await {
+                return done;
+            }
+            if let Some(error) = history.trouble() {
+                return Err(error);
+            }
+        }
     }
 
     /// Sees to it that the tables which a query is joined with are held in memory: before it is looked at or submitted.

@@ -12,7 +12,7 @@ use std::{
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
-use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId};
+use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId, Trouble};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
@@ -445,6 +445,14 @@ impl History {
     /// Waits until what a ticket stands for is on disk.
     pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
+    }
+
+    /// Why the log takes nothing at present, if so.
+    pub(crate) fn trouble(&self) -> Option<EngineError> {
+        self.log.horizons().trouble.map(|trouble| match trouble {
+            Trouble::Full => EngineError::DiskFull,
+            Trouble::Failing => unavailable(LogError::Failing),
+        })
     }
 
     /// Looks at the catalog.

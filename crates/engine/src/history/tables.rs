@@ -94,8 +94,11 @@ fn no_earlier_view(name: &str) -> SqlError {
     SqlError::new(SqlErrorKind::Invalid, message)
 }
 
-/// The table of a stream, if it is open.
-fn opened(stored: &Stored) -> Result<&Table, SqlError> {
+/// The table of a stream. One that is being opened is waited for.
+async fn opened(stored: &Stored) -> Result<&Table, SqlError> {
+    if stored.table().is_none() && stored.unopened().is_none() {
+        let _ = tokio::time::timeout(FRESH_TIME_MAX, stored.opened()).await;
+    }
     stored.table().ok_or_else(|| {
         let why = stored.unopened().unwrap_or_else(|| "it is being opened".to_owned());
         let message = format!("the table of stream `{}` cannot be read yet: {why}", stored.name);
@@ -158,7 +161,7 @@ impl Tables for HistoryTables {
         }
         let table = match self.stored(name)? {
             Some(stored) => {
-                let table = opened(&stored)?;
+                let table = opened(&stored).await?;
                 if at.is_none() {
                     fresh(&stored, table).await?;
                 }
@@ -182,7 +185,7 @@ impl Tables for HistoryTables {
             return Err(SqlError::new(SqlErrorKind::Invalid, message));
         }
         if let Some(stored) = self.stored(name)? {
-            let schema = opened(&stored)?.schema();
+            let schema = opened(&stored).await?.schema();
             let own = schema
                 .fields()
                 .iter()

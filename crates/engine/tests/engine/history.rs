@@ -15,6 +15,9 @@ use swiftwater_sql::{
     ErrorKind, RunOptions, SqlError,
     forms::{Form, FormWriter},
 };
+use swiftwater_testkit::TestClock;
+
+use crate::jobs_crashes::Parts;
 
 /// Settings under which much happens in little time.
 pub(crate) fn quick(dir: &Path) -> HistoryConfig {
@@ -509,4 +512,20 @@ async fn insert_that_breaks_a_rule_of_the_stream_says_which() {
     }
     sql(&engine, "INSERT INTO t (a, b) VALUES (1, 2)").await;
     assert_eq!(sql(&engine, "SELECT a, b FROM t").await, "{\"a\":1,\"b\":2}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_disk_that_takes_nothing_is_told_so() {
+    let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
+    let engine = parts.open(&clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    parts.log.fail_all(Some(std::io::ErrorKind::StorageFull));
+    let (name, options) = (StreamName::new("s").unwrap(), AppendOptions::default());
+    let taken = engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options).await.unwrap();
+    let ticket = taken.ticket.unwrap();
+    let told = engine.synced(ticket).await.unwrap_err();
+    assert!(matches!(told, EngineError::DiskFull), "{told}");
+    parts.log.fail_all(None);
+    engine.synced(ticket).await.unwrap();
+    assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
 }

@@ -25,14 +25,14 @@ use crate::{
     jobs::{MINUTE, START, numbers, rows, until},
 };
 
-struct Parts {
-    log: SimDisk,
+pub(crate) struct Parts {
+    pub(crate) log: SimDisk,
     catalog: SimDisk,
     store: FailingStore,
 }
 
 impl Parts {
-    fn new() -> Parts {
+    pub(crate) fn new() -> Parts {
         Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote() }
     }
 
@@ -42,7 +42,7 @@ impl Parts {
         Parts { log, catalog, store: self.store.restart().await }
     }
 
-    async fn open(&self, clock: &Arc<TestClock>) -> Engine {
+    pub(crate) async fn open(&self, clock: &Arc<TestClock>) -> Engine {
         let config = EngineConfig { shards: 1, ..EngineConfig::default() };
         let mut history = quick(std::path::Path::new("unused"));
         // The log has all that a crash is to leave, and upkeep makes no calls of its own.
