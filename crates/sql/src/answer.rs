@@ -1,5 +1,7 @@
 //! What a run of statements answers: columns, then rows as they come.
 
+use std::any::Any;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -71,14 +73,26 @@ impl Task {
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<SqlError> {
         let end = std::task::ready!(Pin::new(&mut self.handle).poll(context));
         Poll::Ready(match end {
-            Err(error) if error.is_panic() => SqlError::internal("the statement panicked"),
+            Err(error) if error.is_panic() => panicked(&*error.into_panic()),
             Err(_) => cancelled(),
             Ok(()) => SqlError::internal("the statement ended without an answer"),
         })
     }
 }
 
-use std::future::Future;
+/// What a panic of an operator comes to. Arrow has no other answer to texts that are too long for one column of a batch.
+fn panicked(payload: &(dyn Any + Send)) -> SqlError {
+    let said = payload.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+    if said.contains("offset overflow") {
+        return SqlError::new(
+            ErrorKind::Limit,
+            "the values of one column are over 2 GiB together in one batch of rows",
+        )
+        .with_hint("A long constant is there for each of 8,192 rows: give it once, or make it shorter.");
+    }
+    SqlError::internal("the statement panicked")
+}
 
 pub(crate) fn cancelled() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the statement was cancelled").with_state(state::CANCELLED)
@@ -129,5 +143,19 @@ impl Stream for Answer {
             Some(Err(error)) => Some(Err(error)),
             None => Some(Err(why)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn panic_for_too_long_a_column_is_a_limit() {
+        for (said, kind) in [("offset overflow", ErrorKind::Limit), ("something else", ErrorKind::Internal)] {
+            let task = tokio::spawn(async move { std::panic::resume_unwind(Box::new(said.to_owned())) });
+            let error: tokio::task::JoinError = task.await.map(|never: ()| never).unwrap_err();
+            assert_eq!(panicked(&*error.into_panic()).kind(), kind);
+        }
     }
 }

@@ -73,13 +73,21 @@ pub trait Tables: Send + Sync + 'static {
         Ok(self.table(name, None).await?.map(|table| table.schema()))
     }
 
-    /// Makes an empty table of rows. With `if_not_exists` one that is there already is left alone and false returned.
+    /// Makes a table of rows, empty or with these rows in it, and tells how many they are. It is there with all of them or not at all,
+    /// and nobody sees it before: where that fails, or whoever asked goes away, nothing stays of it.
+    /// With `if_not_exists` one that is there already is left alone and none returned.
     async fn create_table(
         &self,
         name: &str,
         schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
         if_not_exists: bool,
-    ) -> Result<bool, SqlError>;
+    ) -> Result<Option<u64>, SqlError>;
+
+    /// Whether a table that is there was made by this very statement, which was begun before and did not learn of its end.
+    async fn was_made_here(&self, _name: &str) -> Result<bool, SqlError> {
+        Ok(false)
+    }
 
     /// Drops a table of rows; an error of kind NotFound if there is none.
     async fn drop_table(&self, name: &str) -> Result<(), SqlError>;

@@ -41,26 +41,40 @@ impl Run {
         }
         let query = Statement::Statement(Box::new(SqlStatement::Query(source)));
         let planned = self.plan(query, Arc::clone(&names)).await?;
-        let (name, schema) = match found {
-            Some(name) => {
-                let schema = self.tables.insertable(&name).await?.ok_or_else(|| {
-                    SqlError::invalid(format!("nothing can be inserted into `{name}`"))
-                        .at(place_of_span(ident.span))
-                })?;
-                (name, schema)
+        if found.is_none() && self.options.dialect == Dialect::Spark {
+            let schema = storable(planned.plan.schema().as_arrow())?;
+            let rows =
+                self.rows_for(&planned, &schema, &insert.columns, &insert.after_columns, ident).await?;
+            if let Some(rows) = self.tables.create_table(&ident.value, schema, Some(rows), true).await? {
+                return Ok(outcome(Command::Insert, count(rows)?));
             }
-            None if self.options.dialect == Dialect::Spark => {
-                let schema = storable(planned.plan.schema().as_arrow())?;
-                self.tables.create_table(&ident.value, Arc::clone(&schema), true).await?;
-                (ident.value.clone(), schema)
-            }
+        }
+        let name = match found {
+            Some(name) => name,
+            // Somebody else has made it meanwhile.
+            None if self.options.dialect == Dialect::Spark => ident.value.clone(),
             None => return Err(names.missing(ident, &ident.value)),
         };
-        let columns = target_columns(&schema, &insert.columns, &insert.after_columns)?;
-        let named = !(insert.columns.is_empty() && insert.after_columns.is_empty());
-        let rows = self.cast_rows(&planned, &schema, &columns, named, ident).await?;
+        let schema = self.tables.insertable(&name).await?.ok_or_else(|| {
+            SqlError::invalid(format!("nothing can be inserted into `{name}`")).at(place_of_span(ident.span))
+        })?;
+        let rows = self.rows_for(&planned, &schema, &insert.columns, &insert.after_columns, ident).await?;
         let rows = self.tables.insert(&name, rows, insert.overwrite).await?;
         Ok(outcome(Command::Insert, count(rows)?))
+    }
+
+    /// The rows of a query for the columns of a target that a statement names, or for all.
+    async fn rows_for(
+        &self,
+        planned: &Planned,
+        target: &SchemaRef,
+        columns: &[ObjectName],
+        after: &[Ident],
+        ident: &Ident,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let named = !(columns.is_empty() && after.is_empty());
+        let columns = target_columns(target, columns, after)?;
+        self.cast_rows(planned, target, &columns, named, ident).await
     }
 
     /// Starts a query with its columns as those of a target.
@@ -115,6 +129,9 @@ impl Run {
                 tracing::debug!(table = %existing, "table exists already");
                 return Ok(outcome(Command::CreateTable, count(0)?));
             }
+            (_, Some(existing)) if self.tables.was_made_here(&existing).await? => {
+                return Ok(outcome(Command::CreateTable, count(0)?));
+            }
             (_, Some(existing)) => {
                 return Err(SqlError::new(ErrorKind::Conflict, format!("table `{existing}` exists already"))
                     .at(place)
@@ -143,27 +160,14 @@ impl Run {
         let schema = input.schema().as_arrow();
         let schema = if has_query { storable(schema) } else { written_down(schema) };
         let schema = schema.map_err(|error| error.at(place))?;
-        let made = self.tables.create_table(&name, Arc::clone(&schema), if_not_exists).await?;
-        if !has_query || !made {
-            return Ok(outcome(Command::CreateTable, count(0)?));
-        }
-        let planned = Planned { plan: input.as_ref().clone(), ..planned };
-        match self.fill(&planned, &name, &schema).await {
-            Ok(rows) => Ok(outcome(Command::CreateTable, count(rows)?)),
-            Err(error) => {
-                // There is no such table until all of it is there.
-                if let Err(left) = self.tables.drop_table(&name).await {
-                    tracing::warn!(table = %name, error = %left, "a table stays whose query failed");
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn fill(&self, planned: &Planned, name: &str, schema: &SchemaRef) -> Result<u64, SqlError> {
-        let columns: Vec<usize> = (0..schema.fields().len()).collect();
-        let rows = self.cast_rows(planned, schema, &columns, false, &Ident::new(name)).await?;
-        self.tables.insert(name, rows, false).await
+        let rows = if has_query {
+            let planned = Planned { plan: input.as_ref().clone(), ..planned };
+            Some(self.rows_for(&planned, &schema, &[], &[], &Ident::new(&name)).await?)
+        } else {
+            None
+        };
+        let made = self.tables.create_table(&name, schema, rows, if_not_exists).await?;
+        Ok(outcome(Command::CreateTable, count(made.unwrap_or(0))?))
     }
 
     /// `DROP TABLE [IF EXISTS] a, b`.

@@ -14,6 +14,8 @@ use swiftwater_event::Millis;
 
 use object_store::path::Path;
 
+use crate::table::Application;
+
 /// A file that becomes part of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +61,17 @@ pub(crate) struct Txn {
     pub(crate) app_id: String,
     pub(crate) version: i64,
     pub(crate) last_updated: Millis,
+}
+
+impl Txn {
+    /// That an application has inserted.
+    pub(crate) fn of(application: &Application, now: Millis) -> Txn {
+        Txn {
+            app_id: application.id.to_string(),
+            version: i64::try_from(application.version).unwrap_or(i64::MAX),
+            last_updated: now,
+        }
+    }
 }
 
 /// One commit.

@@ -5,7 +5,7 @@
 //! anything so, as they grow steadily.
 //! Limits: [`ROW_GROUP_ROWS`] rows are held encoded before they go out; [`PARTITIONS_OPEN_MAX`] files are open at once.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, fmt::Display, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, RecordBatch,
@@ -16,6 +16,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use datafusion_common::ScalarValue;
+use futures_util::{Stream, StreamExt};
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
@@ -32,6 +33,7 @@ use crate::{
     ledger::partition_text,
     life::Life,
     load::Place,
+    options::StoreOptions,
     stats,
 };
 
@@ -108,6 +110,40 @@ fn repeats(sample: &ArrayRef) -> bool {
     let Ok(rows) = rows else { return true };
     let different: HashSet<_> = rows.iter().collect();
     different.len() * 4 < valued
+}
+
+/// Writes rows as files of a plain table, and tells how many there were. Where that fails no file stays that was not finished; those
+/// that were are no part of any version.
+pub(crate) async fn write_rows<E: Display>(
+    place: &Place,
+    layout: &Layout,
+    options: &StoreOptions,
+    now: Millis,
+    rows: impl Stream<Item = std::result::Result<RecordBatch, E>> + Send,
+) -> Result<(Vec<Add>, u64)> {
+    let mut encoder = Encoder::new(place.clone(), layout.clone(), now, true);
+    let mut count = 0;
+    let mut rows = std::pin::pin!(rows);
+    while let Some(batch) = rows.next().await {
+        let written = match batch {
+            Ok(batch) => {
+                count += batch.num_rows() as u64;
+                match layout.conform(&batch) {
+                    Ok(batch) => encoder.write(&batch).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(StoreError::Input(error.to_string().into())),
+        };
+        if let Err(error) = written {
+            encoder.abort().await;
+            return Err(error);
+        }
+        if encoder.largest_bytes() >= options.compact_file_bytes {
+            encoder.finish_files().await?;
+        }
+    }
+    Ok((encoder.finish().await?, count))
 }
 
 /// One file that is being written.

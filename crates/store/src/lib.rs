@@ -18,6 +18,7 @@ mod ledger;
 mod life;
 mod load;
 mod location;
+mod making;
 mod mark;
 mod options;
 mod owner;
@@ -34,6 +35,7 @@ mod upkeep;
 pub use cut::{FilePut, StoreCut, StoredFile};
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};
+pub use making::NewTable;
 pub use options::StoreOptions;
 pub use spec::{
     ColumnSpec, DAY_COLUMN, EVENT_COLUMN, HOUR_COLUMN, OFFSET_COLUMN, PARTITION_COLUMNS_MAX, Partitioning,

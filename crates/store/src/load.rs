@@ -174,6 +174,14 @@ impl Place {
         Ok(false)
     }
 
+    /// Whether the commit that is there is the one of this id, as where the answer to its put was lost.
+    pub(crate) async fn is_commit(&self, path: &Path, id: &str) -> Result<bool> {
+        let doing = "reading a commit";
+        let object = self.store.get(path).await.map_err(StoreError::store(doing))?;
+        let bytes = object.bytes().await.map_err(StoreError::store(doing))?;
+        Ok(actions::commit_id(&bytes).is_some_and(|found| found == id))
+    }
+
     async fn last_checkpoint(&self) -> Result<u64> {
         let objects = self.log().await?;
         let names = objects.iter().filter_map(|object| object.location.filename());

@@ -9,7 +9,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use arrow_schema::Field;
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{PutMode, PutOptions, PutPayload};
 use swiftwater_event::Millis;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -246,17 +246,19 @@ impl Owner {
             let options = PutOptions::from(PutMode::Create);
             match shared.place.store.put_opts(&path, PutPayload::from(bytes.clone()), options).await {
                 Ok(_) => break,
-                Err(object_store::Error::AlreadyExists { .. }) => match self.is_ours(&path, &id).await {
-                    Ok(true) => break,
-                    Ok(false) => match self.follow(ledger).await {
-                        Ok(()) => return Ok(Outcome::Moved),
-                        Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
-                            return Err(error);
-                        }
+                Err(object_store::Error::AlreadyExists { .. }) => {
+                    match shared.place.is_commit(&path, &id).await {
+                        Ok(true) => break,
+                        Ok(false) => match self.follow(ledger).await {
+                            Ok(()) => return Ok(Outcome::Moved),
+                            Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
+                                return Err(error);
+                            }
+                            Err(error) => self.failed(error, &mut pause).await?,
+                        },
                         Err(error) => self.failed(error, &mut pause).await?,
-                    },
-                    Err(error) => self.failed(error, &mut pause).await?,
-                },
+                    }
+                }
                 Err(error) => self.failed(StoreError::store("committing")(error), &mut pause).await?,
             }
         }
@@ -277,14 +279,6 @@ impl Owner {
         }
         shared.space.notify_waiters();
         Ok(Outcome::Committed)
-    }
-
-    /// Whether the commit that is there was made by us, its answer lost.
-    async fn is_ours(&self, path: &object_store::path::Path, id: &str) -> Result<bool> {
-        let doing = "reading a commit";
-        let object = self.shared.place.store.get(path).await.map_err(StoreError::store(doing))?;
-        let bytes = object.bytes().await.map_err(StoreError::store(doing))?;
-        Ok(actions::commit_id(&bytes).is_some_and(|found| found == id))
     }
 
     /// Takes over what another writer has made of the table, who may do anything but take our stream's place.
@@ -338,11 +332,7 @@ impl Owner {
             } else {
                 Vec::new()
             };
-            let txn = once.map(|Application { id, version }| Txn {
-                app_id: id.to_string(),
-                version: i64::try_from(*version).unwrap_or(i64::MAX),
-                last_updated: now,
-            });
+            let txn = once.map(|once| Txn::of(once, now));
             let commit = Commit { operation: "WRITE", removes, adds: adds.clone(), txn, ..Commit::default() };
             if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
                 return Ok(());

@@ -12,14 +12,14 @@ use arrow_schema::{Schema, SchemaRef};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use futures_util::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, path::Path};
-use swiftwater_event::Clock;
+use swiftwater_event::{Clock, Millis};
 use tokio::{
     runtime::Handle,
     sync::{Mutex, Semaphore, mpsc},
 };
 
 use crate::{
-    actions::{self, Commit},
+    actions::{self, Add, Commit, Txn},
     cut::Pins,
     error::{Result, StoreError},
     layout::Layout,
@@ -27,12 +27,13 @@ use crate::{
     life::Life,
     load::Place,
     location,
+    making::{self, Making, NewTable},
     mark::Expected,
     options::StoreOptions,
     owner::{Owner, REQUESTS_MAX},
     provider, schema,
     spec::{TableSpec, check_name},
-    table::{ClockRef, Shared, Table},
+    table::{Application, ClockRef, Shared, Table},
 };
 
 /// A mark that a table is being dropped: if the server ends meanwhile, what is left of it goes with the next opening.
@@ -66,6 +67,7 @@ struct Inner {
     pins: Arc<Pins>,
     life: Life,
     expected: Expected,
+    making: Making,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
 }
@@ -101,6 +103,7 @@ impl Store {
             pins: Arc::default(),
             life: Life::begin(),
             expected: Expected::default(),
+            making: Making::default(),
             tables: Mutex::new(HashMap::new()),
         };
         Ok(Store { inner: Arc::new(inner) })
@@ -123,12 +126,32 @@ impl Store {
         &self.inner.pins
     }
 
+    pub(crate) fn making(&self) -> &Making {
+        &self.inner.making
+    }
+
+    pub(crate) fn options(&self) -> &StoreOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.inner.runtime
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.inner.clock.0.now()
+    }
+
     /// Opens a stream's table, or creates it. Columns that the table lacks are added as by [`Table::alter`]; if one must be
     /// rewritten for that, this waits for it.
     pub async fn open_table(&self, spec: TableSpec) -> Result<Table> {
         spec.check(self.inner.options.columns_max)?;
         self.check().await?;
+        self.inner.making.until_ended(&spec.name).await;
         let mut tables = self.inner.tables.lock().await;
+        if self.inner.making.has(&spec.name) {
+            return Err(StoreError::TableExists(spec.name));
+        }
         let table = match tables.get(&spec.name) {
             Some(table) => table.clone(),
             None => {
@@ -141,7 +164,7 @@ impl Store {
                         let partition = spec.partition_columns();
                         let layout =
                             Layout::new(&spec.name, spec.fields(), &partition, spec.time_column.as_deref());
-                        self.create(&place, layout, &partition, "stream").await?
+                        self.create(&place, layout, &partition, "stream", Vec::new(), None).await?
                     }
                 };
                 let table = self.start(place, ledger, &spec);
@@ -156,17 +179,68 @@ impl Store {
         Ok(table)
     }
 
-    /// Creates a plain table, for `CREATE TABLE AS` and the like; types that Delta Lake does not have become wider ones.
-    pub async fn create_plain(&self, name: &str, schema: SchemaRef) -> Result<Table> {
-        check_name(name)?;
+    /// Creates a plain table without rows; types that Delta Lake does not have become wider ones. As of [`NewTable::commit`], the
+    /// commit says that this was done in the name of the application.
+    pub async fn create_plain(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        once: Option<&Application>,
+    ) -> Result<Table> {
+        let layout = self.plain_layout(name, &schema)?;
         self.check().await?;
-        let columns_max = self.inner.options.columns_max;
+        self.inner.making.until_ended(name).await;
         let mut tables = self.inner.tables.lock().await;
+        let place = self.free_place(name, &tables).await?;
+        let ledger = self.create(&place, layout, &[], "plain", Vec::new(), once).await?;
+        let table = self.start(place, ledger, &TableSpec::new(name, Vec::new()));
+        tables.insert(name.into(), table.clone());
+        Ok(table)
+    }
+
+    /// Begins to create a plain table that is there with its rows or not at all, for `CREATE TABLE AS`. Its name is taken from now on;
+    /// who makes one of that name already is waited for.
+    pub async fn begin_plain(&self, name: &str, schema: SchemaRef) -> Result<NewTable> {
+        let layout = self.plain_layout(name, &schema)?;
+        self.check().await?;
+        self.inner.making.until_ended(name).await;
+        let tables = self.inner.tables.lock().await;
+        let place = self.free_place(name, &tables).await?;
+        NewTable::begin(self.clone(), place, layout).await
+    }
+
+    /// The first commit of a plain table, with all of its rows.
+    pub(crate) async fn create_with(
+        &self,
+        place: &Place,
+        layout: Layout,
+        adds: Vec<Add>,
+        once: Option<&Application>,
+    ) -> Result<Table> {
+        let mut tables = self.inner.tables.lock().await;
+        let ledger = self.create(place, layout, &[], "plain", adds, once).await?;
+        let table = self.start(place.clone(), ledger, &TableSpec::new(&place.table, Vec::new()));
+        tables.insert(place.table.clone(), table.clone());
+        Ok(table)
+    }
+
+    /// Where a table can be created: there is none, and nothing is left of an earlier one.
+    async fn free_place(&self, name: &str, tables: &HashMap<Box<str>, Table>) -> Result<Place> {
         let place = self.place(name);
+        if self.inner.making.has(name) {
+            return Err(StoreError::TableExists(name.into()));
+        }
         self.finish_drop(&place).await?;
+        making::finish_making(&place).await?;
         if tables.contains_key(name) || place.exists().await? {
             return Err(StoreError::TableExists(name.into()));
         }
+        Ok(place)
+    }
+
+    fn plain_layout(&self, name: &str, schema: &Schema) -> Result<Layout> {
+        check_name(name)?;
+        let columns_max = self.inner.options.columns_max;
         let fault = |why: String| StoreError::Spec { table: name.into(), why: why.into() };
         if schema.fields().len() > columns_max {
             let columns = schema.fields().len();
@@ -187,10 +261,7 @@ impl Store {
             // Rows come in later, from anywhere: nothing is known of their nulls.
             fields.push(arrow_schema::Field::new(field.name(), ty, true));
         }
-        let ledger = self.create(&place, Layout::new(name, fields, &[], None), &[], "plain").await?;
-        let table = self.start(place, ledger, &TableSpec::new(name, Vec::new()));
-        tables.insert(name.into(), table.clone());
-        Ok(table)
+        Ok(Layout::new(name, fields, &[], None))
     }
 
     /// Opens a table that is there, a stream's or a plain one, as it is. `None` if there is none.
@@ -202,6 +273,9 @@ impl Store {
         let mut tables = self.inner.tables.lock().await;
         if let Some(table) = tables.get(name) {
             return Ok(Some(table.clone()));
+        }
+        if self.inner.making.has(name) {
+            return Ok(None);
         }
         let place = self.place(name);
         self.finish_drop(&place).await?;
@@ -228,6 +302,25 @@ impl Store {
         Ok(names)
     }
 
+    /// Deletes what is left of tables that were to be dropped, and of those whose making came to no end.
+    pub async fn finish_left(&self) -> Result<()> {
+        self.check().await?;
+        let listing = StoreError::store("listing tables");
+        let list = self.inner.objects.list_with_delimiter(None).await.map_err(listing)?;
+        for directory in list.common_prefixes {
+            let Some(name) = directory.filename().filter(|name| check_name(name).is_ok()) else { continue };
+            // Nobody begins with it meanwhile.
+            let tables = self.inner.tables.lock().await;
+            if tables.contains_key(name) || self.inner.making.has(name) {
+                continue;
+            }
+            let place = self.place(name);
+            self.finish_drop(&place).await?;
+            making::finish_making(&place).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes a table with all its files and versions. Returns whether there was one. Queries that still read it fail.
     pub async fn drop_table(&self, name: &str) -> Result<bool> {
         if check_name(name).is_err() {
@@ -235,6 +328,9 @@ impl Store {
         }
         self.check().await?;
         let mut tables = self.inner.tables.lock().await;
+        if self.inner.making.has(name) && !tables.contains_key(name) {
+            return Ok(false);
+        }
         let open = tables.remove(name);
         if let Some(table) = &open {
             table.close().await;
@@ -314,13 +410,15 @@ impl Store {
         Ok(())
     }
 
-    /// Puts the first commit of a table: its schema, no rows.
+    /// Puts the first commit of a table: its schema, and the rows that it begins with.
     async fn create(
         &self,
         place: &Place,
         layout: Layout,
         partition: &[Box<str>],
         kind: &str,
+        adds: Vec<Add>,
+        once: Option<&Application>,
     ) -> Result<Ledger> {
         let options = &self.inner.options;
         let seconds = |duration: std::time::Duration| format!("interval {} seconds", duration.as_secs());
@@ -329,22 +427,31 @@ impl Store {
             ("delta.logRetentionDuration".to_owned(), seconds(options.log_retention)),
             ("delta.deletedFileRetentionDuration".to_owned(), seconds(options.vacuum_retention)),
         ];
-        let now = self.inner.clock.0.now();
+        let now = self.now();
         let id = uuid::Uuid::new_v4().to_string();
         let schema: &Schema = &layout.schema;
         let metadata = ledger::metadata(&place.table, id, schema, partition, configuration, now)?;
         let commit = Commit {
-            operation: "CREATE TABLE",
+            operation: if adds.is_empty() { "CREATE TABLE" } else { "CREATE TABLE AS SELECT" },
             is_first: true,
             metadata: Some(metadata.clone()),
+            adds,
+            txn: once.map(|once| Txn::of(once, now)),
             ..Commit::default()
         };
         let id = uuid::Uuid::new_v4().to_string();
         let path = actions::commit_path(&place.root(), 0);
         let payload = PutPayload::from(commit.to_bytes(&id, now));
         let put = place.store.put_opts(&path, payload, PutOptions::from(PutMode::Create)).await;
-        put.map_err(StoreError::store("creating a table"))?;
-        Ledger::new(&place.table, 0, metadata, Some(&layout.time_column), Vec::new(), Vec::new(), 0)
+        if let Err(error) = put
+            && !place.is_commit(&path, &id).await.unwrap_or(false)
+        {
+            return Err(StoreError::store("creating a table")(error));
+        }
+        let time_column = Some(&*layout.time_column);
+        let mut ledger = Ledger::new(&place.table, 0, metadata, time_column, commit.adds, Vec::new(), 0)?;
+        ledger.applications.extend(once.map(|once| (once.id.clone(), once.version)));
+        Ok(ledger)
     }
 
     fn start(&self, place: Place, ledger: Ledger, spec: &TableSpec) -> Table {

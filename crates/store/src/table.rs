@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use datafusion_catalog::TableProvider;
 use datafusion_execution::object_store::ObjectStoreUrl;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use swiftwater_event::{Clock, Millis, Offset};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    encode::Encoder,
+    encode::write_rows,
     error::{Result, StoreError},
     layout::{Layout, evolve},
     ledger::Ledger,
@@ -552,15 +552,20 @@ impl Table {
         overwrite: bool,
         application: Application,
     ) -> Result<Option<u64>> {
+        if self.has_inserted(&application).await? {
+            return Ok(None);
+        }
+        self.put(rows, overwrite, Some(application)).await.map(Some)
+    }
+
+    /// Whether rows were inserted, or the table made, in the name of this version of the application.
+    pub async fn has_inserted(&self, application: &Application) -> Result<bool> {
         let known = self.shared.state().ledger.applications.get(&application.id).copied();
         let inserted = match known {
             Some(version) => Some(version),
             None => self.shared.place.application(&application.id).await?,
         };
-        if inserted.is_some_and(|inserted| inserted >= application.version) {
-            return Ok(None);
-        }
-        self.put(rows, overwrite, Some(application)).await.map(Some)
+        Ok(inserted.is_some_and(|inserted| inserted >= application.version))
     }
 
     async fn put<E: std::fmt::Display>(
@@ -576,30 +581,8 @@ impl Table {
             }
             state.layout.clone()
         };
-        let now = self.shared.clock.0.now();
-        let mut encoder = Encoder::new(self.shared.place.clone(), layout.clone(), now, true);
-        let mut count = 0;
-        let mut rows = std::pin::pin!(rows);
-        while let Some(batch) = rows.next().await {
-            let written = match batch {
-                Ok(batch) => {
-                    count += batch.num_rows() as u64;
-                    match layout.conform(&batch) {
-                        Ok(batch) => encoder.write(&batch).await,
-                        Err(error) => Err(error),
-                    }
-                }
-                Err(error) => Err(StoreError::Input(error.to_string().into())),
-            };
-            if let Err(error) = written {
-                encoder.abort().await;
-                return Err(error);
-            }
-            if encoder.largest_bytes() >= self.shared.options.compact_file_bytes {
-                encoder.finish_files().await?;
-            }
-        }
-        let adds = encoder.finish().await?;
+        let (shared, now) = (&self.shared, self.shared.clock.0.now());
+        let (adds, count) = write_rows(&shared.place, &layout, &shared.options, now, rows).await?;
         let (reply, answer) = oneshot::channel();
         self.request(Request::Insert { adds, overwrite, once, reply }).await?;
         self.answer(answer).await?;

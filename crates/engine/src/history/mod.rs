@@ -35,6 +35,7 @@ mod jobs;
 mod joins;
 mod once;
 mod past;
+mod plain;
 mod rows;
 mod sinks;
 mod statements;

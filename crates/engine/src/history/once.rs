@@ -62,9 +62,14 @@ impl<S: SeenOtherwise> Tables for OnceTables<S> {
         &self,
         name: &str,
         schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
         if_not_exists: bool,
-    ) -> Result<bool, SqlError> {
-        self.tables.create_table(name, schema, if_not_exists).await
+    ) -> Result<Option<u64>, SqlError> {
+        self.tables.create_once(name, schema, rows, if_not_exists, Some(&self.application)).await
+    }
+
+    async fn was_made_here(&self, name: &str) -> Result<bool, SqlError> {
+        self.tables.was_made_by(name, &self.application).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<(), SqlError> {

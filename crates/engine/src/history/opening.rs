@@ -245,6 +245,7 @@ impl History {
             // One that is left of a dropped stream would be taken for a plain one.
             return Err(EngineError::Table("tables of dropped streams are still there".to_owned()));
         }
+        self.store.finish_left().await.map_err(|error| EngineError::Table(causes(&error)))?;
         let names = self.store.tables().await.map_err(|error| EngineError::Table(causes(&error)))?;
         let is_stream = |name: &str| StreamName::new(name).is_ok_and(|name| self.stored(&name).is_some());
         tables.name_plain(names.iter().filter(|name| !is_stream(name)).map(ToString::to_string));

@@ -2,9 +2,8 @@
 //! tables.
 
 use std::{
-    collections::BTreeSet,
     pin::pin,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -20,9 +19,10 @@ use swiftwater_sql::{
     not_known, rows_at_hand, rows_in_turn, state,
 };
 use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
+use tokio::sync::oneshot;
 
-use super::{inserted::EventShape, jobs::JOB_RUNS, stored::Stored};
-use crate::{AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
+use super::{inserted::EventShape, jobs::JOB_RUNS, plain::Plain, stored::Stored};
+use crate::{AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared};
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -36,31 +36,28 @@ const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
 /// What there is, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
-    /// Names of plain tables; none as long as the store could not be asked.
-    plain: Mutex<Option<BTreeSet<String>>>,
+    plain: Arc<Plain>,
 }
 
 impl HistoryTables {
     /// Over the tables of an engine; the plain ones are yet to be named.
     pub(crate) fn new(shared: &Arc<Shared>) -> HistoryTables {
-        HistoryTables { shared: Arc::downgrade(shared), plain: Mutex::default() }
+        HistoryTables { shared: Arc::downgrade(shared), plain: Arc::default() }
     }
 
     /// Says which plain tables there are.
     pub(super) fn name_plain(&self, names: impl IntoIterator<Item = String>) {
-        *lock(&self.plain) = Some(names.into_iter().collect());
+        self.plain.set(names);
     }
 
     /// Whether it is known which plain tables there are.
     pub(super) fn knows_plain(&self) -> bool {
-        lock(&self.plain).is_some()
+        self.plain.names().is_some()
     }
 
-    /// Whether there is a plain table of a name; an error as long as that is not known.
+    /// Whether a plain table has a name, one that is still being made included; an error as long as that is not known.
     pub(super) fn is_plain(&self, name: &str) -> Result<bool, SqlError> {
-        let plain = lock(&self.plain);
-        let names = plain.as_ref().ok_or_else(|| not_known(name))?;
-        Ok(names.contains(name))
+        self.plain.has(name).ok_or_else(|| not_known(name))
     }
 
     fn shared(&self) -> Result<Arc<Shared>, SqlError> {
@@ -139,7 +136,7 @@ impl Tables for HistoryTables {
         let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
         let views = shared.history.get().map(|history| history.named_views()).unwrap_or_default();
         let views = views.iter().map(|view| (view.name().to_owned(), TableKind::View));
-        let plain = lock(&self.plain).clone().unwrap_or_default();
+        let plain = self.plain.names().unwrap_or_default();
         streams.chain(views).chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()
     }
 
@@ -200,35 +197,16 @@ impl Tables for HistoryTables {
         &self,
         name: &str,
         schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
         if_not_exists: bool,
-    ) -> Result<bool, SqlError> {
-        let exists =
-            |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
-        let shared = self.shared()?;
-        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        // No stream takes the name meanwhile.
-        let _one_at_a_time = history.changing.lock().await;
-        if self.stored(name)?.is_some() {
-            return Err(exists("stream"));
-        }
-        if history.view(name).is_ok() {
-            return Err(exists("view"));
-        }
-        if self.is_plain(name)? {
-            return if if_not_exists { Ok(false) } else { Err(exists("table")) };
-        }
-        if let Ok(stream) = StreamName::new(name) {
-            history.clear_dropped(&stream).await.map_err(from_engine)?;
-        }
-        history.store.create_plain(name, schema).await.map_err(from_store)?;
-        lock(&self.plain).get_or_insert_default().insert(name.to_owned());
-        Ok(true)
+    ) -> Result<Option<u64>, SqlError> {
+        self.create_once(name, schema, rows, if_not_exists, None).await
     }
 
     async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
         let shared = self.shared()?;
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        if !self.is_plain(name)? {
+        if !self.plain.is_there(name).ok_or_else(|| not_known(name))? {
             let error = SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`"));
             return Err(match self.stored(name)? {
                 _ if history.view(name).is_ok() => {
@@ -244,9 +222,7 @@ impl Tables for HistoryTables {
         history.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
         history.store.drop_table(name).await.map_err(from_store)?;
         history.forget_joined(name);
-        if let Some(plain) = &mut *lock(&self.plain) {
-            plain.remove(name);
-        }
+        self.plain.remove(name);
         Ok(())
     }
 
@@ -283,6 +259,67 @@ impl Tables for HistoryTables {
 }
 
 impl HistoryTables {
+    /// As [`Tables::create_table`]; the table knows in whose name it was made.
+    pub(super) async fn create_once(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
+        if_not_exists: bool,
+        once: Option<&Application>,
+    ) -> Result<Option<u64>, SqlError> {
+        let exists =
+            |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        self.plain.until_made(name).await;
+        // No stream takes the name meanwhile.
+        let one_at_a_time = history.changing.lock().await;
+        if self.stored(name)?.is_some() {
+            return Err(exists("stream"));
+        }
+        if history.view(name).is_ok() {
+            return Err(exists("view"));
+        }
+        if self.is_plain(name)? {
+            return if if_not_exists { Ok(None) } else { Err(exists("table")) };
+        }
+        if let Ok(stream) = StreamName::new(name) {
+            history.clear_dropped(&stream).await.map_err(from_engine)?;
+        }
+        let taken = self.plain.take(name);
+        let Some(rows) = rows else {
+            history.store.create_plain(name, schema, once).await.map_err(from_store)?;
+            taken.made();
+            return Ok(Some(0));
+        };
+        let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
+        drop(one_at_a_time);
+        // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
+        let count = table.write(rows).await.map_err(from_store)?;
+        let (reply, answer) = oneshot::channel();
+        let once = once.cloned();
+        history.spawn(async move {
+            let made = table.commit(once.as_ref()).await;
+            if made.is_ok() {
+                taken.made();
+            }
+            // Whoever asked may be gone.
+            let _ = reply.send(made.map(drop));
+        });
+        let closed = SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down");
+        answer.await.map_err(|_| closed)?.map_err(from_store)?;
+        Ok(Some(count))
+    }
+
+    /// Whether a table was made in the name of this version of the application.
+    pub(super) async fn was_made_by(&self, name: &str, application: &Application) -> Result<bool, SqlError> {
+        match self.plain_table(name).await? {
+            Some(table) => table.has_inserted(application).await.map_err(from_store),
+            None => Ok(false),
+        }
+    }
+
     /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
     ///
     /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of

@@ -162,3 +162,45 @@ async fn crash_at_any_call_to_the_store_neither_doubles_nor_loses() {
     }
     println!("the store went down at each of {calls} calls, done or not");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn table_that_a_job_makes_is_there_whole_whichever_call_to_the_store_was_the_last() {
+    async fn before(parts: &Parts, clock: &Arc<TestClock>) -> Engine {
+        let engine = parts.open(clock).await;
+        sql(&engine, "CREATE STREAM s (a LONG)").await;
+        numbers(&engine, "s", 0..10).await;
+        let job = "CREATE JOB j SCHEDULE '@hourly' AS $$ CREATE TABLE made AS SELECT a FROM s $$";
+        sql(&engine, job).await;
+        engine
+    }
+    let clock = Arc::new(TestClock::at(START));
+    let parts = Parts::new();
+    let engine = before(&parts, &clock).await;
+    let first = parts.store.calls();
+    sql(&engine, "RUN JOB j").await;
+    let calls = parts.store.calls() - first;
+    engine.shutdown(Duration::ZERO).await;
+    assert!(calls >= 4, "the mark, the file, the commit, the mark again: {calls} calls");
+    for call in 0..calls {
+        for has_effect in [false, true] {
+            let clock = Arc::new(TestClock::at(START));
+            let parts = Parts::new();
+            let engine = before(&parts, &clock).await;
+            parts.store.crash_at(parts.store.calls() + call, has_effect);
+            let asked = run_until(&engine, || parts.store.is_down()).await;
+            let left = parts.left().await;
+            let opened = left.open(&clock).await;
+            clock.advance_ms(MINUTE);
+            let succeeded =
+                "SELECT 1 AS one FROM system.job_runs WHERE job = 'j' AND run = 1 AND state = 'succeeded'";
+            until(&opened, 1, succeeded).await;
+            let select = "SELECT count(*) AS n, sum(a) AS total FROM made";
+            let what = format!("call {call} of {calls} to the store, {has_effect}");
+            assert_eq!(rows(&opened, select).await, [json!({"n": 10, "total": 45})], "{what}");
+            opened.shutdown(Duration::ZERO).await;
+            engine.shutdown(Duration::ZERO).await;
+            asked.abort();
+        }
+    }
+    println!("the store went down at each of {calls} calls, done or not");
+}

@@ -26,8 +26,14 @@ impl Tables for NoTables {
         Ok(None)
     }
 
-    async fn create_table(&self, _: &str, _: SchemaRef, _: bool) -> Result<bool, SqlError> {
-        Ok(false)
+    async fn create_table(
+        &self,
+        _: &str,
+        _: SchemaRef,
+        _: Option<SendableRecordBatchStream>,
+        _: bool,
+    ) -> Result<Option<u64>, SqlError> {
+        Ok(None)
     }
 
     async fn drop_table(&self, _: &str) -> Result<(), SqlError> {

@@ -3,6 +3,7 @@
 mod common;
 mod crashes;
 mod cut;
+mod making;
 mod others;
 mod tables;
 mod upkeep;

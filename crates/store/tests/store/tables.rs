@@ -326,8 +326,11 @@ async fn plain_tables_take_rows_and_are_overwritten() {
         let names = StringArray::from_iter_values((from..from + 10).map(|n| format!("name {n}")));
         RecordBatch::try_from_iter([("n", Arc::new(numbers) as _), ("name", Arc::new(names) as _)]).unwrap()
     };
-    let table = store.create_plain("plain", batch(0).schema()).await.unwrap();
-    assert!(matches!(store.create_plain("plain", batch(0).schema()).await, Err(StoreError::TableExists(_))));
+    let table = store.create_plain("plain", batch(0).schema(), None).await.unwrap();
+    assert!(matches!(
+        store.create_plain("plain", batch(0).schema(), None).await,
+        Err(StoreError::TableExists(_))
+    ));
     let stream =
         |batches: Vec<RecordBatch>| futures_util::stream::iter(batches.into_iter().map(Ok::<_, String>));
     assert_eq!(table.insert(stream(vec![batch(0), batch(10)]), false).await.unwrap(), 20);
@@ -356,7 +359,7 @@ async fn rows_of_one_version_of_an_application_are_inserted_once_whatever_happen
         let values = Int64Array::from(vec![value, value]);
         RecordBatch::try_from_iter([("n", Arc::new(values) as _)]).unwrap()
     };
-    let table = store.create_plain("plain", batch(0).schema()).await.unwrap();
+    let table = store.create_plain("plain", batch(0).schema(), None).await.unwrap();
     let insert = |table: &Table, id: &str, version: u64, value: i64, overwrite: bool| {
         let (table, application) = (table.clone(), Application { id: id.into(), version });
         let rows = futures_util::stream::iter([Ok::<_, String>(batch(value))]);

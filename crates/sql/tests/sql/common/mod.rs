@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::datasource::MemTable;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use swiftwater_sql::forms::{Form, FormWriter};
 use swiftwater_sql::{
     At, ErrorKind, RunOptions, SchemaRef, SendableRecordBatchStream, Sql, SqlError, SqlOptions, TableKind,
@@ -95,19 +95,25 @@ impl Tables for MemoryTables {
         &self,
         name: &str,
         schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
         if_not_exists: bool,
-    ) -> Result<bool, SqlError> {
+    ) -> Result<Option<u64>, SqlError> {
+        let rows = match rows {
+            Some(rows) => rows.try_collect::<Vec<_>>().await?,
+            None => Vec::new(),
+        };
         let mut tables = self.tables.lock().unwrap();
         if tables.contains_key(name) {
             return if if_not_exists {
-                Ok(false)
+                Ok(None)
             } else {
                 Err(SqlError::new(ErrorKind::Conflict, format!("table `{name}` exists already")))
             };
         }
-        let table = Table { kind: TableKind::Table, schema, versions: vec![Vec::new()] };
+        let made = rows.iter().map(|batch| batch.num_rows() as u64).sum();
+        let table = Table { kind: TableKind::Table, schema, versions: vec![rows] };
         tables.insert(name.to_owned(), table);
-        Ok(true)
+        Ok(Some(made))
     }
 
     async fn drop_table(&self, name: &str) -> Result<(), SqlError> {

@@ -1,0 +1,97 @@
+//! The names of plain tables: those that are there, and those that somebody is making.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::Notify;
+
+use crate::stream::lock;
+
+/// The names that plain tables have taken.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    /// Whether each is there already; none as long as the store could not be asked.
+    names: Mutex<Option<BTreeMap<String, bool>>>,
+    /// Told whenever one is made, or given up.
+    made: Notify,
+}
+
+impl Plain {
+    /// Says which there are.
+    pub(super) fn set(&self, names: impl IntoIterator<Item = String>) {
+        *lock(&self.names) = Some(names.into_iter().map(|name| (name, true)).collect());
+    }
+
+    /// Those that are there; none as long as that is not known.
+    pub(super) fn names(&self) -> Option<Vec<String>> {
+        let names = lock(&self.names);
+        let names = names.as_ref()?.iter().filter(|(_, is_there)| **is_there);
+        Some(names.map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Whether a name is taken; none as long as that is not known.
+    pub(super) fn has(&self, name: &str) -> Option<bool> {
+        lock(&self.names).as_ref().map(|names| names.contains_key(name))
+    }
+
+    /// Whether there is a table of a name, whole; none as long as that is not known.
+    pub(super) fn is_there(&self, name: &str) -> Option<bool> {
+        lock(&self.names).as_ref().map(|names| names.get(name) == Some(&true))
+    }
+
+    /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
+    pub(super) fn take(self: &Arc<Self>, name: &str) -> Taken {
+        lock(&self.names).get_or_insert_default().insert(name.to_owned(), false);
+        Taken { plain: Arc::clone(self), name: name.to_owned() }
+    }
+
+    /// Forgets a table.
+    pub(super) fn remove(&self, name: &str) {
+        if let Some(names) = &mut *lock(&self.names) {
+            names.remove(name);
+        }
+    }
+
+    /// Returns when nobody is making a table of this name.
+    pub(super) async fn until_made(&self, name: &str) {
+        loop {
+            // Asked for before the look, so that no notice is missed in between.
+            let made = self.made.notified();
+            tokio::pin!(made);
+            made.as_mut().enable();
+            let is_made = lock(&self.names).as_ref().and_then(|names| names.get(name).copied());
+            if is_made != Some(false) {
+                return;
+            }
+            made.await;
+        }
+    }
+}
+
+/// A name that is taken by a table that is being made.
+#[derive(Debug)]
+pub(super) struct Taken {
+    plain: Arc<Plain>,
+    name: String,
+}
+
+impl Taken {
+    /// The table is there.
+    pub(super) fn made(self) {
+        lock(&self.plain.names).get_or_insert_default().insert(self.name.clone(), true);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Entry::Occupied(entry) =
+            lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())
+            && !entry.get()
+        {
+            entry.remove();
+        }
+        self.plain.made.notify_waiters();
+    }
+}
