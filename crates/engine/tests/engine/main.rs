@@ -28,5 +28,6 @@ mod rollups;
 mod shared;
 mod sinks_of_changes;
 mod stream_joins;
+mod tables;
 mod view_keys;
 mod views;

@@ -1,0 +1,43 @@
+//! Tables that are made of a query are there whole or not at all, and their names are taken meanwhile.
+#![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
+
+use std::{sync::Arc, time::Duration};
+
+use swiftwater_engine::EngineConfig;
+use swiftwater_event::SystemClock;
+use tokio::time::sleep;
+
+use crate::history::{open_when_free, quick, sql, try_sql};
+
+/// Gives rows for far longer than any test waits.
+const ENDLESS: &str = "CREATE TABLE made AS SELECT value AS n FROM range(0, 1000000000000)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_statement_leaves_no_table_and_its_name_is_free_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+    let engine = open_when_free(config, quick(dir.path()), Arc::new(SystemClock::new())).await;
+    let place = dir.path().join("tables/made");
+    let making = {
+        let engine = engine.clone();
+        tokio::spawn(async move { try_sql(&engine, ENDLESS).await })
+    };
+    while !place.join("_making").exists() {
+        assert!(!making.is_finished());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(sql(&engine, "SHOW TABLES").await, "", "nobody sees it");
+    let missing = try_sql(&engine, "SELECT * FROM made").await.unwrap_err();
+    assert!(missing.to_string().contains("made"), "{missing}");
+    assert!(try_sql(&engine, "DROP TABLE made").await.is_err());
+    for taken in ["CREATE STREAM made (a LONG)", "CREATE STREAM made WITH (store = true)"] {
+        let refused = try_sql(&engine, taken).await.unwrap_err();
+        assert!(refused.to_string().contains("already"), "{refused}");
+    }
+    making.abort();
+    // Waits until that is given up, whole.
+    sql(&engine, "CREATE TABLE made AS SELECT 7 AS n").await;
+    assert_eq!(sql(&engine, "SELECT n FROM made").await, "{\"n\":7}\n");
+    assert!(!place.join("_making").exists());
+    engine.shutdown(Duration::ZERO).await;
+}
