@@ -105,8 +105,11 @@ impl Steady {
 
     /// Each of its events is there once.
     fn check(&self, server: &Tortured) {
-        let select =
-            format!("SELECT count(*) AS n, count(DISTINCT n) AS d, max(n) AS top FROM {}", self.stream);
+        // Groups go to disk where they do not fit, as what is counted DISTINCT does not.
+        let select = format!(
+            "SELECT sum(c) AS n, count(*) AS d, max(n) AS top FROM (SELECT n, count(*) AS c FROM {} GROUP BY n)",
+            self.stream
+        );
         let expected = json!([{"n": self.sent, "d": self.sent, "top": self.sent - 1}]);
         assert_eq!(sql(server, &select), expected);
     }
@@ -265,7 +268,7 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
             steady.longest
         ));
         server.check_peak("a store that was away", base());
-        // That takes memory for each number.
+        // That takes memory for each number, up to the limit.
         steady.check(&server);
         if is_started_without {
             // An empty directory has no tables: that there is one of copies is seen at the next start.
@@ -278,7 +281,7 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
         if is_started_without {
             server.check_peak("a job over all of it", base());
         }
-        let copied = sql(&server, "SELECT count(*) AS n, count(DISTINCT n) AS d FROM copies");
+        let copied = sql(&server, "SELECT sum(c) AS n, count(*) AS d FROM (SELECT n, count(*) AS c FROM copies GROUP BY n)");
         assert_eq!(copied, json!([{"n": steady.sent, "d": steady.sent}]));
     }
     server.ends_well();
