@@ -281,7 +281,10 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
         if is_started_without {
             server.check_peak("a job over all of it", base());
         }
-        let copied = sql(&server, "SELECT sum(c) AS n, count(*) AS d FROM (SELECT n, count(*) AS c FROM copies GROUP BY n)");
+        let copied = sql(
+            &server,
+            "SELECT sum(c) AS n, count(*) AS d FROM (SELECT n, count(*) AS c FROM copies GROUP BY n)",
+        );
         assert_eq!(copied, json!([{"n": steady.sent, "d": steady.sent}]));
     }
     server.ends_well();
