@@ -402,6 +402,7 @@ fn faults_point_and_advise() {
     both("SELECT * FROM STREAM();\n ;", "2:2: expected the end of the query, found `;`");
     both("SELECT a FORM STREAM()", "1:15: expected `,` or FROM, found `STREAM`");
     hint("SELECT a FORM STREAM()", "Did you mean FROM rather than `FORM`?");
+    hint("SELECT a FROM STREAM() WITH (ttl = '1 h')", "Options of a view, WITH (…), stand before AS.");
     hint("SELECT a FROM STREAM() WEHRE a", "Did you mean WHERE rather than `WEHRE`?");
     both("SELECT FROM STREAM()", "1:8: expected what to select, found `FROM`");
     both("SELECT a AS select FROM STREAM()", "1:13: expected a name, found `select`");

@@ -316,6 +316,10 @@ fn faults_have_a_place_and_a_hint() {
         "CREATE STREAM \"ä\"",
         "1:15 `ä` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_`",
     );
+    check(
+        "CREATE STREAM s (a MAP<STRING, LONG>)",
+        "1:20 no type `MAP` (Write what it holds in brackets: MAP[STRING]. Its keys are always texts.)",
+    );
     check("CREATE STREAM s (a INTT)", "1:20 no type `INTT` (Did you mean INT?)");
     check(
         "CREATE STREAM s (a STRNG, b DECIMAL(3), c LONG NUL)",

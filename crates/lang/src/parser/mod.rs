@@ -321,6 +321,10 @@ impl Parser<'_> {
         self.take_symbol(Symbol::Semicolon);
         if *self.kind() != TokenKind::End {
             let fault = self.expected("the end of the query");
+            let is_native = self.dialect == Dialect::Native;
+            if is_native && self.at_word(0, "WITH") && self.symbol_at(1) == Some(Symbol::LeftParen) {
+                return Err(fault.hint("Options of a view, WITH (…), stand before AS."));
+            }
             return Err(if self.faults.is_empty() { self.suggesting(fault, &CLAUSES) } else { fault });
         }
         Ok(Statement { explain, query })

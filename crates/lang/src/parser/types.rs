@@ -65,6 +65,12 @@ impl Parser<'_> {
                 ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "LIST", "MAP", "TIMESTAMP"];
             let fault = Fault::at(span, error.to_string());
             match did_you_mean(&text, TYPES) {
+                Some("LIST") if text == "LIST" => {
+                    fault.hint("Write what it holds in brackets: LIST[STRING].")
+                }
+                Some("MAP") if text == "MAP" => {
+                    fault.hint("Write what it holds in brackets: MAP[STRING]. Its keys are always texts.")
+                }
                 Some(near) => fault.hint(format!("Did you mean {near}?")),
                 None => {
                     fault.hint("Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, LIST[…] and MAP[…].")
