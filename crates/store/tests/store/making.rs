@@ -55,7 +55,7 @@ async fn nobody_sees_a_table_before_all_of_it_is_there() {
     let store = open(patient(directory.path())).await;
     let mut new = begin(&store).await;
     assert_eq!(new.write(given(vec![Ok(numbers(10)), Ok(numbers(5))])).await.unwrap(), 15);
-    assert_eq!(store.tables().await.unwrap(), [Box::from("made"); 0]);
+    assert!(store.tables().await.unwrap().is_empty());
     assert!(store.table("made").await.unwrap().is_none());
     assert!(!store.drop_table("made").await.unwrap());
     assert!(!place.join("_delta_log").exists(), "other readers see none either");
@@ -93,7 +93,7 @@ async fn nothing_stays_of_a_table_whose_rows_fail_or_that_nobody_wants_any_more(
     assert_eq!(files(&place).len(), 2, "the rows and the mark");
     drop(new);
     until_gone(&place).await;
-    assert_eq!(store.tables().await.unwrap(), [Box::from("made"); 0]);
+    assert!(store.tables().await.unwrap().is_empty());
 
     // Whoever comes next waits until that is done, and for each other.
     let mut new = begin(&store).await;
@@ -118,7 +118,7 @@ async fn what_a_crash_left_of_a_table_is_gone_with_the_next_opening() {
     // As if the process had ended: nobody drops it.
     std::mem::forget(new);
     let store = open(patient(directory.path())).await;
-    assert_eq!(store.tables().await.unwrap(), [Box::from("made"); 0]);
+    assert!(store.tables().await.unwrap().is_empty());
     store.finish_left().await.unwrap();
     assert!(files(&place).is_empty(), "{:?}", files(&place));
 
