@@ -318,7 +318,7 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM s (a MAP<STRING, LONG>)",
-        "1:20 no type `MAP` (Write what it holds in brackets: MAP[STRING]. Its keys are always texts.)",
+        "1:20 no type `MAP` (Write what it holds in brackets: MAP[STRING]. Its keys are always texts.); 1:36 expected a type, found `>`",
     );
     check("CREATE STREAM s (a INTT)", "1:20 no type `INTT` (Did you mean INT?)");
     check(
