@@ -38,7 +38,7 @@ CREATE MATERIALIZED VIEW weather_delays AS
               WHEN wind > 20 THEN 'wind'
               ELSE 'fair' END AS sky,
          origin_code AS airport, COUNT(*) AS flights,
-         COUNT(*) FILTER (WHERE cancelled) AS cancelled, AVG(dep_delay) AS delay
+         COUNT(*) FILTER (WHERE cancelled) AS cancelled, COUNT(dep_delay) AS departed, AVG(dep_delay) AS delay
   FROM STREAM(flights)
   GROUP BY CASE WHEN visibility IS NULL THEN 'unknown'
                 WHEN visibility < 3 THEN 'fog'

@@ -22,7 +22,7 @@ while [ "$counted" -lt "$flights" ]; do
 done
 ask "SELECT * FROM airports ORDER BY airport"
 ask "SELECT * FROM routes WHERE flights >= 10 ORDER BY dep_delay DESC LIMIT 5"
-ask "SELECT sky, sum(flights) AS flights, sum(cancelled) AS cancelled, sum(delay * flights) / sum(flights) AS delay
+ask "SELECT sky, sum(flights) AS flights, sum(cancelled) AS cancelled, sum(delay * departed) / sum(departed) AS delay
   FROM weather_delays GROUP BY sky ORDER BY delay DESC"
 ask "SELECT (SELECT sum(flights) FROM airports) <= (SELECT count(*) FROM flights) AS kept"
 echo
