@@ -9,6 +9,7 @@ mod config;
 mod server;
 
 mod guard;
+mod head_timer;
 mod routes;
 
 mod backups;

@@ -18,7 +18,7 @@ use std::{
 
 use axum::{Router, http::StatusCode, response::IntoResponse};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use swiftwater_engine::Engine;
 use tokio::{
@@ -30,6 +30,7 @@ use crate::{
     bullet,
     config::ServerConfig,
     guard::Guard,
+    head_timer::HeadTimer,
     http_stats::HttpStats,
     inputs::PARQUET_FILES_MAX,
     metrics::{self, Family, ShownStreams},
@@ -366,17 +367,20 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
             })
         }
     });
+    let (head, head_timeout) = (HeadTimer::new(), Duration::from_millis(config.head_read_timeout_ms.max(1)));
     let serving = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_millis(config.head_read_timeout_ms.max(1)))
+        .timer(head.clone())
+        .header_read_timeout(head_timeout)
         .max_buf_size(config.connection_buffer_bytes.max(8 << 10))
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    let mut serving = pin!(serving);
+    let (mut serving, mut head_passed) = (pin!(serving), pin!(head.passed(head_timeout)));
     let mut phase = shared.phase.subscribe();
+    let mut has_passed = false;
     loop {
         tokio::select! {
+            biased;
             ended = serving.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(number = connection.number, %error, "connection broke off");
@@ -384,6 +388,7 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
                 return;
             }
             _ = phase.changed() => {}
+            () = head_passed.as_mut(), if !has_passed => has_passed = true,
         }
         let now = *phase.borrow_and_update();
         match now {

@@ -1,11 +1,12 @@
 //! What is too much.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};
 use serde_json::json;
 use swiftwater_engine::{EngineConfig, FastQuery};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Running, soon};
 
@@ -129,6 +130,31 @@ async fn connections_past_the_limit_are_told() {
     let problem = server.get("/healthz").await.problem(StatusCode::SERVICE_UNAVAILABLE, "limit-passed").await;
     assert_eq!(problem["setting"], "server.connections_max");
     assert_eq!(first.send("GET", "/healthz", &[], "").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_does_not_come_in_time_ends_its_connection() {
+    const WHOLE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // The time is for each head, and for nothing else: the second connection asks for longer than one may take.
+    let server = Running::with(EngineConfig::default(), |config| config.head_read_timeout_ms = 300).await;
+    for (whole, pause_ms) in [(0, 0), (1, 0), (7, 100)] {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        for _ in 0..whole {
+            stream.write_all(WHOLE.as_bytes()).await.unwrap();
+            let mut answer = vec![0; 4096];
+            let length = soon(stream.read(&mut answer)).await.unwrap();
+            assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{whole} {length}");
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").await.unwrap();
+        let mut rest = Vec::new();
+        // Closed, whether with an answer or without.
+        let _ = soon(stream.read_to_end(&mut rest)).await;
+    }
+    let mut results = server.ask("application/x-ndjson", "SELECT * FROM STREAM(s, MAX, TIME)").await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(server.ingest("s", "{\"a\": 1}").await.status, 200);
+    assert_eq!(results.records(1).await[0]["a"], 1);
 }
 
 /// There may be one emit a second.

@@ -1,0 +1,98 @@
+//! How long a connection may take over a request's head: one timer a connection, however many requests come over it.
+//!
+//! hyper makes a timer for each head it waits for. With tokio's each is put into a wheel that all connections share, behind a
+//! lock, and taken out again when the head is there; here it is one word that is written, and the connection looks at it
+//! when the last head's time would be up.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use hyper::rt::{Sleep, Timer};
+
+/// No head is waited for.
+const NONE: u64 = u64::MAX;
+/// The head that is waited for did not come in time.
+const PASSED: u64 = 0;
+
+/// When the head must be there that a connection waits for.
+#[derive(Debug)]
+struct Due {
+    /// Nanoseconds from `start`, [`NONE`] or [`PASSED`]. Only the connection's own task touches it.
+    nanos: AtomicU64,
+    start: Instant,
+}
+
+impl Due {
+    fn nanos_of(&self, instant: Instant) -> u64 {
+        let nanos = instant.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(nanos).unwrap_or(NONE - 1).clamp(PASSED + 1, NONE - 1)
+    }
+}
+
+/// A connection's timer as hyper wants it, for heads only.
+#[derive(Debug, Clone)]
+pub(crate) struct HeadTimer(Arc<Due>);
+
+impl HeadTimer {
+    pub(crate) fn new() -> HeadTimer {
+        HeadTimer(Arc::new(Due { nanos: AtomicU64::new(NONE), start: Instant::now() }))
+    }
+
+    /// Ready when a head did not come in time: hyper is to be asked again then, and ends the connection. A head is given `timeout`.
+    pub(crate) async fn passed(&self, timeout: Duration) {
+        let Due { nanos, start } = &*self.0;
+        loop {
+            let due = match nanos.load(Ordering::Relaxed) {
+                // Whatever is waited for from now on is due then or later.
+                NONE => Instant::now() + timeout,
+                due => *start + Duration::from_nanos(due),
+            };
+            tokio::time::sleep_until(due.into()).await;
+            let now = self.0.nanos_of(Instant::now());
+            if nanos.load(Ordering::Relaxed) <= now {
+                return nanos.store(PASSED, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Timer for HeadTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(Instant::now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        self.0.nanos.store(self.0.nanos_of(deadline), Ordering::Relaxed);
+        Box::pin(HeadSleep(Arc::clone(&self.0)))
+    }
+}
+
+/// Ready once its head did not come in time.
+struct HeadSleep(Arc<Due>);
+
+impl Future for HeadSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.0.nanos.load(Ordering::Relaxed) {
+            PASSED => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl Sleep for HeadSleep {}
+
+impl Drop for HeadSleep {
+    fn drop(&mut self) {
+        self.0.nanos.store(NONE, Ordering::Relaxed);
+    }
+}
