@@ -26,6 +26,11 @@ impl Fed {
     pub(crate) fn first(&self) -> u64 {
         self.batch.meta().first.0
     }
+
+    /// The offset after the last of them.
+    pub(crate) fn next(&self) -> u64 {
+        self.first() + self.batch.len() as u64
+    }
 }
 
 /// The line of one stream.

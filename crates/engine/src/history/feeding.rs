@@ -210,12 +210,16 @@ pub(super) fn read_some(reader: &mut LogReader, stream: StreamId) -> Result<(Vec
 }
 
 /// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
-/// declaration says them whole, and those that are still to be decoded, `by_arrival` of one arrival each.
+/// declaration says them whole, and those that are still to be decoded, `by_arrival` of one arrival each. The offsets of a run have no
+/// gap, as they have where a part of the log is lost.
 fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
-    let goes_with = |last: &Fed, next: &Fed| match (&last.columns, &next.columns) {
-        (None, None) => !by_arrival || last.batch.meta().arrival == next.batch.meta().arrival,
-        (Some(last), Some(next)) => last.goes_with(next),
-        _ => false,
+    let goes_with = |last: &Fed, next: &Fed| {
+        last.next() == next.first()
+            && match (&last.columns, &next.columns) {
+                (None, None) => !by_arrival || last.batch.meta().arrival == next.batch.meta().arrival,
+                (Some(last), Some(next)) => last.goes_with(next),
+                _ => false,
+            }
     };
     let mut runs: Vec<Vec<Fed>> = Vec::new();
     for next in fed {

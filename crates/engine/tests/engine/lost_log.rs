@@ -293,6 +293,54 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn events_behind_a_damaged_part_of_the_log_keep_their_offsets() {
+    let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut history = settings(dir.path(), false);
+    // All is in the log only.
+    history.store_commit_interval_ms = 3_600_000;
+    let engine = open(history).await;
+    // Columns that are declared, and columns that are found.
+    for statement in [
+        "CREATE STREAM z (a STRING)",
+        "CREATE STREAM y WITH (store = true)",
+        "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(z)",
+    ] {
+        sql(&engine, statement).await;
+    }
+    for text in ["one", "two", "needle", "three", "four", "needle", "five"] {
+        for stream in ["z", "y"] {
+            append(&engine, stream, &format!("{{\"a\":\"{text}\"}}"), None).await;
+        }
+    }
+    until_counted(dir.path(), 7).await;
+    for part in ["catalog", "log", "tables"] {
+        copy(&dir.path().join(part), &crashed.path().join(part));
+    }
+    stop(engine, Duration::ZERO).await;
+    let mut damaged = 0;
+    for segment in segments(crashed.path()) {
+        let mut bytes = fs::read(&segment).unwrap();
+        while let Some(at) = bytes.windows(6).position(|window| window == b"needle") {
+            bytes[at] ^= 1;
+            damaged += 1;
+        }
+        fs::write(&segment, bytes).unwrap();
+    }
+    assert_eq!(damaged, 4);
+    let expected = [(0, "one"), (1, "two"), (3, "three"), (4, "four"), (6, "five")];
+    let lines = expected.map(|(offset, text)| format!("{{\"_offset\":{offset},\"a\":\"{text}\"}}\n"));
+    for _ in 0..2 {
+        let engine = open(settings(crashed.path(), true)).await;
+        for stream in ["z", "y"] {
+            let text = format!("SELECT _offset, a FROM {stream} ORDER BY _offset");
+            assert_eq!(sql(&engine, &text).await, lines.concat(), "{stream}");
+        }
+        assert_eq!(sql(&engine, "SELECT n FROM v").await, "{\"n\":5}\n");
+        stop(engine, GRACE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn log_without_its_first_segment_is_refused_and_gone_on_behind_when_told_to() {
     let [dir, early, late] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let mut history = settings(dir.path(), false);

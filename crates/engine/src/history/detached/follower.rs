@@ -310,6 +310,8 @@ impl History {
                 }
             }
             for Fed { batch, .. } in events {
+                // What a part of the log had that is lost is not waited for.
+                self.pass_gap(&shared, follower, batch.meta().first.0).await?;
                 self.give(&shared, follower, batch).await?;
             }
             let has_new = lock(&follower.plan).position > follower.new_from;

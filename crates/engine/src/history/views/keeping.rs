@@ -84,18 +84,13 @@ struct Waiting {
     awaited: Awaited,
 }
 
-/// The offset after a batch.
-fn end_of(fed: &Fed) -> u64 {
-    fed.batch.meta().first.0 + fed.batch.len() as u64
-}
-
 /// Whether two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
 /// a view far more than one of its events, and where each request is one event, most of a second's batches are such.
 fn goes_with(fed: &Fed, next: &Fed) -> bool {
     let is_small = |fed: &Fed| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
     is_small(fed)
         && is_small(next)
-        && end_of(fed) == next.batch.meta().first.0
+        && fed.next() == next.first()
         && fed.batch.meta().arrival == next.batch.meta().arrival
 }
 
@@ -534,14 +529,7 @@ impl History {
                 Ok(Next::Events(events)) => self.take(view, &mut shard, &events).map_err(KeepError::from),
                 Ok(Next::Lost(_)) if view.has_ended() => Ok(()),
                 Ok(Next::Lost(end)) => {
-                    let (stream, first) = (view.stored.name.as_str(), view.at().position);
-                    tracing::error!(
-                        view = view.name(),
-                        stream,
-                        first,
-                        end,
-                        "events that were acknowledged are lost with a part of the log; the view goes on behind them"
-                    );
+                    tell_lost(view, end);
                     view.pass(end);
                     Ok(())
                 }
@@ -583,8 +571,11 @@ impl History {
     fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), TakeError> {
         // Those that it has are passed over before any are joined.
         let position = view.at().position;
-        let known = events.iter().take_while(|fed| end_of(fed) <= position).count();
+        let known = events.iter().take_while(|fed| fed.next() <= position).count();
         for together in events[known..].chunk_by(goes_with) {
+            if together[0].first() > view.at().position {
+                tell_lost(view, together[0].first());
+            }
             let batch = joined(together);
             heavy(batch.bytes().len(), || view.take(shard, &batch))?;
         }
@@ -727,6 +718,17 @@ pub(in crate::history) fn open_view_store(
 ) -> Result<Arc<ViewStore>, ViewStoreError> {
     let options = ViewStoreOptions { cache_bytes: config.views_cache_bytes as u64 };
     ViewStore::open(path, options).map(Arc::new)
+}
+
+/// Says that a view goes on at `end`, behind events that are not there.
+fn tell_lost(view: &View, end: u64) {
+    tracing::error!(
+        view = view.name(),
+        stream = view.stored.name.as_str(),
+        first = view.at().position,
+        end,
+        "events that were acknowledged are lost with a part of the log; the view goes on behind them"
+    );
 }
 
 /// Notes why a view does not go on.
