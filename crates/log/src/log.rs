@@ -36,6 +36,7 @@ impl Log {
     ) -> Result<Log, LogError> {
         options.check()?;
         let recovered = recovery::recover(disk, &options)?;
+        recovered.files.warn_of_small_disk(&options);
         let end = recovered.end;
         let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
         // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.

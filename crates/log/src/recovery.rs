@@ -167,8 +167,17 @@ impl Scan {
         self.window.clear();
         let mut position = segment.id.base;
         while let Some((bad, flaw)) = self.walk(&place, &mut position).map_err(failed)? {
-            let Some(witness) = self.witness(&place, bad).map_err(failed)? else {
-                tracing::debug!(position = bad, name = %segment.name, flaw, "the log ends here");
+            let (witness, behind) = self.witness(&place, bad).map_err(failed)?;
+            let Some(witness) = witness else {
+                let (position, name) = (bad, &segment.name);
+                match behind {
+                    None => tracing::debug!(position, %name, flaw, "the log ends here"),
+                    Some(behind) => tracing::warn!(
+                        position, %name, flaw, behind,
+                        "the log ends at a record that is not whole; others stand behind it, and nothing shows that they were synced: \
+                         they are left out"
+                    ),
+                }
                 return Ok(bad);
             };
             // If the witness is torn itself, all before it is lost and it never was there.
@@ -202,16 +211,17 @@ impl Scan {
         Ok(None)
     }
 
-    /// The first frame behind a position that was written when what stands there was synced.
-    fn witness(&mut self, place: &Place, bad: u64) -> io::Result<Option<u64>> {
-        let mut from = bad + crate::frame::ALIGNMENT as u64;
+    /// The first frame behind a position that was written when what stands there was synced; and the first frame behind it.
+    fn witness(&mut self, place: &Place, bad: u64) -> io::Result<(Option<u64>, Option<u64>)> {
+        let (mut from, mut first) = (bad + crate::frame::ALIGNMENT as u64, None);
         while let Some((position, front)) = self.window.next_front(place, from)? {
+            first.get_or_insert(position);
             if front.synced_before > bad {
-                return Ok(Some(position));
+                return Ok((Some(position), first));
             }
             from = position + crate::frame::ALIGNMENT as u64;
         }
-        Ok(None)
+        Ok((None, first))
     }
 
     fn skip(&mut self, segment: &Segment, bad: u64, flaw: Flaw, resumes: u64) -> Result<(), LogError> {

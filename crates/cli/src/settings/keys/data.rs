@@ -75,8 +75,8 @@ pub(super) fn keys() -> Vec<Key> {
             "data.log_segment_bytes",
             Kind::Bytes(32 * MIB, 16 * GIB),
             history.log_segment_bytes,
-            "Bytes of one file of the log, which goes as a whole when it is not needed any more; at most half of \
-             data.log_bytes_max."
+            "Bytes of one file of the log, which goes as a whole when it is not needed any more and the next is there; at \
+             most half of data.log_bytes_max, and of what the disk has beyond data.log_free_bytes_min."
         ),
         number!(
             "data.log_queue_bytes_max",
