@@ -22,8 +22,8 @@ const KEYS_QUICK: usize = 500_000;
 /// What of keys may be in memory, as set: what views hold, and the cache of their files.
 const SETTINGS: [&str; 2] = ["--views.memory-bytes-max=256MiB", "--views.cache-bytes=256MiB"];
 const SET_BYTES: u64 = 512 << 20;
-/// What a server has beside keys: events on their way, rows before their commit, buffers of files.
-const OTHER_BYTES: u64 = 1024 << 20;
+/// What a server has beside keys when nothing is on its way: the program, buffers of files, what the allocator keeps.
+const OTHER_BYTES: u64 = 512 << 20;
 const RESTART_SECONDS_MAX: f64 = 10.0;
 
 /// Measures and adds the row.
@@ -42,8 +42,9 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let again_from = Instant::now();
     // Updates of all of them once more, so that states are read back and written again.
     let again = Sending::start(&Plan::all(stored.server()?.address, "pairs", &bodies, count))?.finish()?;
-    let memory = machine::memory(&stored.server()?.process());
+    let while_sent = machine::memory(&stored.server()?.process());
     stored.wait_for_views()?;
+    let memory = machine::memory(&stored.server()?.process());
     let counted = again_from.elapsed().as_secs_f64();
     let (_, twice, _) = read(&stored.sql(TOTALS)?)?;
     stored.kill();
@@ -61,13 +62,15 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         what: format!("{} keys: memory, and a restart after SIGKILL", grouped(keys as u64)),
         figure: format!("{}, {restart:.2} s until a key's row is given out", mib(memory.own)),
         conditions: format!(
-            "{}the release binary, {}; each key twice, acknowledged at {} and {} events/s, the second time counted at {}; the most that was resident {}, after the restart \
-             {}; served again after {serving:.2} s",
+            "{}the release binary, {}; each key twice, acknowledged at {} and {} events/s, the second time counted at {}, and memory \
+             looked at then; when the last of them was acknowledged {}, which events on their way and rows before their commit are \
+             part of, the most that was resident {}, after the restart {}; served again after {serving:.2} s",
             if is_right { "" } else { "its counts are wrong; " },
             SETTINGS.join(" "),
             grouped((sent.events as f64 / sent.seconds) as u64),
             grouped((again.events as f64 / again.seconds) as u64),
             grouped((again.events as f64 / counted) as u64),
+            mib(while_sent.own),
             mib(memory.peak),
             mib(after.own),
         ),
