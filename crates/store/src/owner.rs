@@ -22,7 +22,7 @@ use crate::{
     actions::{self, Add, Commit, Txn},
     apart::apart,
     encode::Encoder,
-    error::{Result, StoreError},
+    error::{Result, StoreError, causes},
     layout::{Layout, evolve},
     ledger::{self, FileEntry, Ledger},
     load,
@@ -90,7 +90,7 @@ impl Owner {
         if let Err(error) = &result
             && !matches!(error, StoreError::Closed(_))
         {
-            warn!(table = %self.shared.place.table, %error, "the table's owner has ended");
+            warn!(table = %self.shared.place.table, error = causes(error), "the table's owner has ended");
         }
         self.shared.end(result.err().unwrap_or(closed));
     }
@@ -218,7 +218,8 @@ impl Owner {
             let tries = state.failing.as_ref().map_or(0, |failing| failing.tries);
             let since = state.failing.as_ref().map_or(since, |failing| failing.since);
             if tries == 0 {
-                warn!(table = %self.shared.place.table, %error, "a commit failed and is tried again");
+                let error = causes(&error);
+                warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
             }
             state.failing = Some(Failing { error, since, tries: tries + 1 });
         }
@@ -440,7 +441,8 @@ impl Owner {
                 self.apply(found).await
             }
             Err(error) => {
-                warn!(table = %self.shared.place.table, %error, "upkeep of a table failed and is tried again");
+                let causes = causes(&error);
+                warn!(table = %self.shared.place.table, error = causes, "upkeep of a table failed and is tried again");
                 self.shared.state().upkeep_failing = Some(error);
                 self.rests = true;
                 Ok(())
