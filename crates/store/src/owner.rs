@@ -480,9 +480,10 @@ impl Owner {
     fn next_upkeep(&self) -> Option<futures_util::future::BoxFuture<'static, Result<Upkept>>> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
-        let (ledger, is_behind) = {
+        let (ledger, retention, is_behind) = {
             let state = shared.state();
-            (Arc::clone(&state.ledger), state.tail.bytes() >= options.commit_bytes)
+            let is_behind = state.tail.bytes() >= options.commit_bytes;
+            (Arc::clone(&state.ledger), state.retention, is_behind)
         };
         if ledger.version >= self.checkpointed + options.checkpoint_commits {
             let (version, keep_after) = (ledger.version, upkeep::before(now, options.log_retention));
@@ -494,7 +495,7 @@ impl Owner {
         // Where a commit is due already, rows that wait have the machine, until there are very many files.
         let most = options.compact_files * upkeep::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
-        if let Some(inputs) = upkeep::to_compact(&ledger, &options).filter(is_worth) {
+        if let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth) {
             return Some(Box::pin(async move {
                 let bytes_max = options.compact_file_bytes;
                 let adds = upkeep::rewrite(&place, &ledger.layout, &inputs, bytes_max, now, false).await?;
