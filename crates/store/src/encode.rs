@@ -300,7 +300,7 @@ impl Encoder {
                 size: file.bytes,
                 modification_time: self.now,
                 data_change: self.data_change,
-                stats: Some(stats::to_delta(&metadata, &self.file_schema)),
+                stats: Some(stats::to_delta(&metadata, &self.file_schema, &self.layout.time_column)),
             });
         }
         self.open.clear();

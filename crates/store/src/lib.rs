@@ -34,7 +34,7 @@ mod upkeep;
 
 pub use cut::{FilePut, StoreCut, StoredFile};
 pub use disk::{Durability, Durable};
-pub use error::{ErrorKind, Result, StoreError};
+pub use error::{ErrorKind, Result, StoreError, causes};
 pub use making::NewTable;
 pub use options::StoreOptions;
 pub use spec::{

@@ -21,7 +21,7 @@ use tracing::warn;
 use crate::{
     actions::{self, Add},
     encode::write_rows,
-    error::{Result, StoreError},
+    error::{Result, StoreError, causes},
     layout::Layout,
     load::Place,
     store::Store,
@@ -152,7 +152,8 @@ impl Begun {
         let mark = mark(&self.place);
         let cleared = if self.is_made { delete(&self.place, &mark).await } else { sweep(&self.place).await };
         if let Err(error) = cleared {
-            warn!(table = %self.place.table, %error, "what is left of making a table stays until the store is opened again");
+            let error = causes(&error);
+            warn!(table = %self.place.table, error, "what is left of making a table stays until the store is opened again");
         }
     }
 }

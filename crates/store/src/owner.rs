@@ -22,7 +22,7 @@ use crate::{
     actions::{self, Add, Commit, Txn},
     apart::apart,
     encode::Encoder,
-    error::{Result, StoreError},
+    error::{Result, StoreError, causes},
     layout::{Layout, evolve},
     ledger::{self, FileEntry, Ledger},
     load,
@@ -90,7 +90,7 @@ impl Owner {
         if let Err(error) = &result
             && !matches!(error, StoreError::Closed(_))
         {
-            warn!(table = %self.shared.place.table, %error, "the table's owner has ended");
+            warn!(table = %self.shared.place.table, error = causes(error), "the table's owner has ended");
         }
         self.shared.end(result.err().unwrap_or(closed));
     }
@@ -218,7 +218,8 @@ impl Owner {
             let tries = state.failing.as_ref().map_or(0, |failing| failing.tries);
             let since = state.failing.as_ref().map_or(since, |failing| failing.since);
             if tries == 0 {
-                warn!(table = %self.shared.place.table, %error, "a commit failed and is tried again");
+                let error = causes(&error);
+                warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
             }
             state.failing = Some(Failing { error, since, tries: tries + 1 });
         }
@@ -440,7 +441,8 @@ impl Owner {
                 self.apply(found).await
             }
             Err(error) => {
-                warn!(table = %self.shared.place.table, %error, "upkeep of a table failed and is tried again");
+                let causes = causes(&error);
+                warn!(table = %self.shared.place.table, error = causes, "upkeep of a table failed and is tried again");
                 self.shared.state().upkeep_failing = Some(error);
                 self.rests = true;
                 Ok(())
@@ -478,9 +480,10 @@ impl Owner {
     fn next_upkeep(&self) -> Option<futures_util::future::BoxFuture<'static, Result<Upkept>>> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
-        let (ledger, is_behind) = {
+        let (ledger, retention, is_behind) = {
             let state = shared.state();
-            (Arc::clone(&state.ledger), state.tail.bytes() >= options.commit_bytes)
+            let is_behind = state.tail.bytes() >= options.commit_bytes;
+            (Arc::clone(&state.ledger), state.retention, is_behind)
         };
         if ledger.version >= self.checkpointed + options.checkpoint_commits {
             let (version, keep_after) = (ledger.version, upkeep::before(now, options.log_retention));
@@ -492,7 +495,7 @@ impl Owner {
         // Where a commit is due already, rows that wait have the machine, until there are very many files.
         let most = options.compact_files * upkeep::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
-        if let Some(inputs) = upkeep::to_compact(&ledger, &options).filter(is_worth) {
+        if let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth) {
             return Some(Box::pin(async move {
                 let bytes_max = options.compact_file_bytes;
                 let adds = upkeep::rewrite(&place, &ledger.layout, &inputs, bytes_max, now, false).await?;

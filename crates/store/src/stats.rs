@@ -4,7 +4,7 @@
 //! stats = {"numRecords": n, "minValues": {column: value}, "maxValues": {column: value}, "nullCount": {column: n}}
 //! ```
 //! (Delta Lake protocol, "Per-file Statistics"). Only columns without parts have bounds, and only the first
-//! [`COLUMNS_MAX`]. Texts are cut to [`TEXT_BYTES`]; the upper bound is rounded up.
+//! [`COLUMNS_MAX`] and the one that retention goes by. Texts are cut to [`TEXT_BYTES`]; the upper bound is rounded up.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -84,10 +84,13 @@ fn to_json(value: &ScalarValue) -> Option<Value> {
 }
 
 /// The statistics of a written file as the Delta log has them.
-pub(crate) fn to_delta(metadata: &ParquetMetaData, schema: &Schema) -> String {
+pub(crate) fn to_delta(metadata: &ParquetMetaData, schema: &Schema, time_column: &str) -> String {
     let columns = metadata.file_metadata().schema_descr().columns();
     let (mut lower, mut upper, mut nulls) = (Map::new(), Map::new(), Map::new());
-    for field in schema.fields().iter().take(COLUMNS_MAX) {
+    for (place, field) in schema.fields().iter().enumerate() {
+        if place >= COLUMNS_MAX && field.name() != time_column {
+            continue;
+        }
         let Some(index) = columns.iter().position(|column| {
             let parts = column.path().parts();
             parts.len() == 1 && parts[0] == *field.name()

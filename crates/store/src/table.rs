@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, temporal_conversions::timestamp_ms_to_datetime};
 use arrow_schema::SchemaRef;
 use datafusion_catalog::TableProvider;
 use datafusion_execution::object_store::ObjectStoreUrl;
@@ -394,7 +394,7 @@ impl Table {
             Some(At::Version(version)) => Some(u64::try_from(version).map_err(|_| self.no_version(version))?),
             Some(At::Timestamp(time)) => {
                 let version = shared.place.version_at(time).await?;
-                Some(version.ok_or_else(|| self.no_version(format!("at {time} ms")))?)
+                Some(version.ok_or_else(|| self.no_version(format!("at {}", date(time))))?)
             }
         };
         if let Some(version) = version {
@@ -619,5 +619,13 @@ impl Table {
     pub async fn close(&self) {
         self.shared.end(StoreError::Closed(self.name().into()));
         self.requests.closed().await;
+    }
+}
+
+/// A time as RFC 3339 has it, in UTC; what lies beyond all dates as milliseconds.
+fn date(time: Millis) -> String {
+    match timestamp_ms_to_datetime(time) {
+        Some(date) => date.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+        None => format!("{time} ms"),
     }
 }

@@ -5,6 +5,8 @@
 //! still holds. So upkeep can neither conflict with a commit nor hold one up.
 //! Compaction is by size classes, as in log-structured merge trees (O'Neil et al., Acta Informatica 1996): neighbours of
 //! about one size are merged, so a row is rewritten once per class and not with every commit.
+//! Where a table has a retention, files are merged only with those whose youngest rows are of about one age: a file goes as a
+//! whole, so what is merged with younger rows stays as long as these.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,15 +46,61 @@ fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
+/// When files of a table with a retention go, in slots: those of one slot are merged, those of different ones are not.
+///
+/// A slot is as wide as a quarter of the retention, or of the interval of upkeep if that is longer, so a merge lets rows stay
+/// at most so much longer, and there are nine slots or so of rows that have not expired. Times that lie far ahead of the
+/// clock have slots as wide as a quarter of that distance at most: so there are few of these, too.
+struct Slots {
+    time: usize,
+    now_micros: i64,
+    keep_after_micros: i64,
+    width_micros: i64,
+}
+
+/// How many slots the retention is divided into.
+const SLOTS: i64 = 4;
+
+impl Slots {
+    fn new(ledger: &Ledger, options: &StoreOptions, retention: Duration, now: Millis) -> Option<Slots> {
+        let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok()?;
+        let longest = millis(retention.max(options.upkeep_interval)).saturating_mul(1000);
+        Some(Slots {
+            time,
+            now_micros: now.saturating_mul(1000),
+            keep_after_micros: keep_after_micros(retention, now),
+            width_micros: (longest / SLOTS).max(1),
+        })
+    }
+
+    /// The slot of a file; `None` if it has no time. What has expired has one slot of its own.
+    fn of(&self, file: &FileEntry) -> Option<(u32, i64)> {
+        let latest = file.latest_micros(self.time)?;
+        if latest < self.keep_after_micros {
+            return Some((0, i64::MIN));
+        }
+        let ahead = latest.saturating_sub(self.now_micros) / self.width_micros.saturating_mul(SLOTS);
+        let doublings = if ahead > 0 { ahead.ilog2() } else { 0 };
+        Some((doublings, latest.div_euclid(self.width_micros.saturating_mul(1 << doublings))))
+    }
+}
+
 /// Which files are to be merged next, if any.
-pub(crate) fn to_compact(ledger: &Ledger, options: &StoreOptions) -> Option<Vec<Arc<FileEntry>>> {
+pub(crate) fn to_compact(
+    ledger: &Ledger,
+    options: &StoreOptions,
+    retention: Option<Duration>,
+    now: Millis,
+) -> Option<Vec<Arc<FileEntry>>> {
+    let slots = retention.and_then(|retention| Slots::new(ledger, options, retention, now));
     let fan = options.compact_files as u64;
     let class = |file: &FileEntry| (file.add.size / SMALL_BYTES).max(1).ilog(fan);
     // A file that is large enough stays; nothing is gained by merging what is over half of that.
     let is_large = |file: &FileEntry| file.add.size > options.compact_file_bytes / 2;
-    let mut partitions: HashMap<String, Vec<&Arc<FileEntry>>> = HashMap::new();
+    let mut partitions: HashMap<_, Vec<&Arc<FileEntry>>> = HashMap::new();
     for file in &ledger.files {
-        partitions.entry(format!("{:?}", file.partition)).or_default().push(file);
+        let slot = slots.as_ref().and_then(|slots| slots.of(file));
+        partitions.entry((format!("{:?}", file.partition), slot)).or_default().push(file);
     }
     let classes: HashSet<u32> =
         ledger.files.iter().filter(|file| !is_large(file)).map(|file| class(file)).collect();
@@ -253,10 +301,15 @@ pub(crate) async fn vacuum(
 /// Files whose youngest row is older than the retention.
 pub(crate) fn expired(ledger: &Ledger, retention: Duration, now: Millis) -> Vec<Arc<FileEntry>> {
     let Ok(time) = ledger.layout.schema.index_of(&ledger.layout.time_column) else { return Vec::new() };
-    let keep_after = now.saturating_sub(millis(retention)).saturating_mul(1000);
+    let keep_after = keep_after_micros(retention, now);
     let is_expired =
         |file: &&Arc<FileEntry>| file.latest_micros(time).is_some_and(|latest| latest < keep_after);
     ledger.files.iter().filter(is_expired).cloned().collect()
+}
+
+/// Rows whose time is before this have expired.
+fn keep_after_micros(retention: Duration, now: Millis) -> i64 {
+    before(now, retention).saturating_mul(1000)
 }
 
 /// The time before which something of this age lies.

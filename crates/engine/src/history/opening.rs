@@ -213,7 +213,8 @@ impl History {
         }
     }
 
-    /// Deletes what is left of the table of a stream of this name that was dropped. No stream changes meanwhile.
+    /// Deletes what is left of the table of a stream of this name that was dropped, as is one that could not be created to
+    /// the end. No stream changes meanwhile.
     pub(super) async fn clear_dropped(&self, name: &StreamName) -> Result<(), EngineError> {
         if !self.with_catalog(|catalog| catalog.is_dropped(name)) {
             return Ok(());
@@ -221,7 +222,7 @@ impl History {
         self.store.drop_stream_table(name.as_str()).await.map_err(|error| {
             let why = causes(&error);
             EngineError::Table(format!(
-                "the table of the dropped stream `{name}` cannot be deleted yet: {why}"
+                "what a stream `{name}` that was dropped, or not created to the end, may have left in the store cannot be deleted yet: {why}"
             ))
         })?;
         self.change_catalog(|catalog| catalog.forget_dropped(name));

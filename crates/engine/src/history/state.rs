@@ -14,6 +14,7 @@ use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId, Trouble};
 use swiftwater_sql::SqlOptions;
+pub(super) use swiftwater_store::causes;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
 use tokio::{
@@ -581,12 +582,6 @@ pub(super) fn table_error(error: &StoreError) -> EngineError {
         }
         _ => EngineError::Table(causes(error)),
     }
-}
-
-/// An error with all that caused it, on one line.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Does work on so many bytes without keeping other tasks from their thread.

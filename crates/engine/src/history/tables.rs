@@ -18,7 +18,7 @@ use swiftwater_sql::{
     forms::{Form, FormWriter},
     not_known, rows_at_hand, rows_in_turn, state,
 };
-use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
+use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table, causes};
 use tokio::sync::oneshot;
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, plain::Plain, stored::Stored};
@@ -119,7 +119,8 @@ async fn fresh(stored: &Stored, table: &Table) -> Result<(), SqlError> {
             let failing = table.status().failing;
             let hint = match failing {
                 Some(failing) => {
-                    format!("Its store fails: {}. What was acknowledged is in the log.", failing.error)
+                    let why = causes(&failing.error);
+                    format!("Its store fails: {why}. What was acknowledged is in the log.")
                 }
                 None => "Try again when less is coming in.".to_owned(),
             };

@@ -151,7 +151,9 @@ async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     assert_eq!(sql(&engine, "DROP STREAM t").await, "{\"changed\":true}\n");
     let error = try_sql(&engine, "CREATE STREAM t (z STRING)").await.unwrap_err();
     assert!(
-        error.to_string().contains("the table of the dropped stream `t` cannot be deleted yet"),
+        error.to_string().contains(
+            "what a stream `t` that was dropped, or not created to the end, may have left in the store"
+        ),
         "{error}"
     );
     // A crash before it is deleted: it is no table of anybody's.

@@ -3,6 +3,7 @@
 mod common;
 mod crashes;
 mod cut;
+mod errors;
 mod making;
 mod others;
 mod tables;

@@ -160,6 +160,10 @@ async fn old_versions_can_be_read() {
     for at in [At::Version(9), At::Version(-1), At::Timestamp(1_000_000)] {
         assert_eq!(table.provider(Some(at)).await.unwrap_err().kind(), ErrorKind::NotFound, "{at:?}");
     }
+    let error = table.provider(Some(At::Timestamp(999_999))).await.unwrap_err();
+    assert_eq!(error.to_string(), "table `homes` has no version at 1970-01-01T00:16:39.999Z");
+    let error = table.provider(Some(At::Timestamp(i64::MIN))).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("table `homes` has no version at {} ms", i64::MIN));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
     TimestampMicrosecondArray,
 };
-use swiftwater_event::{Clock, Offset, Type};
+use swiftwater_event::{Clock, Offset, Primitive, TimeUnit, Type};
 use swiftwater_store::{At, Rows, Store, TableSpec};
 
 fn files(directory: &std::path::Path, ends_with: &str) -> usize {
@@ -147,6 +147,113 @@ async fn expired_rows_go_with_their_files() {
     assert_eq!(table.committed(), Offset(120));
     // What was there can still be asked for.
     assert_eq!(text(&sql_at(&table, Some(At::Version(4)), "SELECT COUNT(*) FROM t").await), ["120"]);
+}
+
+/// Seconds of the clock of tests of retention.
+const SECOND: i64 = 1_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_that_is_fed_keeps_little_more_than_its_retention() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START_MICROS / 1000));
+    let mut options = patient(directory.path());
+    options.compact_files = 4;
+    let store = Store::open(options, Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let mut spec = home("homes");
+    spec.retention = Some(Duration::from_secs(400));
+    let table = store.open_table(spec).await.unwrap();
+    // An event every two seconds, a commit every ten, upkeep every fifty, for eight retentions.
+    let mut most = 0;
+    for commit in 0..8 * 40 {
+        table.append(rows_every(commit * 5, commit * 5 + 5, 2 * SECOND)).await.unwrap();
+        table.flush().await.unwrap();
+        clock.advance(Duration::from_secs(10));
+        if commit % 5 != 4 {
+            continue;
+        }
+        table.upkeep().await.unwrap();
+        most = most.max(table.status().files);
+        let last = (commit * 5 + 4) as i64;
+        let found = offsets(&table).await;
+        // Nothing goes before its time, and after another quarter of it all has.
+        assert!(found[0] <= (last - 198).max(0), "{} is gone after {last}", found[0] - 1);
+        assert!(found[0] >= last - 250, "{} is there after {last}", found[0]);
+        assert_eq!(found.len() as i64, last + 1 - found[0]);
+    }
+    // Of six slots, up to three files each.
+    assert!(most <= 18, "{most} files");
+}
+
+/// A stream with a retention of 400 s by its own column `ts`, which stands behind so many others.
+fn timed_home(others: usize) -> TableSpec {
+    let mut spec = home("homes");
+    spec.columns.extend((0..others).map(|place| column(&format!("other_{place}"), Type::LONG)));
+    spec.columns.push(column("ts", Type::Primitive(Primitive::Timestamp(TimeUnit::Microsecond))));
+    spec.time_column = Some("ts".into());
+    spec.retention = Some(Duration::from_secs(400));
+    spec
+}
+
+/// The row of an offset, with this `ts`.
+fn timed(offset: u64, ts: Option<i64>) -> Rows {
+    let Rows { first, batch } = rows(offset, offset + 1);
+    let (schema, ts) = (batch.schema(), TimestampMicrosecondArray::from(vec![ts]).with_timezone("UTC"));
+    let names = schema.fields().iter().map(|field| field.name().as_str()).chain(["ts"]);
+    let columns = batch.columns().iter().cloned().chain([Arc::new(ts) as ArrayRef]);
+    let columns = names.zip(columns).map(|(name, column)| (name, column, true));
+    Rows { first, batch: RecordBatch::try_from_iter_with_nullable(columns).unwrap() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_goes_by_a_column_behind_many_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START_MICROS / 1000));
+    let store = Store::open(patient(directory.path()), Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let table = store.open_table(timed_home(100)).await.unwrap();
+    table.append(timed(0, Some(START_MICROS))).await.unwrap();
+    table.flush().await.unwrap();
+    clock.advance(Duration::from_secs(400));
+    table.upkeep().await.unwrap();
+    assert_eq!(offsets(&table).await, [0]);
+    clock.advance(Duration::from_secs(1));
+    table.upkeep().await.unwrap();
+    assert!(offsets(&table).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_out_of_order_and_far_ahead_leave_few_files_and_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(START_MICROS / 1000));
+    let mut options = patient(directory.path());
+    options.compact_files = 4;
+    let store = Store::open(options, Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let table = store.open_table(timed_home(0)).await.unwrap();
+    let commits: u64 = 200;
+    for commit in 0..commits {
+        // Each of one event: now, 90 s ago, 300 s ago, long ago, up to four years ahead by a bad clock, at no time.
+        let now = START_MICROS + commit as i64 * 10 * SECOND;
+        let ts = match commit % 6 {
+            0 => Some(now),
+            1 => Some(now - 90 * SECOND),
+            2 => Some(now - 300 * SECOND),
+            3 => Some(now - commit as i64 * 1000 * SECOND),
+            4 => Some(now + (SECOND << (commit / 6 % 27))),
+            _ => None,
+        };
+        table.append(timed(commit, ts)).await.unwrap();
+        table.flush().await.unwrap();
+        clock.advance(Duration::from_secs(10));
+    }
+    table.upkeep().await.unwrap();
+    let now = START_MICROS + commits as i64 * 10 * SECOND;
+    let overdue = format!("SELECT COUNT(*) FROM t WHERE ts < to_timestamp_micros({})", now - 500 * SECOND);
+    assert_eq!(long(&table, &overdue).await, 0);
+    // What has no time stays, and so does what is to come.
+    assert_eq!(long(&table, "SELECT COUNT(*) FROM t WHERE ts IS NULL").await, 33);
+    let ahead = format!("SELECT COUNT(*) FROM t WHERE ts > to_timestamp_micros({})", now - 400 * SECOND);
+    assert!(long(&table, &ahead).await >= 27, "what is ahead is there");
+    let files = table.status().files;
+    assert!(files <= 75, "{files} files");
 }
 
 /// Smart-home events of the published load test: houses, devices and peaks at random, readings of random digits.
