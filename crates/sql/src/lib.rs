@@ -18,6 +18,7 @@ mod ignored;
 mod information;
 mod json_functions;
 mod large_results;
+mod little_memory;
 mod made;
 mod map_keys;
 mod memory;

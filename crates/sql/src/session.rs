@@ -27,6 +27,7 @@ use swiftwater_sketch::SketchSizes;
 
 use crate::few_groups::FewGroups;
 use crate::information::{self, Information};
+use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
 use crate::short_texts::ShortTexts;
@@ -51,7 +52,7 @@ pub(crate) struct Sessions {
 pub(crate) enum Aim {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
     Speed,
-    /// Little memory: joins by sorting both sides, which spills, and few partitions to share the memory.
+    /// Little memory: joins by sorting both sides, which spills, whole sorts, and few partitions to share the memory.
     Memory,
 }
 
@@ -146,6 +147,11 @@ impl Sessions {
             let settings = config.options_mut();
             settings.optimizer.prefer_hash_join = false;
             settings.optimizer.repartition_sorts = false;
+            // A filter that one run of an input has made would hold rows back from the next.
+            settings.optimizer.enable_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_topk_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_join_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
             // With one, merge joins are not planned at all.
             settings.execution.target_partitions = 2;
             // What was spilled is merged from a batch of each file.
@@ -156,6 +162,7 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
+            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
             .build();
         state.mark_start_execution();
         Ok(state)
