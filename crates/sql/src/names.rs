@@ -6,7 +6,7 @@
 //!
 //! Columns without a table in front are looked up among all columns and aliases of the statement, not scope by scope:
 //! where two tables have columns that differ in case alone, only exact names tell them apart.
-//! With the columns, literal lists ([`array_text`]) are rewritten too.
+//! With the columns, literal lists ([`array_text`]) and what is PostgreSQL's alone ([`postgres`]) are rewritten too.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::array_text;
 use crate::error::state;
+use crate::postgres::{self, PG_CATALOG_TABLES};
 use crate::text::{mark, place_of_span, unmark};
 use crate::{At, ErrorKind, Parameter, SqlError, TableKind};
 
@@ -30,8 +31,10 @@ pub(crate) const SCHEMA: &str = "public";
 pub(crate) const CATALOG: &str = "swiftwater";
 /// The schema in which the engine tells of itself.
 pub(crate) const SYSTEM: &str = "system";
+/// The schema of PostgreSQL's own tables.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
 /// Schemas that the engine, DataFusion and the wire protocols fill.
-const SYSTEM_SCHEMAS: [&str; 3] = [SYSTEM, "information_schema", "pg_catalog"];
+const SYSTEM_SCHEMAS: [&str; 3] = [SYSTEM, "information_schema", PG_CATALOG];
 /// Tables that a hint tells.
 const TABLES_TOLD: usize = 20;
 
@@ -266,6 +269,12 @@ impl TablePass<'_> {
         let Some(found) =
             self.names.find(written, quoted).map_err(|error| error.at(place_of_span(ident.span)))?
         else {
+            // PostgreSQL's own tables need no schema in front.
+            let own = PG_CATALOG_TABLES.iter().find(|own| is(ident, own));
+            if let (Some(own), 1) = (own, idents.len()) {
+                *name = ObjectName::from(vec![Ident::new(PG_CATALOG), Ident::new(*own)]);
+                return Ok(());
+            }
             return Err(self.names.missing(ident, written));
         };
         let key = mark(&found, at);
@@ -372,6 +381,11 @@ struct ColumnPass<'a> {
 }
 
 impl ColumnPass<'_> {
+    fn is_known(&self, ident: &Ident) -> bool {
+        let lower = ident.value.to_lowercase();
+        self.columns.contains_key(&lower) || self.aliases.contains_key(&lower)
+    }
+
     fn column(&self, ident: &mut Ident) -> ControlFlow<SqlError> {
         if ident.quote_style.is_some() || self.exact.contains(ident.value.as_str()) {
             return ControlFlow::Continue(());
@@ -431,6 +445,10 @@ impl VisitorMut for ColumnPass<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         array_text::rewrite(expr, self.parameters)?;
+        postgres::rewrite(expr)?;
+        if let Some(ident) = postgres::without_brackets(expr).filter(|ident| self.is_known(ident)) {
+            *expr = Expr::Identifier(ident.clone());
+        }
         match expr {
             Expr::Identifier(ident) => self.column(ident),
             Expr::CompoundIdentifier(idents) => {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, SchemaProvider,
     TableProvider,
@@ -25,8 +26,10 @@ use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
 use crate::few_groups::FewGroups;
+use crate::information::{self, Information};
+use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
-use crate::names::{CATALOG, Names, SCHEMA, SYSTEM};
+use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
 use crate::short_texts::ShortTexts;
 use crate::{SqlError, SqlOptions, TableKind, Tables};
 
@@ -49,7 +52,7 @@ pub(crate) struct Sessions {
 pub(crate) enum Aim {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
     Speed,
-    /// Little memory: joins by sorting both sides, which spills, and few partitions to share the memory.
+    /// Little memory: joins by sorting both sides, which spills, whole sorts, and few partitions to share the memory.
     Memory,
 }
 
@@ -76,7 +79,8 @@ impl Sessions {
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_create_default_catalog_and_schema(false)
-            .with_information_schema(true)
+            // There is one of our own.
+            .with_information_schema(false)
             .with_target_partitions(threads)
             .with_batch_size(options.batch_rows.max(1));
         let settings = config.options_mut();
@@ -98,6 +102,7 @@ impl Sessions {
             template.register_udaf(Arc::new(aggregate))?;
         }
         crate::json_functions::register(&mut template)?;
+        crate::postgres::register(&mut template)?;
         crate::large_results::register(&mut template, options.memory_bytes_max)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }
@@ -115,9 +120,26 @@ impl Sessions {
             .with_memory_pool(Arc::new(pool))
             .build_arc()?;
         let schema = StatementSchema { tables: Arc::clone(tables), names: Arc::clone(names), resolved };
-        let catalog = MemoryCatalogProvider::new();
-        catalog.register_schema(SCHEMA, Arc::new(schema))?;
-        catalog.register_schema(SYSTEM, Arc::new(SystemSchema(Arc::clone(tables))))?;
+        let schemas: [(&str, Arc<dyn SchemaProvider>); 3] = [
+            (SCHEMA, Arc::new(schema)),
+            (SYSTEM, Arc::new(SystemSchema(Arc::clone(tables)))),
+            (PG_CATALOG, crate::postgres::pg_catalog()?),
+        ];
+        let catalog = || -> DataFusionResult<MemoryCatalogProvider> {
+            let catalog = MemoryCatalogProvider::new();
+            for (name, schema) in &schemas {
+                catalog.register_schema(name, Arc::clone(schema))?;
+            }
+            Ok(catalog)
+        };
+        // What it tells of is held in a catalog of its own: one that held itself would never be let go.
+        let told = MemoryCatalogProviderList::new();
+        told.register_catalog(CATALOG.to_owned(), Arc::new(catalog()?));
+        let others = InformationSchemaProvider::new(Arc::new(told))
+            .with_table_functions(self.template.table_functions().clone());
+        let information = Information::new(others, Arc::clone(tables), Arc::clone(names));
+        let catalog = catalog()?;
+        catalog.register_schema(information::NAME, Arc::new(information))?;
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
         let mut config = self.template.config().clone();
@@ -125,6 +147,11 @@ impl Sessions {
             let settings = config.options_mut();
             settings.optimizer.prefer_hash_join = false;
             settings.optimizer.repartition_sorts = false;
+            // A filter that one run of an input has made would hold rows back from the next.
+            settings.optimizer.enable_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_topk_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_join_dynamic_filter_pushdown = false;
+            settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
             // With one, merge joins are not planned at all.
             settings.execution.target_partitions = 2;
             // What was spilled is merged from a batch of each file.
@@ -135,6 +162,7 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
+            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
             .build();
         state.mark_start_execution();
         Ok(state)

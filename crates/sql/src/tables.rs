@@ -73,6 +73,12 @@ pub trait Tables: Send + Sync + 'static {
         Ok(self.table(name, None).await?.map(|table| table.schema()))
     }
 
+    /// The columns of a table as DESCRIBE tells them: one that no row can lack is not nullable. As a default, those of
+    /// [`Tables::table`], of which a row that was put in before may lack what none may now.
+    async fn described(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        Ok(self.table(name, None).await?.map(|table| table.schema()))
+    }
+
     /// Makes a table of rows, empty or with these rows in it, and tells how many they are. It is there with all of them or not at all,
     /// and nobody sees it before: where that fails, or whoever asked goes away, nothing stays of it.
     /// With `if_not_exists` one that is there already is left alone and none returned.

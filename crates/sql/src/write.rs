@@ -209,10 +209,10 @@ impl Run {
         let Some(found) = found else {
             return Err(names.missing(ident, &ident.value));
         };
-        let Some(table) = self.tables.table(&found, None).await? else {
+        let Some(described) = self.tables.described(&found).await? else {
             return Err(names.missing(ident, &found));
         };
-        Ok(outcome(Command::Query, one(table_of_columns(&table.schema())?)))
+        Ok(outcome(Command::Query, one(table_of_columns(&described)?)))
     }
 }
 

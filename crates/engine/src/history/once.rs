@@ -58,6 +58,10 @@ impl<S: SeenOtherwise> Tables for OnceTables<S> {
         self.tables.insertable(name).await
     }
 
+    async fn described(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        self.tables.described(name).await
+    }
+
     async fn create_table(
         &self,
         name: &str,

@@ -194,6 +194,22 @@ impl Tables for HistoryTables {
         self.plain_schema(name).await
     }
 
+    async fn described(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        let Some(stored) = self.stored(name)? else {
+            return Ok(self.table(name, None).await?.map(|table| table.schema()));
+        };
+        let schema = opened(&stored).await?.schema();
+        let declared = stored.declared();
+        let is_required = |name: &str| {
+            declared.create.columns.iter().any(|column| column.not_null && column.name.as_ref() == name)
+        };
+        let fields = schema.fields().iter().map(|field| match is_required(field.name()) {
+            true => Arc::new(field.as_ref().clone().with_nullable(false)),
+            false => Arc::clone(field),
+        });
+        Ok(Some(Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()))))
+    }
+
     async fn create_table(
         &self,
         name: &str,

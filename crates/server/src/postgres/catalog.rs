@@ -185,7 +185,7 @@ fn about(kind: TableKind) -> String {
 }
 
 async fn columns(text: &str, name: &str, sql: &Sql) -> Result<String, SqlError> {
-    let schema = sql.tables().table(name, None).await?.map(|table| table.schema());
+    let schema = sql.tables().described(name).await?;
     let fields = schema.iter().flat_map(|schema| schema.fields().iter());
     let rows = fields.enumerate().map(|(place, field)| {
         let ty = type_name(field.data_type()).to_lowercase();

@@ -6,7 +6,7 @@ mod statements;
 use std::{collections::HashMap, io, sync::Arc};
 
 use bytes::{Buf, BytesMut};
-use swiftwater_sql::{ErrorKind, SqlError};
+use swiftwater_sql::{ErrorKind, SqlError, postgres_setting};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -30,16 +30,16 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// What a client may send ahead while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// What a client is told of the server when it connects.
-const PARAMETERS: [(&str, &str); 8] = [
-    ("server_version", concat!("16.0 (Swiftwater ", env!("CARGO_PKG_VERSION"), ")")),
-    ("server_encoding", "UTF8"),
-    ("client_encoding", "UTF8"),
-    ("DateStyle", "ISO, MDY"),
-    ("IntervalStyle", "postgres"),
-    ("TimeZone", "UTC"),
-    ("integer_datetimes", "on"),
-    ("standard_conforming_strings", "on"),
+/// Settings that a client is told when it connects.
+const REPORTED: [&str; 8] = [
+    "server_version",
+    "server_encoding",
+    "client_encoding",
+    "DateStyle",
+    "IntervalStyle",
+    "TimeZone",
+    "integer_datetimes",
+    "standard_conforming_strings",
 ];
 
 pub(crate) struct Session {
@@ -148,7 +148,7 @@ impl Session {
             }
         }
         self.out.message(b'R', |out| out.extend_from_slice(&0_i32.to_be_bytes()));
-        for (name, value) in PARAMETERS {
+        for (name, value) in REPORTED.into_iter().filter_map(postgres_setting) {
             self.out.parameter(name, value);
         }
         let (number, secret) = (self.number, self.secret);

@@ -132,13 +132,87 @@ async fn psql_lists_and_describes() {
     for described in ["\\d clicks", "\\d+ clicks"] {
         let out = asked(described).await;
         assert!(out.contains("Table \"public.clicks\"\nColumn|Type|"), "{out}");
-        assert!(out.contains("\n_offset|bigint||not null|") && out.contains("\npage|varchar|||"), "{out}");
+        assert!(
+            out.contains("\n_offset|bigint||not null|") && out.contains("\npage|varchar||not null|"),
+            "{out}"
+        );
         assert!(out.contains("\nodd'one|bigint|||"), "{out}");
     }
     let (_, _, error) = psql(port, "\\d nothing").await.unwrap();
     assert!(error.contains("Did not find any relation named \"nothing\""), "{error}");
     let (is_good, _, error) = psql(port, "SELECT * FROM pg_catalog.pg_class").await.unwrap();
     assert!(!is_good && error.contains("pg_class"), "{error}");
+}
+
+/// What Grafana asks of a data source, as it writes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grafana_finds_version_tables_and_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+    };
+    let server = Running::storing(directory.path(), change).await;
+    let port = server.postgres.unwrap().port();
+    let made = "CREATE STREAM clicks (page STRING NOT NULL, n LONG, share DOUBLE, ok BOOLEAN, at TIMESTAMP); \
+                CREATE TABLE \"Prices\" (id BIGINT, price DECIMAL(10, 2), tags VARCHAR[])";
+    let mut stream = connect(port).await;
+    kinds(&mut stream).await;
+    let mut asked = async |text: &str| rows(&mut stream, text).await;
+    for statement in made.split(';') {
+        asked(statement).await;
+    }
+    assert_eq!(asked("SELECT current_setting('server_version_num')::int as version").await, ["160000"]);
+    assert_eq!(asked("SELECT current_setting('server_version_num')::int/100 as version").await, ["1600"]);
+    assert_eq!(asked("SHOW server_version_num").await, ["160000"]);
+    assert!(asked("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'").await.is_empty());
+    assert!(asked("SELECT pg_catalog.version()").await[0].starts_with("PostgreSQL 16.0 (Swiftwater"));
+    let schema = |column: &str| {
+        format!(
+            "quote_ident({column}) IN (
+          SELECT
+            CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END
+          FROM
+            generate_series(
+              array_lower(string_to_array(current_setting('search_path'),','),1),
+              array_upper(string_to_array(current_setting('search_path'),','),1)
+            ) as i,
+            string_to_array(current_setting('search_path'),',') s
+          )"
+        )
+    };
+    let tables = format!(
+        "select quote_ident(table_name) as \"table\" from information_schema.tables
+    where quote_ident(table_schema) not in ('information_schema',
+                             'pg_catalog',
+                             '_timescaledb_cache',
+                             'timescaledb_experimental')
+      and {} and table_type = 'BASE TABLE' ORDER BY 1",
+        schema("table_schema")
+    );
+    assert_eq!(asked(&tables).await, ["\"Prices\"", "clicks"]);
+    let columns = format!(
+        "select quote_ident(column_name) as \"column\", data_type as \"type\" from information_schema.columns \
+         where {} and quote_ident(table_name) = 'clicks' and column_name not like '\\_%'",
+        schema("table_schema")
+    );
+    let told =
+        ["page,text", "n,bigint", "share,double precision", "ok,boolean", "at,timestamp with time zone"];
+    assert_eq!(asked(&columns).await, told);
+    let prices = "select quote_ident(column_name), data_type, numeric_scale, udt_name, ordinal_position \
+                  from information_schema.columns where quote_ident(table_name) = '\"Prices\"'";
+    assert_eq!(
+        asked(prices).await,
+        ["id,bigint,0,int8,1", "price,numeric,2,numeric,2", "tags,ARRAY,,_text,3"]
+    );
+    let nullable = "select column_name, is_nullable from information_schema.columns \
+                    where table_name = 'clicks' and column_name in ('page', 'n') order by ordinal_position";
+    assert_eq!(asked(nullable).await, ["page,NO", "n,YES"]);
+    let described = asked("DESCRIBE clicks").await;
+    assert!(described.contains(&"page,VARCHAR,NO".to_owned()), "{described:?}");
+    assert!(described.contains(&"n,BIGINT,YES".to_owned()), "{described:?}");
+    let of_session = "SELECT current_database(), current_schema(), current_user, session_user, user, \
+                      pg_typeof(1), pg_backend_pid() > 0";
+    assert_eq!(asked(of_session).await, ["swiftwater,public,swiftwater,swiftwater,swiftwater,bigint,t"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,6 +287,34 @@ async fn kinds(stream: &mut TcpStream) -> String {
         kinds.push(char::from(kind));
         if kind == b'Z' {
             return kinds;
+        }
+    }
+}
+
+/// The rows that a simple query is answered with, columns set apart by commas, nulls as nothing.
+async fn rows(stream: &mut TcpStream, text: &str) -> Vec<String> {
+    stream.write_all(&message(b'Q', &[text.as_bytes(), b"\0"].concat())).await.unwrap();
+    let mut rows = Vec::new();
+    loop {
+        let kind = soon(stream.read_u8()).await.unwrap();
+        let length = soon(stream.read_i32()).await.unwrap();
+        let mut body = vec![0; length as usize - 4];
+        soon(stream.read_exact(&mut body)).await.unwrap();
+        match kind {
+            b'Z' => return rows,
+            b'E' => panic!("{text}: {}", String::from_utf8_lossy(&body)),
+            b'D' => {
+                let mut rest = &body[2..];
+                let mut cells = Vec::new();
+                while !rest.is_empty() {
+                    let length = i32::from_be_bytes(rest[..4].try_into().unwrap());
+                    let (cell, after) = rest[4..].split_at(usize::try_from(length).unwrap_or(0));
+                    cells.push(String::from_utf8(cell.to_vec()).unwrap());
+                    rest = after;
+                }
+                rows.push(cells.join(","));
+            }
+            _ => {}
         }
     }
 }

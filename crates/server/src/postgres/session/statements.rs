@@ -6,9 +6,10 @@ use futures_util::StreamExt;
 use swiftwater_sql::{
     Answer, Command, Dialect, ErrorKind, Parameter, RunOptions, SqlError, WireCopy,
     forms::{PgType, PgWriter},
+    postgres_setting,
 };
 
-use super::{FLUSH_BYTES, Failed, PARAMETERS, Session, copying::uses_the_protocol};
+use super::{FLUSH_BYTES, Failed, Session, copying::uses_the_protocol};
 use crate::postgres::{
     catalog,
     message::{Incoming, Outgoing, text},
@@ -17,14 +18,6 @@ use crate::postgres::{
 
 /// Statements and portals that a session keeps by name.
 const KEPT_MAX: usize = 1000;
-
-/// What it may ask for besides, by SHOW.
-const SHOWN: [(&str, &str); 4] = [
-    ("transaction_isolation", "read committed"),
-    ("transaction_read_only", "off"),
-    ("search_path", "public"),
-    ("max_identifier_length", "63"),
-];
 
 /// A statement that was parsed.
 #[derive(Clone)]
@@ -474,8 +467,7 @@ fn shown(words: &[&str]) -> Option<String> {
         [_, name] => name,
         _ => return None,
     };
-    let mut all = PARAMETERS.iter().chain(&SHOWN);
-    let (name, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    let (name, value) = postgres_setting(name)?;
     Some(format!("SELECT '{value}' AS \"{name}\""))
 }
 
