@@ -33,8 +33,8 @@ impl Failure {
 impl Failure {
     /// What there is to say.
     pub(crate) fn text(&self) -> String {
-        let causes = self.error.iter().flat_map(|error| error.chain()).map(ToString::to_string);
-        format!("error: {}", causes.collect::<Vec<_>>().join(": "))
+        let told = self.error.as_ref().map(|error| swiftwater_engine::causes(error.as_ref()));
+        format!("error: {}", told.unwrap_or_default())
     }
 }
 
@@ -51,8 +51,7 @@ pub(crate) fn code(outcome: Outcome) -> ExitCode {
         Err(failure) => failure,
     };
     if let Some(error) = error {
-        let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-        complain(&format!("error: {}", causes.join(": ")));
+        complain(&format!("error: {}", swiftwater_engine::causes(error.as_ref())));
     }
     ExitCode::from(code)
 }

@@ -104,8 +104,7 @@ fn say_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
 /// What can be done about a data directory that cannot be opened.
 fn not_opened(error: HistoryError) -> anyhow::Error {
     let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
-    let causes: Vec<String> = anyhow::Error::new(error).chain().map(ToString::to_string).collect();
-    anyhow::anyhow!("{}{hint}", causes.join(": "))
+    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
 }
 
 /// What can be done about an address that cannot be had.
@@ -125,6 +124,5 @@ fn explained(error: ServerError) -> anyhow::Error {
         Some(io::ErrorKind::AddrNotAvailable) => "\nThis machine has no such address.",
         _ => "",
     };
-    let causes: Vec<String> = anyhow::Error::new(error).chain().map(ToString::to_string).collect();
-    anyhow::anyhow!("{}{hint}", causes.join(": "))
+    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
 }

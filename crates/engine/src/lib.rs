@@ -58,3 +58,4 @@ pub use status::{
 pub use swiftwater_live::columns::Rule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 pub use swiftwater_log::Compression;
+pub use swiftwater_store::causes;

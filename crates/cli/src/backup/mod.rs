@@ -106,8 +106,7 @@ pub(crate) fn restore(args: &RestoreArgs, clock: std::sync::Arc<dyn swiftwater_e
 /// An error with what lay under it, and what to do.
 fn explained(hint: Option<&'static str>, error: swiftwater_engine::RestoreError) -> anyhow::Error {
     let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
-    let causes: Vec<String> = anyhow::Error::new(error).chain().map(ToString::to_string).collect();
-    anyhow::anyhow!("{}{hint}", causes.join(": "))
+    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
 }
 
 /// A bar that begins when it is known how much there is.
