@@ -12,10 +12,11 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hyper::rt::{Sleep, Timer};
+use tokio::time::Instant;
 
 /// No head is waited for.
 const NONE: u64 = u64::MAX;
@@ -55,7 +56,7 @@ impl HeadTimer {
                 NONE => Instant::now() + timeout,
                 due => *start + Duration::from_nanos(due),
             };
-            tokio::time::sleep_until(due.into()).await;
+            tokio::time::sleep_until(due).await;
             let now = self.0.nanos_of(Instant::now());
             if nanos.load(Ordering::Relaxed) <= now {
                 return nanos.store(PASSED, Ordering::Relaxed);
@@ -66,11 +67,15 @@ impl HeadTimer {
 
 impl Timer for HeadTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        self.sleep_until(Instant::now() + duration)
+        self.sleep_until(self.now() + duration)
     }
 
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        self.0.nanos.store(self.0.nanos_of(deadline), Ordering::Relaxed);
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into_std()
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn Sleep>> {
+        self.0.nanos.store(self.0.nanos_of(deadline.into()), Ordering::Relaxed);
         Box::pin(HeadSleep(Arc::clone(&self.0)))
     }
 }
