@@ -139,8 +139,7 @@ impl Columns {
         let number = |told: &dyn Fn(&DataType) -> Option<i64>| -> ArrayRef {
             Arc::new(rows.iter().map(|row| told(row.3.data_type())).collect::<Int64Array>())
         };
-        let names =
-            |names: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from_iter_values(names)) };
+        let names = |names: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from_iter_values(names)) };
         let none = || -> ArrayRef { Arc::new(StringArray::new_null(rows.len())) };
         let ordinals = Int64Array::from_iter_values(rows.iter().map(|row| row.2 as i64 + 1));
         let columns = vec![
