@@ -178,6 +178,7 @@ Examples:
 
 Events are JSON objects, one a line or in an array; lines of CSV, whose first line names the fields; or rows of Parquet.
 Files that gzip or zstd packed are recognised by their content.
+A server that has no room is waited for; then the sending goes on behind what was taken, each event once.
 Exit status: 0 all events were accepted, 1 some were rejected, 2 the sending failed.")]
 pub(crate) struct IngestArgs {
     /// The stream
@@ -206,7 +207,7 @@ pub(crate) struct IngestArgs {
     /// The most bytes that are read and handed on at once
     #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = batch_bytes)]
     pub(crate) batch_bytes: usize,
-    /// Waits for the server this long if it cannot be reached at first
+    /// Waits this long for a server that cannot be reached at first [default: not at all; 30s without a value], or that takes no event because it has no room (429, 503) [default: 10m]
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "30s", value_parser = duration)]
     pub(crate) retry: Option<Duration>,
     /// Exits with 0 though events were rejected
@@ -273,6 +274,9 @@ pub(crate) struct SqlArgs {
     /// The statements; a prompt, if there are none
     #[arg(value_name = "SQL")]
     pub(crate) text: Option<String>,
+    /// The same as SQL, as psql has it
+    #[arg(short, long = "command", value_name = "SQL", conflicts_with_all = ["text", "file"])]
+    pub(crate) command: Option<String>,
     /// Reads the statements from a file; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,

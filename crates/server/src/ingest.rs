@@ -56,7 +56,7 @@ const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// what a full disk may not sync for hours, and most senders wait longer than this.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
 /// What of an answer says that events are stored.
-const SAID_OF_STORED: [&str; 4] = ["accepted", "position", "quarantined", "repeated"];
+const SAID_OF_STORED: [&str; 5] = ["accepted", "position", "quarantined", "repeated", "next"];
 /// What is still read of a body that was refused, so that its sender comes to read why.
 pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -90,6 +90,14 @@ impl BodyForm {
         }
     }
 
+    /// Of a record of CSV its beginning is told: what is known is a place in the event that it became.
+    fn told(self, refused: Refused) -> Refused {
+        match self {
+            BodyForm::Csv => Refused { column: 1, ..refused },
+            BodyForm::Json | BodyForm::Parquet => refused,
+        }
+    }
+
     /// How long a body may be, 0 for any length, and the setting that says so.
     fn limit(self, config: &ServerConfig) -> (&'static str, u64) {
         let (all, parquet) = (config.body_bytes_max, config.parquet_bytes_max);
@@ -116,6 +124,8 @@ struct Tally {
     is_unsure: bool,
     rejections: Vec<Refused>,
     oversize: bool,
+    /// The request is refused: line and column of the first event that was not taken, where that is known.
+    next: Option<(u64, u64)>,
 }
 
 /// An event that was refused, by its structure or by the stream's columns.
@@ -356,8 +366,12 @@ impl Ingest {
         self.tally.rejected += rejected;
         let rejected = Bad { count: rejected, texts: refused };
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
-        self.tally.describe(rejections.into_iter().map(Refused::from));
-        let piece = Piece::new(self.sample(batch), begins);
+        let told = self.tally.rejections.len();
+        let form = self.options.form;
+        self.tally.describe(rejections.into_iter().map(|rejection| form.told(rejection.into())));
+        let sampled_out = self.tally.sampled_out;
+        let (sampled, first) = (self.sample(batch.clone()), batch);
+        let piece = Piece::new(sampled, begins);
         if self.options.ack == Ack::None && self.parts.is_none() {
             if piece.is_empty() && rejected.is_none() {
                 return Ok(());
@@ -370,7 +384,16 @@ impl Ingest {
         }
         match &mut self.parts {
             None if piece.is_empty() && rejected.is_none() => Ok(()),
-            None => self.store(piece, rejected, None).await,
+            None => {
+                let count = rejected.count;
+                let stored = self.store(piece, rejected, None).await;
+                if stored.is_err() {
+                    let at = if first.is_empty() { 0 } else { first.span(0).start };
+                    self.tally.sampled_out = sampled_out;
+                    self.tally.go_on_at(begins.place(first.bytes(), at), (told, count));
+                }
+                stored
+            }
             Some(parts) => {
                 for (piece, rejected, part) in parts.push(piece, rejected) {
                     self.store(piece, rejected, Some(part)).await?;
@@ -395,7 +418,8 @@ impl Ingest {
         tally.rejected += refusals.len() as u64;
         tally.quarantined += quarantined;
         tally.repeated |= is_repeated;
-        tally.describe(refusals.into_iter().map(|refusal| source.describe(refusal)));
+        let form = self.options.form;
+        tally.describe(refusals.into_iter().map(|refusal| form.told(source.describe(refusal))));
         tally.accepted += accepted;
         if accepted > 0 {
             tally.position = Some(position);
@@ -533,6 +557,24 @@ impl Tally {
         self.rejections.extend(refused.take(room));
     }
 
+    /// Notes where a sender goes on when a piece is refused. What the piece has from there on was not looked at, as far as
+    /// the sender is concerned: of its rejections, those are taken back, unless there are more than are described.
+    /// `of_piece`: how many were described before it, and how many it has.
+    fn go_on_at(&mut self, next: (u64, u64), of_piece: (usize, u64)) {
+        self.next = Some(next);
+        let (told, count) = of_piece;
+        if (self.rejections.len() - told) as u64 == count {
+            self.rejections.retain({
+                let mut index = 0;
+                move |refused| {
+                    index += 1;
+                    index <= told || (refused.line, refused.column) < next
+                }
+            });
+            self.rejected -= count - (self.rejections.len() - told) as u64;
+        }
+    }
+
     fn to_json(&self, options: Options) -> Value {
         let errors: Vec<Value> = self.rejections.iter().map(refused_json).collect();
         let mut value = json!({
@@ -549,6 +591,9 @@ impl Tally {
         }
         if self.repeated {
             value["repeated"] = true.into();
+        }
+        if let Some((line, column)) = self.next {
+            value["next"] = json!({"line": line, "column": column});
         }
         value
     }
@@ -602,6 +647,7 @@ mod tests {
             rejected: 2,
             quarantined: 2,
             repeated: true,
+            next: Some((136, 1)),
             position: Some(Position { source: "s".into(), partition: 0, offset: Offset(133) }),
             is_unsure,
             ..Tally::default()
@@ -614,6 +660,24 @@ mod tests {
         let told = told(false);
         assert_eq!((&told["accepted"], &told["position"]["offset"]), (&json!(133), &json!(133)));
         assert_eq!(told["detail"], EngineError::DiskFull.to_string());
+        assert_eq!(told["next"], json!({"line": 136, "column": 1}));
+    }
+
+    #[test]
+    fn rejections_from_where_a_sender_goes_on_are_taken_back() {
+        let refused = |line| Refused { line, column: 3, path: None, message: String::new() };
+        let tally = |described: &[u64], rejected| Tally {
+            rejections: described.iter().map(|line| refused(*line)).collect(),
+            rejected,
+            ..Tally::default()
+        };
+        let mut exact = tally(&[2, 5, 9], 3);
+        exact.go_on_at((7, 1), (1, 2));
+        assert_eq!((exact.rejected, exact.rejections.len(), exact.next), (2, 2, Some((7, 1))));
+        // Where the others stood is not known.
+        let mut more = tally(&[2, 5, 9], 20);
+        more.go_on_at((7, 1), (1, 19));
+        assert_eq!((more.rejected, more.rejections.len()), (20, 3));
     }
 
     #[test]

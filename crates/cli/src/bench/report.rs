@@ -28,7 +28,7 @@ pub(super) fn write_table(plan: &Plan, report: &Report, out: &mut dyn Write) -> 
     if plan.requests.len() > 1 {
         row("total", &total, report.seconds, &mut text);
     }
-    let mut table = Table::new();
+    let mut table = Table::new(true);
     table.push(text.as_bytes(), out)?;
     table.finish(out)?;
     let samples = total.latency.count();

@@ -9,9 +9,14 @@ use std::{
 };
 
 use anyhow::Context;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
-use super::{Summary, form::CsvFaults, send::Request};
+use super::{
+    Summary,
+    form::CsvFaults,
+    send::{Request, Sent},
+    wait::{At, Patience},
+};
 use crate::{
     args::{IngestArgs, InputForm},
     client::{Client, full},
@@ -43,6 +48,7 @@ pub(super) async fn follow(
             tails.push(Tail::new(path, args.from_end)?);
         }
     }
+    let mut patience = Patience::new(args);
     loop {
         let mut grown = false;
         // What was there when the stop came is still sent.
@@ -51,17 +57,26 @@ pub(super) async fn follow(
             let name = tail.path.display().to_string();
             let Some(piece) = tail.next().with_context(|| format!("cannot read {name}"))? else { continue };
             grown = true;
-            let request = Request {
-                client,
-                stream: &args.stream,
-                sample: args.sample,
-                packing: Packing::None,
-                name: &name,
-                lines_before: piece.lines_before,
-                form: InputForm::Json,
-                faults: CsvFaults::default(),
-            };
-            request.send(full(piece.lines), summary).await?;
+            let Piece { mut lines, begins } = piece;
+            let mut begins = begins;
+            let mut connection = client.connect().await?;
+            loop {
+                let request = Request {
+                    stream: &args.stream,
+                    sample: args.sample,
+                    packing: Packing::None,
+                    name: &name,
+                    begins,
+                    form: InputForm::Json,
+                    faults: CsvFaults::default(),
+                };
+                let sent = request.send(&mut connection, full(lines.clone()), || {}, summary).await?;
+                let Sent::Busy(busy) = sent else { break };
+                connection = patience.wait(client, stop, &busy, complain).await?;
+                lines.advance(At::default().find(busy.next, &lines));
+                begins = begins.plus(busy.next);
+            }
+            patience.progressed();
         }
         if stopped {
             return Ok(());
@@ -72,11 +87,11 @@ pub(super) async fn follow(
     }
 }
 
-/// Whole lines of a file, and how many came before them.
+/// Whole lines of a file, and where they begin.
 #[derive(Debug, PartialEq)]
 struct Piece {
     lines: Bytes,
-    lines_before: u64,
+    begins: At,
 }
 
 /// One followed file.
@@ -122,9 +137,9 @@ impl Open {
         }
         let rest = self.partial.split_off(end);
         let lines = Bytes::from(std::mem::replace(&mut self.partial, rest));
-        let lines_before = self.lines;
+        let begins = At { line: self.lines + 1, column: 1 };
         self.lines += memchr::memchr_iter(b'\n', &lines).count() as u64;
-        Ok(Some(Piece { lines, lines_before }))
+        Ok(Some(Piece { lines, begins }))
     }
 }
 
@@ -197,7 +212,7 @@ mod tests {
         let mut pieces = Vec::new();
         // A rotation is seen in one look and read in the next.
         for _ in 0..4 {
-            pieces.extend(tail.next().unwrap().map(|piece| (piece.lines, piece.lines_before)));
+            pieces.extend(tail.next().unwrap().map(|piece| (piece.lines, piece.begins.line - 1)));
         }
         let expected: Vec<_> = expected
             .iter()

@@ -7,6 +7,7 @@ mod blocks;
 mod follow;
 mod form;
 mod send;
+mod wait;
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 

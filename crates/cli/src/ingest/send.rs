@@ -5,8 +5,8 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context as TaskContext, Poll},
     time::Duration,
@@ -16,8 +16,9 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{
-    Method,
-    body::{Body as HttpBody, Frame},
+    Method, Response, StatusCode,
+    body::{Body as HttpBody, Frame, Incoming},
+    header,
 };
 use serde::Deserialize;
 use swiftwater_event::Clock;
@@ -31,13 +32,15 @@ use super::{
     blocks::{Blocks, Cut},
     form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
+    wait::{At, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip},
 };
 use crate::{
     args::{IngestArgs, InputForm},
-    client::{Body, Client, Problem, read_all},
+    client::{Body, Client, Connection, Problem, read_all},
     input_file::{self, Counted, Input, Packing, Place, StopReading},
     output::grouped,
     progress::Progress,
+    stdio::complain,
 };
 
 /// Blocks that wait between reading and sending.
@@ -50,10 +53,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
-    accepted: u64,
-    rejected: u64,
+    accepted: Option<u64>,
+    rejected: Option<u64>,
     sampled_out: u64,
     errors: Vec<EventError>,
+    /// In a refusal: where the first event stands that was not taken.
+    next: Option<At>,
     /// In a refusal: what kind it is.
     #[serde(rename = "type")]
     kind: String,
@@ -62,6 +67,12 @@ struct Answer {
 }
 
 impl Answer {
+    /// Where to go on behind what was taken, if it is known.
+    fn goes_on_at(&self) -> Option<At> {
+        let is_untouched = self.accepted.is_none() && self.rejected.is_none();
+        self.next.or_else(|| is_untouched.then(At::default))
+    }
+
     /// Whether the whole body was looked at, and no event in it was good.
     fn rejected_all(&self) -> bool {
         self.kind.ends_with(":events-rejected") || self.setting == "server.event_bytes_max"
@@ -80,53 +91,99 @@ struct EventError {
 
 /// What a request says of its body.
 pub(super) struct Request<'a> {
-    pub(super) client: &'a Client,
     pub(super) stream: &'a str,
     pub(super) sample: Option<f64>,
     pub(super) packing: Packing,
     /// The file, for its errors.
     pub(super) name: &'a str,
-    /// Lines of the file before this body.
-    pub(super) lines_before: u64,
+    /// Where in the file this body begins.
+    pub(super) begins: At,
     /// What the file holds; what is sent are lines of JSON.
     pub(super) form: InputForm,
     /// What is known to be wrong with its records.
     pub(super) faults: CsvFaults,
 }
 
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// All of it was looked at.
+    Whole,
+    /// The server has no room now.
+    Busy(Busy),
+}
+
+/// A server that has no room now, as far as it says.
+#[derive(Debug)]
+pub(super) struct Busy {
+    /// Where in the body to go on.
+    pub(super) next: At,
+    /// How long the server asks to wait.
+    pub(super) pause: Duration,
+    /// Whether it took any event of the body.
+    pub(super) is_progress: bool,
+    /// What to say if it is not waited for.
+    pub(super) why: String,
+}
+
 impl Request<'_> {
-    /// Sends the body, and adds what became of it to the summary.
-    pub(super) async fn send(&self, body: Body, summary: &mut Summary) -> anyhow::Result<()> {
+    /// Sends the body, and adds what became of it to the summary. `answered` is told when the answer begins: nothing of the
+    /// body is needed from then on.
+    pub(super) async fn send(
+        &self,
+        connection: &mut Connection,
+        body: Body,
+        answered: impl FnOnce(),
+        summary: &mut Summary,
+    ) -> anyhow::Result<Sent> {
         let sample = self.sample.map_or_else(String::new, |share| format!("?sample={share}"));
         let path = format!("/v1/streams/{}/events{sample}", self.stream);
         let mut headers = vec![("content-type", "application/x-ndjson"), ("accept", "application/json")];
         headers.extend(self.packing.content_encoding().map(|packing| ("content-encoding", packing)));
-        let response = self.client.connect().await?.send(Method::POST, &path, &headers, body).await;
+        let response = connection.send(Method::POST, &path, &headers, body).await;
+        answered();
         let response = response.with_context(|| format!("cannot send {}", self.name))?;
         let status = response.status();
+        let pause = retry_after(&response);
         let text = read_all(response).await?;
         // A refusal tells, too, what was accepted before it.
         let answer: Answer = serde_json::from_slice(&text).unwrap_or_default();
         self.add(&answer, summary);
         if status.is_success() || answer.rejected_all() {
-            return Ok(());
+            return Ok(Sent::Whole);
         }
         let problem = Problem::read(status, &text);
-        Err(anyhow::anyhow!("the server refused {}: {}", self.name, problem.summary()))
+        let why = format!("the server refused {}: {}", self.name, problem.summary());
+        let is_busy = status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::SERVICE_UNAVAILABLE && pause.is_some();
+        match answer.goes_on_at() {
+            Some(next) if is_busy => {
+                let pause = pause.unwrap_or_default().clamp(WAIT_MIN, WAIT_MAX);
+                Ok(Sent::Busy(Busy { next, pause, is_progress: answer.accepted > Some(0), why }))
+            }
+            _ => Err(anyhow::anyhow!(why)),
+        }
     }
 
     fn add(&self, answer: &Answer, summary: &mut Summary) {
-        summary.accepted += answer.accepted;
-        summary.rejected += answer.rejected;
+        summary.accepted += answer.accepted.unwrap_or(0);
+        summary.rejected += answer.rejected.unwrap_or(0);
         summary.sampled_out += answer.sampled_out;
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
-            let place = self.form.place(line + self.lines_before, *column);
-            let fault = self.faults.of(line + self.lines_before);
+            let At { line, column } = self.begins.plus(At { line: *line, column: *column });
+            let place = self.form.place(line, column);
+            let fault = self.faults.of(line);
             let message = fault.as_ref().unwrap_or(message);
             summary.reject(format!("{}:{place}: {path}{message}", self.name));
         }
     }
+}
+
+/// What `Retry-After` says, where it says seconds.
+fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
+    let field = response.headers().get(header::RETRY_AFTER)?;
+    Some(Duration::from_secs(field.to_str().ok()?.trim().parse().unwrap_or(0)))
 }
 
 /// Opens an input as what is sent of it: as it is, packed or not, or lines of JSON, where `by_lines` or another form asks
@@ -169,9 +226,37 @@ pub(super) async fn file(
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
+    let mut from = None;
+    let mut patience = Patience::new(args);
+    while let Some(next) = reading(args, (client, &mut patience), (place, from), stop, clock, summary).await?
+    {
+        from = Some(next);
+    }
+    Ok(())
+}
+
+/// Reads an input and sends it. A packed file is sent as it is until the server has no room for all of it: then the answer
+/// is where to go on in what it holds, and so it does with `from`, unpacked.
+async fn reading(
+    args: &IngestArgs,
+    (client, patience): (&Client, &mut Patience),
+    (place, from): (&Place, Option<At>),
+    stop: &StopReading,
+    clock: &Arc<dyn Clock>,
+    summary: &mut Summary,
+) -> anyhow::Result<Option<At>> {
     let (counts, faults) = (Arc::new(Counts::default()), CsvFaults::default());
     let form = form_of(args, place);
-    let input = open(place, form, args.rate.is_some(), stop, (&counts.bytes, &faults))?;
+    // What comes through a pipe cannot be read again.
+    let by_lines = args.rate.is_some() || from.is_some() || *place == Place::Stdin;
+    let mut input = open(place, form, by_lines, stop, (&counts.bytes, &faults))?;
+    let name = place.name();
+    let mut is_array = false;
+    if let Some(from) = from {
+        let skipped = skip(input.reader, from).with_context(|| format!("cannot read {name} again"))?;
+        is_array = skipped.1;
+        input.reader = Box::new(skipped.0);
+    }
     let bar_counts = Arc::clone(&counts);
     let progress = Progress::with_events(input.bytes, args.quiet, move |state, out| {
         let events = bar_counts.lines.load(Ordering::Relaxed);
@@ -179,6 +264,9 @@ pub(super) async fn file(
             let rate = events as f64 / state.elapsed().as_secs_f64().max(0.001);
             // Writing to a bar's text does not fail.
             let _ = write!(out, "{} events {}/s", grouped(events), grouped(rate as u64));
+        }
+        if bar_counts.waits.load(Ordering::Relaxed) {
+            let _ = write!(out, " (waits for room at the server)");
         }
     });
     let cut = Cut { block_bytes: args.batch_bytes, rate: args.rate };
@@ -191,29 +279,58 @@ pub(super) async fn file(
         _ => reading.raw(reader, cut.block_bytes),
     };
     std::thread::Builder::new().name("read".to_owned()).spawn(reader).context("cannot start a thread")?;
-    let name = place.name();
-    let blocks = Arc::new(Mutex::new(receiver));
+    let kept = match packing {
+        Packing::None => SENT_BYTES_KEPT.max(args.batch_bytes.saturating_mul(4)),
+        // It is read again.
+        _ => 0,
+    };
+    let mut blocks = SharedBlocks::new(receiver, kept);
+    if let Some(from) = from {
+        blocks.begin_at(from, is_array);
+    }
+    let blocks = Arc::new(Mutex::new(blocks));
     let sending = async {
-        let mut lines_before = 0;
-        let mut first = next_block(&blocks).await;
+        // An input without anything in it is a request, too.
+        more(&blocks).await;
+        let mut connection = client.connect().await?;
         loop {
-            let body = BlockBody::new(first.take(), &blocks, packing);
-            let lines = Arc::clone(&body.lines);
+            let (number, begins) = locked(&blocks).begin();
             let request = Request {
-                client,
                 stream: &args.stream,
                 sample: args.sample,
                 packing,
                 name: &name,
-                lines_before,
+                begins,
                 form,
                 faults: faults.clone(),
             };
-            request.send(body.boxed(), summary).await?;
-            lines_before += lines.load(Ordering::Relaxed);
-            first = next_block(&blocks).await;
-            if first.is_none() {
-                return Ok(());
+            let body = BlockBody::new(number, &blocks, packing).boxed();
+            let sent = request.send(&mut connection, body, || locked(&blocks).answered(), summary).await?;
+            match sent {
+                Sent::Whole => {
+                    locked(&blocks).forget();
+                    patience.progressed();
+                    if !more(&blocks).await {
+                        return Ok(None);
+                    }
+                    connection = client.connect().await?;
+                }
+                Sent::Busy(busy) => {
+                    let next = begins.plus(busy.next);
+                    if packing == Packing::None {
+                        locked(&blocks).go_back(next).with_context(|| busy.why.clone())?;
+                    }
+                    counts.waits.store(true, Ordering::Relaxed);
+                    let say = |text: &str| progress.suspend(|| complain(text));
+                    connection = patience.wait(client, stop, &busy, say).await?;
+                    counts.waits.store(false, Ordering::Relaxed);
+                    if packing != Packing::None {
+                        return Ok(Some(next));
+                    }
+                    if !more(&blocks).await {
+                        return Ok(None);
+                    }
+                }
             }
         }
     };
@@ -225,7 +342,7 @@ pub(super) async fn file(
     };
     let sent = tokio::select! {
         sent = sending => sent,
-        () = showing => Ok(()),
+        () = showing => Ok(None),
     };
     progress.finish();
     match counts.failure.lock().ok().and_then(|mut failure| failure.take()) {
@@ -239,6 +356,8 @@ pub(super) async fn file(
 struct Counts {
     bytes: Arc<AtomicU64>,
     lines: AtomicU64,
+    /// Whether the server has no room now.
+    waits: AtomicBool,
     /// Why reading ended early.
     failure: Mutex<Option<io::Error>>,
 }
@@ -302,38 +421,33 @@ impl Reading {
     }
 }
 
-/// Blocks as they are read, taken by one request after another.
-type SharedBlocks = Arc<Mutex<mpsc::Receiver<io::Result<Bytes>>>>;
-
-async fn next_block(blocks: &SharedBlocks) -> Option<io::Result<Bytes>> {
-    poll_fn(|context| poll_block(blocks, context)).await
+fn locked(blocks: &Mutex<SharedBlocks>) -> MutexGuard<'_, SharedBlocks> {
+    blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn poll_block(blocks: &SharedBlocks, context: &mut TaskContext<'_>) -> Poll<Option<io::Result<Bytes>>> {
-    blocks.lock().unwrap_or_else(PoisonError::into_inner).poll_recv(context)
+/// Whether there is another block; waits until that is known.
+async fn more(blocks: &Mutex<SharedBlocks>) -> bool {
+    poll_fn(|context| locked(blocks).poll_more(context)).await
 }
 
 /// Blocks as a request's body. It ends where the input ends, or pauses for long: servers give up on bodies that do, and
 /// whoever sends a few events wants to know what became of them.
 struct BlockBody {
-    first: Option<io::Result<Bytes>>,
-    blocks: SharedBlocks,
+    request: u64,
+    blocks: Arc<Mutex<SharedBlocks>>,
     /// Ends at the pause; none where the body cannot be cut.
     pause: Option<Pin<Box<Sleep>>>,
     /// Whether an event may stand on both sides of a cut here.
     within_line: bool,
-    /// Lines given so far.
-    lines: Arc<AtomicU64>,
 }
 
 impl BlockBody {
-    fn new(first: Option<io::Result<Bytes>>, blocks: &SharedBlocks, packing: Packing) -> BlockBody {
+    fn new(request: u64, blocks: &Arc<Mutex<SharedBlocks>>, packing: Packing) -> BlockBody {
         BlockBody {
-            first,
+            request,
             blocks: Arc::clone(blocks),
             pause: (packing == Packing::None).then(|| Box::pin(tokio::time::sleep(PAUSE_MAX))),
             within_line: false,
-            lines: Arc::default(),
         }
     }
 }
@@ -347,17 +461,12 @@ impl HttpBody for BlockBody {
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
-        let block = match this.first.take() {
-            Some(block) => Poll::Ready(Some(block)),
-            None => poll_block(&this.blocks, context),
-        };
+        let block = locked(&this.blocks).poll(this.request, context);
         match (block, &mut this.pause) {
             (Poll::Ready(Some(Ok(block))), pause) => {
                 if let Some(pause) = pause {
                     pause.as_mut().reset(Instant::now() + PAUSE_MAX);
                     this.within_line = !block.ends_with(b"\n");
-                    let lines = memchr::memchr_iter(b'\n', &block).count() as u64;
-                    this.lines.fetch_add(lines, Ordering::Relaxed);
                 }
                 Poll::Ready(Some(Ok(Frame::data(block))))
             }
@@ -376,22 +485,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_long_pause_ends_the_body_between_lines_only() {
         let (sender, receiver) = mpsc::channel(4);
-        let blocks = Arc::new(Mutex::new(receiver));
+        let blocks = Arc::new(Mutex::new(SharedBlocks::new(receiver, 16)));
         let send = |block: &'static str| sender.try_send(Ok(Bytes::from_static(block.as_bytes()))).unwrap();
         send("1\n2\n");
-        let mut body = BlockBody::new(None, &blocks, Packing::None);
+        let (first, _) = locked(&blocks).begin();
+        let mut body = BlockBody::new(first, &blocks, Packing::None);
         assert!(body.frame().await.is_some());
         assert!(body.frame().await.is_none());
-        assert_eq!(body.lines.load(Ordering::Relaxed), 2);
 
         send("{");
-        let first = next_block(&blocks).await;
-        let mut body = BlockBody::new(first, &blocks, Packing::None);
+        assert!(more(&blocks).await);
+        let (second, begins) = locked(&blocks).begin();
+        assert_eq!(begins, At { line: 3, column: 1 });
+        let mut body = BlockBody::new(second, &blocks, Packing::None);
         assert!(body.frame().await.is_some());
         let waiting = tokio::time::timeout(PAUSE_MAX * 3, body.frame()).await;
         assert!(waiting.is_err(), "an event is not cut");
         drop(sender);
         assert!(body.frame().await.is_none());
-        assert!(next_block(&blocks).await.is_none());
+        assert!(!more(&blocks).await);
     }
 }

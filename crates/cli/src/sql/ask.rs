@@ -17,7 +17,7 @@ use crate::{
     client::{Client, Problem, full, read_all},
     exit::Failure,
     output::grouped,
-    stdio::stderr_is_terminal,
+    stdio::{stderr_is_terminal, stdout_is_terminal},
 };
 
 /// How often a person is told how far a statement is.
@@ -112,7 +112,7 @@ impl Asking {
         response: Response<Incoming>,
         out: &mut dyn Write,
     ) -> Result<Result<Option<u64>, String>, Failure> {
-        let mut table = Table::new();
+        let mut table = Table::new(stdout_is_terminal());
         let end = each_piece(response, |bytes| table.push(bytes, out)).await?;
         table.finish(out).map_err(Failure::output)?;
         Ok(end.map(|()| Some(table.rows())))

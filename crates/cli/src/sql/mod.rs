@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SqlArgs) -> Outcome {
     let runtime = client_runtime().context("cannot start")?;
     let form = args.output.unwrap_or(if stdout_is_terminal() { SqlForm::Table } else { SqlForm::Ndjson });
     let mut asking = Asking::new(client, form, args.spark, args.parameters.clone());
-    let text = match (&args.text, &args.file) {
+    let text = match (args.text.as_ref().or(args.command.as_ref()), &args.file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) if path.as_os_str() == "-" => read(io::stdin().lock())?,
         (None, Some(path)) => {

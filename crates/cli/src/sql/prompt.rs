@@ -26,7 +26,9 @@ Statements end with a semicolon; Tab completes, Ctrl-C ends what runs, Ctrl-D le
   \\d            the tables
   \\d NAME       the columns of one
   \\o FORM       how answers are written: table, json, ndjson, csv
-  \\q            leaves";
+  \\q            leaves
+  \\?            says this
+exit, quit and help do what \\q and \\? do.";
 
 pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
     let config = Config::builder().max_history_size(HISTORY_MAX).context("cannot start the prompt")?.build();
@@ -55,7 +57,7 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
         }
         // A history that cannot be kept keeps nobody from asking.
         let _ = editor.add_history_entry(text);
-        let statement = match text.strip_prefix('\\') {
+        let statement = match text.strip_prefix('\\').or_else(|| spelled_out(text)) {
             None => text.to_owned(),
             Some(command) => match meta(command, asking) {
                 Meta::Ask(statement) => statement,
@@ -89,6 +91,16 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
         tracing::debug!(%error, "the history was not kept");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that a word means which stands alone, as other prompts have it.
+fn spelled_out(text: &str) -> Option<&'static str> {
+    let word = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    match word.to_ascii_lowercase().as_str() {
+        "exit" | "quit" => Some("q"),
+        "help" => Some("?"),
+        _ => None,
+    }
 }
 
 /// What a line that begins with a backslash comes to.
@@ -133,4 +145,23 @@ fn history_file() -> Option<PathBuf> {
     let directory = state.or_else(home)?.join("swiftwater");
     std::fs::create_dir_all(&directory).ok()?;
     Some(directory.join("sql_history"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_other_prompts_are_commands_where_they_stand_alone() {
+        for (text, command) in [
+            ("exit", Some("q")),
+            ("QUIT;", Some("q")),
+            ("help ;", Some("?")),
+            ("help me;", None),
+            ("SELECT exit;", None),
+            (";", None),
+        ] {
+            assert_eq!(spelled_out(text), command, "{text}");
+        }
+    }
 }

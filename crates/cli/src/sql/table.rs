@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Rows from which widths are found.
 const ROWS_MEASURED: usize = 1000;
-/// A cell is cut beyond this width.
+/// On a terminal a cell is cut beyond this width.
 const CELL_WIDTH_MAX: usize = 80;
 
 type Row = Vec<Option<String>>;
@@ -20,6 +20,8 @@ pub(crate) struct Table {
     held: Vec<Row>,
     widths: Option<Vec<Column>>,
     rows: u64,
+    /// How wide a cell may be.
+    cell_width_max: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -29,8 +31,10 @@ struct Column {
 }
 
 impl Table {
-    pub(crate) fn new() -> Table {
-        Table { rest: Vec::new(), header: None, held: Vec::new(), widths: None, rows: 0 }
+    /// `cuts`: wide cells are cut, as a person wants to see them.
+    pub(crate) fn new(cuts: bool) -> Table {
+        let cell_width_max = if cuts { CELL_WIDTH_MAX } else { usize::MAX };
+        Table { rest: Vec::new(), header: None, held: Vec::new(), widths: None, rows: 0, cell_width_max }
     }
 
     /// Rows so far.
@@ -65,7 +69,7 @@ impl Table {
         }
         self.rows += 1;
         if let Some(widths) = &self.widths {
-            return write_row(&row, widths, out);
+            return write_row(&row, widths, self.cell_width_max, out);
         }
         self.held.push(row);
         if self.held.len() == ROWS_MEASURED { self.measure(out) } else { Ok(()) }
@@ -73,36 +77,38 @@ impl Table {
 
     fn measure(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let header = self.header.clone().unwrap_or_default();
+        let cell_width_max = self.cell_width_max;
         let columns: Vec<Column> = header
             .iter()
             .enumerate()
             .map(|(index, name)| {
                 let cells = || self.held.iter().filter_map(|row| row.get(index).and_then(Option::as_ref));
-                let width = cells().chain(name).map(|cell| shown(cell).width()).max().unwrap_or(0);
+                let width =
+                    cells().chain(name).map(|cell| shown(cell, cell_width_max).width()).max().unwrap_or(0);
                 let is_number = cells().next().is_some() && cells().all(|cell| cell.parse::<f64>().is_ok());
                 Column { width, is_number }
             })
             .collect();
         if !header.is_empty() {
-            write_row(&header, &columns, out)?;
+            write_row(&header, &columns, cell_width_max, out)?;
             let lines: Vec<String> = columns.iter().map(|column| "-".repeat(column.width)).collect();
             writeln!(out, "{}", lines.join("  "))?;
         }
         for row in self.held.drain(..) {
-            write_row(&row, &columns, out)?;
+            write_row(&row, &columns, cell_width_max, out)?;
         }
         self.widths = Some(columns);
         Ok(())
     }
 }
 
-fn write_row(row: &Row, columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
+fn write_row(row: &Row, columns: &[Column], cell_width_max: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     for (index, (cell, column)) in row.iter().zip(columns).enumerate() {
         if index > 0 {
             line.push_str("  ");
         }
-        let text = cell.as_deref().map_or_else(String::new, shown);
+        let text = cell.as_deref().map_or_else(String::new, |cell| shown(cell, cell_width_max));
         let space = " ".repeat(column.width.saturating_sub(text.width()));
         if column.is_number {
             line.push_str(&space);
@@ -116,12 +122,12 @@ fn write_row(row: &Row, columns: &[Column], out: &mut dyn Write) -> io::Result<(
 }
 
 /// A cell on one line, without what a terminal would take for commands.
-fn shown(cell: &str) -> String {
+fn shown(cell: &str, width_max: usize) -> String {
     let plain: String = cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if plain.width() <= CELL_WIDTH_MAX {
+    if plain.width() <= width_max {
         return plain;
     }
-    let mut cut: String = plain.chars().take(CELL_WIDTH_MAX - 1).collect();
+    let mut cut: String = plain.chars().take(width_max - 1).collect();
     cut.push('…');
     cut
 }
@@ -186,12 +192,23 @@ mod tests {
         let text = "name,n\r\n\"漢字\",5\r\nabc,12345\r\n";
         let expected = "name      n\n----  -----\n漢字      5\nabc   12345\n";
         for at in 0..text.len() {
-            let (mut table, mut out) = (Table::new(), Vec::new());
+            let (mut table, mut out) = (Table::new(true), Vec::new());
             table.push(&text.as_bytes()[..at], &mut out).unwrap();
             table.push(&text.as_bytes()[at..], &mut out).unwrap();
             table.finish(&mut out).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), expected);
             assert_eq!(table.rows(), 2);
+        }
+    }
+
+    #[test]
+    fn wide_cells_are_cut_for_a_person_only() {
+        let wide = "x".repeat(100);
+        for (cuts, expected) in [(true, format!("{}…", "x".repeat(79))), (false, wide.clone())] {
+            let (mut table, mut out) = (Table::new(cuts), Vec::new());
+            table.push(format!("a\n{wide}\n").as_bytes(), &mut out).unwrap();
+            table.finish(&mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap().lines().last(), Some(expected.as_str()));
         }
     }
 }

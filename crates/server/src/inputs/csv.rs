@@ -3,9 +3,12 @@
 //! The first record names the fields. A value that is not in quotes and is written as JSON writes a number, `true` or
 //! `false` is that; an empty one is left out; all else is text, and what is in quotes always is. A record with fewer
 //! values than names leaves the last ones out; one with more is no event. Each record becomes one line, and each further
-//! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV.
+//! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV. A header that is not UTF-8, or
+//! has a name twice, is a fault, and no record behind it is read; names may be empty, but a value of the second such is none.
 //!
 //! Limits: a record of [`RECORD_BYTES_MAX`] bytes; what is longer is no event.
+
+use std::collections::HashMap;
 
 use axum::http::{HeaderMap, header};
 use swiftwater_event::{Checked, RefusedText};
@@ -17,6 +20,11 @@ const RECORD_BYTES_MAX: usize = 16 << 20;
 const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
+const NOT_UTF8: &str = "is not UTF-8";
+/// How a member without a name begins.
+const EMPTY_NAME: &[u8] = b"\"\":";
+/// A name in a fault is cut near here.
+const NAME_BYTES_TOLD: usize = 32;
 /// Between a fault and the text of its record, where that is kept.
 const TEXT: u8 = b'\t';
 /// A newline of such a text: no text in UTF-8 has this byte.
@@ -77,6 +85,10 @@ pub struct CsvEvents {
     more_lines: usize,
     /// The record is longer than may be.
     is_too_long: bool,
+    /// The first value of the record that cannot be one, from 1, and why.
+    bad_value: Option<(usize, &'static str)>,
+    /// The header has a fault, so no record is an event.
+    has_no_names: bool,
     /// The most bytes of the text of a record that is no event, which stand behind its fault; 0: none do.
     text_bytes_kept: usize,
     /// The beginning of the record's text, in the pieces before, as far as it is kept.
@@ -191,7 +203,11 @@ impl CsvEvents {
                 // A byte order mark is no part of a name.
                 let first = self.header.is_empty() && self.value.starts_with(b"\xEF\xBB\xBF");
                 let mut member = Vec::new();
-                push_text(&self.value[if first { 3 } else { 0 }..], &mut member);
+                let name = &self.value[if first { 3 } else { 0 }..];
+                if std::str::from_utf8(name).is_err() {
+                    self.bad_value.get_or_insert((self.values + 1, NOT_UTF8));
+                }
+                push_text(name, &mut member);
                 member.push(b':');
                 self.header.push(member);
             }
@@ -200,8 +216,14 @@ impl CsvEvents {
                 if let Some(name) = names.get(self.values)
                     && is_there
                 {
+                    if name.is_empty() {
+                        self.bad_value.get_or_insert((self.values + 1, "has no name in the header"));
+                    }
                     self.record.push(if self.record.is_empty() { b'{' } else { b',' });
                     self.record.extend_from_slice(name);
+                    if std::str::from_utf8(&self.value).is_err() {
+                        self.bad_value.get_or_insert((self.values + 1, NOT_UTF8));
+                    }
                     if !self.quoted && is_json_scalar(&self.value) {
                         self.record.extend_from_slice(&self.value);
                     } else {
@@ -219,11 +241,22 @@ impl CsvEvents {
     fn end_record(&mut self, text: &[u8], out: &mut Vec<u8>) {
         self.end_value();
         match &self.names {
-            None => self.names = Some(std::mem::take(&mut self.header)),
+            None => {
+                let mut header = std::mem::take(&mut self.header);
+                if let Some(told) = self.header_fault(&mut header) {
+                    self.has_no_names = true;
+                    self.push_fault(&told, text, out);
+                }
+                self.names = Some(header);
+            }
+            Some(_) if self.has_no_names => {}
             Some(_) if self.is_too_long => self.push_fault("this record is too long", text, out),
             Some(names) if self.values > names.len() => {
                 let told = format!("{} values, and {} names in the header", self.values, names.len());
                 self.push_fault(&told, text, out);
+            }
+            Some(_) if let Some((number, why)) = self.bad_value => {
+                self.push_fault(&format!("value {number} {why}"), text, out);
             }
             Some(_) => {
                 if self.record.is_empty() {
@@ -238,6 +271,36 @@ impl CsvEvents {
         self.values = 0;
         self.more_lines = 0;
         self.is_too_long = false;
+        self.bad_value = None;
+    }
+
+    /// What is wrong with the header. Takes away the second empty name and those after it: values of theirs are refused.
+    fn header_fault(&self, header: &mut [Vec<u8>]) -> Option<String> {
+        if self.is_too_long {
+            return Some("the header is too long".to_owned());
+        }
+        if let Some((number, why)) = self.bad_value {
+            return Some(format!("name {number} of the header {why}"));
+        }
+        let mut seen: HashMap<&[u8], usize> = HashMap::new();
+        let mut empty = Vec::new();
+        for (index, member) in header.iter().enumerate() {
+            let Some(first) = seen.insert(member, index) else { continue };
+            if member == EMPTY_NAME {
+                empty.push(index);
+                continue;
+            }
+            let name = String::from_utf8_lossy(&member[1..member.len() - 2]);
+            let cut = name.char_indices().map(|(at, _)| at).find(|at| *at >= NAME_BYTES_TOLD);
+            let name = &name[..cut.unwrap_or(name.len())];
+            return Some(format!(
+                "the header has `{name}` twice, as columns {} and {}",
+                first + 1,
+                index + 1
+            ));
+        }
+        empty.into_iter().for_each(|index| header[index].clear());
+        None
     }
 }
 
@@ -268,7 +331,7 @@ fn is_json_scalar(text: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// Adds a JSON string. Whether it is UTF-8 is checked with the event.
+/// Adds a JSON string.
 fn push_text(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -301,6 +364,37 @@ mod tests {
         text.as_bytes().chunks(piece.max(1)).for_each(|piece| csv.push(piece, &mut out));
         csv.finish(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_told_with_its_place_in_the_csv() {
+        let check = |text: &[u8], expected: &str| {
+            for piece in 1..=text.len() {
+                let (mut csv, mut out) = (CsvEvents::default(), Vec::new());
+                text.chunks(piece).for_each(|piece| csv.push(piece, &mut out));
+                csv.finish(&mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), expected, "in pieces of {piece}");
+            }
+        };
+        let event = "{\"a\":1,\"b\":2}";
+        check(b"a,b\n1,2\n\xff,3\n1,2\n", &format!("\n{event}\n# value 1 is not UTF-8\n{event}\n"));
+        check(b"a,b\n1,\"\xff\"", "\n# value 2 is not UTF-8\n");
+        check(b"a,\xff\n1,2\n3,4\n", "# name 2 of the header is not UTF-8\n\n\n");
+    }
+
+    #[test]
+    fn header_has_each_name_once() {
+        check("z,a,z\n1,2,3\n4\n", "# the header has `z` twice, as columns 1 and 3\n\n\n");
+        check(
+            "a,,\n1,,\n1,2,\n1,2,3\n1,,3\n",
+            concat!(
+                "\n{\"a\":1}\n{\"a\":1,\"\":2}\n",
+                "# value 3 has no name in the header\n# value 3 has no name in the header\n"
+            ),
+        );
+        let long = "é".repeat(1000);
+        let told = events(&format!("{long},{long}\n1,2\n"), 7);
+        assert!(told.len() < FAULT_BYTES && told.ends_with("as columns 1 and 2\n\n"), "{told}");
     }
 
     fn check(text: &str, expected: &str) {

@@ -123,7 +123,7 @@ impl Document {
             text.push_str(&quoted.join(","));
             text.push('\n');
         }
-        let mut table = Table::new();
+        let mut table = Table::new(true);
         table.push(text.as_bytes(), out)?;
         table.finish(out)?;
         writeln!(out, "\n{}\n{}", self.summary(), self.machine)

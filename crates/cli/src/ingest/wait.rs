@@ -1,0 +1,393 @@
+//! A server that has no room now: how long it is waited for, and what is sent again then.
+//!
+//! A refusal says where in the body the first event stands that was not taken. What was sent of late is kept until the answer
+//! is there, up to [`SENT_BYTES_KEPT`]: a server takes events as it reads them, so that what it has not taken is what lies in
+//! the buffers between, and some pieces that it looks at.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, BufReader, Read},
+    task::{Context as TaskContext, Poll},
+    time::Duration,
+};
+
+use anyhow::bail;
+use bytes::{Buf, Bytes};
+use serde::Deserialize;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::send::Busy;
+use crate::{
+    args::IngestArgs,
+    client::{Client, Connection},
+    input_file::StopReading,
+};
+
+/// A server is waited for at least so long at once, whatever it says, and at most so long.
+pub(super) const WAIT_MIN: Duration = Duration::from_millis(100);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long a server that takes no event is waited for, unless `--retry` says otherwise.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often a wait looks whether it is to end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// What is kept of what was sent, at least.
+pub(super) const SENT_BYTES_KEPT: usize = 32 << 20;
+
+/// A place in a text: its line, and the byte in it, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(super) struct At {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl Default for At {
+    fn default() -> At {
+        At { line: 1, column: 1 }
+    }
+}
+
+impl At {
+    /// A place in a text that begins here.
+    pub(super) fn plus(self, within: At) -> At {
+        match within.line {
+            0 | 1 => At { line: self.line, column: self.column + within.column.saturating_sub(1) },
+            line => At { line: self.line + line - 1, column: within.column },
+        }
+    }
+
+    /// The place behind a text that begins here.
+    pub(super) fn behind(self, text: &[u8]) -> At {
+        match memchr::memrchr(b'\n', text) {
+            None => At { line: self.line, column: self.column + text.len() as u64 },
+            Some(last) => At {
+                line: self.line + memchr::memchr_iter(b'\n', text).count() as u64,
+                column: (text.len() - last) as u64,
+            },
+        }
+    }
+
+    /// Which byte of a text that begins here stands at a place: its length where that lies behind it.
+    pub(super) fn find(self, place: At, text: &[u8]) -> usize {
+        let Some(lines) = place.line.checked_sub(self.line) else { return 0 };
+        let (start, column) = match lines {
+            0 => (0, self.column),
+            lines => match memchr::memchr_iter(b'\n', text).nth(lines as usize - 1) {
+                Some(newline) => (newline + 1, 1),
+                None => return text.len(),
+            },
+        };
+        let at = start as u64 + place.column.saturating_sub(column);
+        usize::try_from(at).unwrap_or(usize::MAX).min(text.len())
+    }
+}
+
+/// How long a server that has no room is waited for.
+pub(super) struct Patience {
+    span: Duration,
+    /// Since when it has taken no event.
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Patience {
+    pub(super) fn new(args: &IngestArgs) -> Patience {
+        Patience { span: args.retry.unwrap_or(PATIENCE), since: None, is_told: false }
+    }
+
+    /// Waits as long as the server asks, and connects again. Says so the first time.
+    pub(super) async fn wait(
+        &mut self,
+        client: &Client,
+        stop: &StopReading,
+        busy: &Busy,
+        say: impl FnOnce(&str),
+    ) -> anyhow::Result<Connection> {
+        let now = Instant::now();
+        let since = match self.since {
+            Some(since) if !busy.is_progress => since,
+            _ => *self.since.insert(now),
+        };
+        if now - since >= self.span {
+            bail!("{}\nnothing was taken for {} s", busy.why, self.span.as_secs());
+        }
+        if !std::mem::replace(&mut self.is_told, true) {
+            say(&format!("{}\nwaiting until it has room, and going on behind what it took", busy.why));
+        }
+        let waiting = async {
+            tokio::time::sleep(busy.pause).await;
+            client.connect_patiently(self.span).await
+        };
+        tokio::select! {
+            connected = waiting => connected,
+            () = stopped(stop) => bail!("interrupted while the server had no room; the rest was not sent"),
+        }
+    }
+
+    /// The server has taken all that a request had.
+    pub(super) fn progressed(&mut self) {
+        self.since = None;
+    }
+}
+
+async fn stopped(stop: &StopReading) {
+    while !stop.stopped() {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Whether a text is an array of JSON; none where it is nothing but white space so far.
+fn is_array(text: &[u8]) -> Option<bool> {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| *byte == b'[')
+}
+
+/// Reads up to a place; also tells whether the input is an array.
+pub(super) fn skip(reader: Box<dyn Read + Send>, to: At) -> io::Result<(impl Read + Send + 'static, bool)> {
+    let mut reader = BufReader::with_capacity(256 << 10, reader);
+    let (mut at, mut array) = (At::default(), None);
+    while at < to {
+        let text = reader.fill_buf()?;
+        if text.is_empty() {
+            break;
+        }
+        array = array.or_else(|| is_array(text));
+        let end = at.find(to, text);
+        at = at.behind(&text[..end]);
+        reader.consume(end);
+    }
+    Ok((reader, array == Some(true)))
+}
+
+/// Blocks as they are read, taken by one request after another, and what was taken of late.
+pub(super) struct SharedBlocks {
+    blocks: mpsc::Receiver<io::Result<Bytes>>,
+    /// The next ones, before those that are still to be read.
+    again: VecDeque<io::Result<Bytes>>,
+    /// Counts requests, and their ends: whose body is not of this one gets nothing more.
+    request: u64,
+    /// What the request has taken, as far as it is kept.
+    sent: VecDeque<Bytes>,
+    sent_bytes: usize,
+    sent_bytes_kept: usize,
+    /// Where that begins.
+    sent_begins: At,
+    /// Where what was taken ends.
+    taken: At,
+    /// Whether the input is an array of JSON; not known before its first byte.
+    is_array: Option<bool>,
+    /// The next request begins within an array, before an element or what separates it from the one before.
+    is_within_array: bool,
+    /// What the next request's body has before its first block.
+    prefix: Option<Bytes>,
+}
+
+impl SharedBlocks {
+    /// `sent_bytes_kept`: what is kept of a request at least, for sending it again.
+    pub(super) fn new(blocks: mpsc::Receiver<io::Result<Bytes>>, sent_bytes_kept: usize) -> SharedBlocks {
+        SharedBlocks {
+            blocks,
+            again: VecDeque::new(),
+            request: 0,
+            sent: VecDeque::new(),
+            sent_bytes: 0,
+            sent_bytes_kept,
+            sent_begins: At::default(),
+            taken: At::default(),
+            is_array: None,
+            is_within_array: false,
+            prefix: None,
+        }
+    }
+
+    /// The blocks begin not at the input's beginning.
+    pub(super) fn begin_at(&mut self, from: At, is_array: bool) {
+        self.taken = from;
+        self.is_array = Some(is_array);
+        self.is_within_array = is_array;
+    }
+
+    /// Begins a request with the next block; answers its number and where its body begins.
+    pub(super) fn begin(&mut self) -> (u64, At) {
+        self.request += 1;
+        self.forget();
+        self.sent_begins = self.taken;
+        let mut begins = self.taken;
+        if std::mem::take(&mut self.is_within_array) {
+            self.prefix = Some(Bytes::from_static(b"["));
+            begins.column -= 1;
+        }
+        (self.request, begins)
+    }
+
+    /// The request is answered: it gets nothing more.
+    pub(super) fn answered(&mut self) {
+        self.request += 1;
+        self.prefix = None;
+    }
+
+    /// All that it took is done with.
+    pub(super) fn forget(&mut self) {
+        self.sent.clear();
+        self.sent_bytes = 0;
+    }
+
+    /// The next request begins at a place in what this one took.
+    pub(super) fn go_back(&mut self, to: At) -> anyhow::Result<()> {
+        if to < self.sent_begins {
+            bail!("what is to be sent again from line {} on is not kept any more", to.line);
+        }
+        let mut at = self.sent_begins;
+        let mut rest = Vec::new();
+        for mut block in std::mem::take(&mut self.sent) {
+            let behind = at.behind(&block);
+            block.advance(at.find(to, &block));
+            if !block.is_empty() {
+                rest.push(Ok(block));
+            }
+            at = behind;
+        }
+        rest.into_iter().rev().for_each(|block| self.again.push_front(block));
+        self.forget();
+        self.is_within_array = self.is_array == Some(true) && to > At::default();
+        self.taken = to;
+        Ok(())
+    }
+
+    /// Whether there is another block.
+    pub(super) fn poll_more(&mut self, context: &mut TaskContext<'_>) -> Poll<bool> {
+        loop {
+            match self.again.front_mut() {
+                Some(Ok(block)) if self.is_within_array => {
+                    let separates = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
+                    let element = block.iter().position(|byte| !separates(byte)).unwrap_or(block.len());
+                    self.taken = self.taken.behind(&block.split_to(element));
+                    if !block.is_empty() {
+                        return Poll::Ready(true);
+                    }
+                    self.again.pop_front();
+                }
+                Some(_) => return Poll::Ready(true),
+                None => match std::task::ready!(self.blocks.poll_recv(context)) {
+                    Some(block) => self.again.push_back(block),
+                    None => return Poll::Ready(false),
+                },
+            }
+        }
+    }
+
+    /// The next block of a request's body.
+    pub(super) fn poll(
+        &mut self,
+        request: u64,
+        context: &mut TaskContext<'_>,
+    ) -> Poll<Option<io::Result<Bytes>>> {
+        if request != self.request {
+            return Poll::Pending;
+        }
+        if let Some(prefix) = self.prefix.take() {
+            return Poll::Ready(Some(Ok(prefix)));
+        }
+        let block = match self.again.pop_front() {
+            Some(block) => Some(block),
+            None => std::task::ready!(self.blocks.poll_recv(context)),
+        };
+        if let Some(Ok(block)) = &block {
+            self.keep(block);
+        }
+        Poll::Ready(block)
+    }
+
+    fn keep(&mut self, block: &Bytes) {
+        self.is_array = self.is_array.or_else(|| is_array(block));
+        self.taken = self.taken.behind(block);
+        self.sent_bytes += block.len();
+        self.sent.push_back(block.clone());
+        while self.sent_bytes > self.sent_bytes_kept
+            && let Some(first) = self.sent.pop_front()
+        {
+            self.sent_bytes -= first.len();
+            self.sent_begins = self.sent_begins.behind(&first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[test]
+    fn places_are_found() {
+        let text = b"ab\ncd\n\ne";
+        let begins = At { line: 4, column: 3 };
+        for at in 0..=text.len() {
+            let place = begins.behind(&text[..at]);
+            assert_eq!(begins.find(place, text), at, "{place:?}");
+            assert_eq!(begins.plus(At::default().behind(&text[..at])), place);
+        }
+        assert_eq!(begins.find(At { line: 9, column: 1 }, text), text.len());
+    }
+
+    async fn taken(blocks: &mut SharedBlocks) -> String {
+        let mut all = Vec::new();
+        if poll_fn(|context| blocks.poll_more(context)).await {
+            let (request, _) = blocks.begin();
+            while let Some(block) = poll_fn(|context| blocks.poll(request, context)).await {
+                all.extend_from_slice(&block.unwrap());
+            }
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    async fn check(text: &'static [u8], to: At, rest: &str) {
+        for size in 1..=text.len() {
+            let (sender, receiver) = mpsc::channel(text.len());
+            text.chunks(size).for_each(|block| sender.try_send(Ok(Bytes::from_static(block))).unwrap());
+            drop(sender);
+            let mut blocks = SharedBlocks::new(receiver, 1000);
+            assert_eq!(taken(&mut blocks).await.as_bytes(), text);
+            blocks.go_back(to).unwrap();
+            assert_eq!(taken(&mut blocks).await, rest, "in blocks of {size}");
+            // The same of what is read again.
+            let (mut reader, is_array) = skip(Box::new(text), to).unwrap();
+            let (sender, receiver) = mpsc::channel(1);
+            let mut again = Vec::new();
+            reader.read_to_end(&mut again).unwrap();
+            sender.try_send(Ok(again.into())).unwrap();
+            drop(sender);
+            let mut blocks = SharedBlocks::new(receiver, 1000);
+            blocks.begin_at(to, is_array);
+            assert_eq!(taken(&mut blocks).await, rest);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_not_taken_is_sent_again() {
+        check(b"{\"a\":1}\n{\"a\":2}\n{}", At { line: 2, column: 1 }, "{\"a\":2}\n{}").await;
+        check(b"{} {\"a\":2}", At { line: 1, column: 4 }, "{\"a\":2}").await;
+        check(b" [{},\n {\"a\":2}]", At { line: 2, column: 2 }, "[{\"a\":2}]").await;
+        check(b"[{},\n {\"a\":2}]", At { line: 1, column: 4 }, "[{\"a\":2}]").await;
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded_and_an_answered_body_gets_no_more() {
+        let (sender, receiver) = mpsc::channel(8);
+        for block in ["1\n", "2\n", "3\n"] {
+            sender.try_send(Ok(Bytes::from_static(block.as_bytes()))).unwrap();
+        }
+        let mut blocks = SharedBlocks::new(receiver, 4);
+        let (request, begins) = blocks.begin();
+        assert_eq!(begins, At::default());
+        for _ in 0..3 {
+            assert!(poll_fn(|context| blocks.poll(request, context)).await.is_some());
+        }
+        blocks.answered();
+        drop(sender);
+        let more = poll_fn(|context| Poll::Ready(blocks.poll(request, context).is_ready())).await;
+        assert!(!more);
+        assert!(blocks.go_back(At::default()).is_err());
+        blocks.go_back(At { line: 3, column: 1 }).unwrap();
+        assert_eq!(taken(&mut blocks).await, "3\n");
+    }
+}

@@ -1,0 +1,104 @@
+//! A server that has no room for a while: `swiftwater ingest` waits, goes on behind what was taken, and each event is there
+//! once, whatever the file holds. A real server with a small log, whose tables are written seldom, so that the log is full
+//! after some hundred megabytes and has room again after a commit.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod common;
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+use common::{TestServer, http::Connection, run};
+use serde_json::{Value, json};
+
+/// Events of a file, and the bytes of each.
+const EVENTS: u64 = 24_000;
+const EVENT_BYTES: usize = 8_000;
+
+fn start(data: &Path) -> TestServer {
+    TestServer::start(&[
+        "--data",
+        data.to_str().unwrap(),
+        "--data.log-bytes-max",
+        "128MiB",
+        "--data.log-segment-bytes",
+        "32MiB",
+        "--data.log-compression",
+        "none",
+        "--data.detached-log-bytes-max",
+        "0",
+        "--store.commit-interval-ms",
+        "15000",
+    ])
+}
+
+fn sql(server: &TestServer, text: &str) -> Value {
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let answer =
+        connection.ask_with("POST", "/v1/sql", &["accept: application/json"], text.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{text}: {}", String::from_utf8_lossy(&answer.body));
+    answer.json()
+}
+
+/// Sends a file of which no more fits than a part at first; `rejected` of what it holds are no events.
+fn check(server: &TestServer, stream: &str, file: &Path, rejected: u64) {
+    sql(server, &format!("CREATE STREAM {stream} (n LONG NOT NULL, pad STRING)"));
+    let ran = run(&["ingest", stream, file.to_str().unwrap(), "--server", &server.url, "--allow-rejected"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.err.matches("waiting until it has room").count(), 1, "it is told once: {}", ran.err);
+    let lost = match rejected {
+        0 => String::new(),
+        rejected => format!(", {rejected} rejected"),
+    };
+    assert!(ran.err.contains(&format!("24,000 events accepted{lost}\n")), "{}", ran.err);
+    let counted = sql(
+        server,
+        &format!(
+            "SELECT count(*) AS n, count(DISTINCT n) AS d, min(n) AS low, max(n) AS top, min(length(pad)) AS pad FROM {stream}"
+        ),
+    );
+    let expected = json!([{"n": EVENTS, "d": EVENTS, "low": 0, "top": EVENTS - 1, "pad": EVENT_BYTES}]);
+    assert_eq!(counted, expected, "{stream}");
+    let told: Value = serde_json::from_str(&server.get(&format!("/v1/streams/{stream}"))).unwrap();
+    assert_eq!(told["position"]["offset"], EVENTS, "the next offset of {stream}: {told}");
+}
+
+fn write(path: &Path, event: impl Fn(u64, &str) -> String) {
+    let pad = "x".repeat(EVENT_BYTES);
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    (0..EVENTS).for_each(|n| file.write_all(event(n, &pad).as_bytes()).unwrap());
+    file.flush().unwrap();
+}
+
+#[test]
+fn each_event_is_there_once_though_the_log_was_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(&directory.path().join("data"));
+    let path = |name: &str| directory.path().join(name);
+
+    write(&path("lines.ndjson"), |n, pad| {
+        // Each thousandth line has one before it that is no event.
+        let bad = if n % 1_000 == 999 { "no event\n" } else { "" };
+        format!("{bad}{{\"n\":{n},\"pad\":\"{pad}\"}}\n")
+    });
+    check(&server, "lines", &path("lines.ndjson"), 24);
+
+    write(&path("array.json"), |n, pad| {
+        let (before, after) = (if n == 0 { "[" } else { "," }, if n + 1 == EVENTS { "]" } else { "" });
+        format!("{before}\n {{\"n\":{n},\n  \"pad\":\"{pad}\"}}{after}")
+    });
+    check(&server, "arrays", &path("array.json"), 0);
+
+    write(&path("records.csv"), |n, pad| format!("{}{n},\"{pad}\"\n", if n == 0 { "n,pad\n" } else { "" }));
+    check(&server, "records", &path("records.csv"), 0);
+
+    // Sent as it is at first, then unpacked from where it is gone on.
+    let mut packed = zstd::Encoder::new(File::create(path("packed.zst")).unwrap(), 1).unwrap();
+    std::io::copy(&mut File::open(path("array.json")).unwrap(), &mut packed).unwrap();
+    packed.finish().unwrap();
+    check(&server, "packed", &path("packed.zst"), 0);
+}
