@@ -1,6 +1,6 @@
 //! A server that has no room for a while: `swiftwater ingest` waits, goes on behind what was taken, and each event is there
 //! once, whatever the file holds. A real server with a small log, whose tables are written seldom, so that the log is full
-//! after some sixty megabytes and has room again after a commit.
+//! after some hundred megabytes and has room again after a commit.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -16,7 +16,7 @@ use common::{TestServer, http::Connection, run};
 use serde_json::{Value, json};
 
 /// Events of a file, and the bytes of each.
-const EVENTS: u64 = 12_000;
+const EVENTS: u64 = 24_000;
 const EVENT_BYTES: usize = 8_000;
 
 fn start(data: &Path) -> TestServer {
@@ -24,7 +24,7 @@ fn start(data: &Path) -> TestServer {
         "--data",
         data.to_str().unwrap(),
         "--data.log-bytes-max",
-        "66MiB",
+        "128MiB",
         "--data.log-segment-bytes",
         "32MiB",
         "--data.log-compression",
@@ -54,7 +54,7 @@ fn check(server: &TestServer, stream: &str, file: &Path, rejected: u64) {
         0 => String::new(),
         rejected => format!(", {rejected} rejected"),
     };
-    assert!(ran.err.contains(&format!("12,000 events accepted{lost}\n")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("24,000 events accepted{lost}\n")), "{}", ran.err);
     let counted = sql(
         server,
         &format!(
@@ -85,7 +85,7 @@ fn each_event_is_there_once_though_the_log_was_full() {
         let bad = if n % 1_000 == 999 { "no event\n" } else { "" };
         format!("{bad}{{\"n\":{n},\"pad\":\"{pad}\"}}\n")
     });
-    check(&server, "lines", &path("lines.ndjson"), 12);
+    check(&server, "lines", &path("lines.ndjson"), 24);
 
     write(&path("array.json"), |n, pad| {
         let (before, after) = (if n == 0 { "[" } else { "," }, if n + 1 == EVENTS { "]" } else { "" });
