@@ -147,11 +147,6 @@ impl Sessions {
             let settings = config.options_mut();
             settings.optimizer.prefer_hash_join = false;
             settings.optimizer.repartition_sorts = false;
-            // A filter that one run of an input has made would hold rows back from the next.
-            settings.optimizer.enable_dynamic_filter_pushdown = false;
-            settings.optimizer.enable_topk_dynamic_filter_pushdown = false;
-            settings.optimizer.enable_join_dynamic_filter_pushdown = false;
-            settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
             // With one, merge joins are not planned at all.
             settings.execution.target_partitions = 2;
             // What was spilled is merged from a batch of each file.
