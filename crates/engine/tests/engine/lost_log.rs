@@ -75,6 +75,20 @@ fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect()
 }
 
+/// Changes a bit wherever a text stands in the log; answers how often that was.
+fn damage(dir: &Path, text: &[u8]) -> usize {
+    let mut damaged = 0;
+    for segment in segments(dir) {
+        let mut bytes = fs::read(&segment).unwrap();
+        while let Some(at) = bytes.windows(text.len()).position(|window| window == text) {
+            bytes[at] ^= 1;
+            damaged += 1;
+        }
+        fs::write(&segment, bytes).unwrap();
+    }
+    damaged
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn log_without_its_segments_is_refused_and_gone_on_behind_when_told_to() {
     let dir = tempfile::tempdir().unwrap();
@@ -265,16 +279,7 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
         copy(&dir.path().join(part), &crashed.path().join(part));
     }
     stop(engine, Duration::ZERO).await;
-    let mut damaged = 0;
-    for segment in segments(crashed.path()) {
-        let mut bytes = fs::read(&segment).unwrap();
-        if let Some(at) = bytes.windows(6).position(|window| window == b"needle") {
-            bytes[at] ^= 1;
-            damaged += 1;
-        }
-        fs::write(&segment, bytes).unwrap();
-    }
-    assert_eq!(damaged, 1);
+    assert_eq!(damage(crashed.path(), b"needle"), 1);
     let error = refused(settings(crashed.path(), false)).await;
     assert!(matches!(error, HistoryError::Log(_)), "{error}");
     let engine = open(settings(crashed.path(), true)).await;
@@ -317,16 +322,7 @@ async fn events_behind_a_damaged_part_of_the_log_keep_their_offsets() {
         copy(&dir.path().join(part), &crashed.path().join(part));
     }
     stop(engine, Duration::ZERO).await;
-    let mut damaged = 0;
-    for segment in segments(crashed.path()) {
-        let mut bytes = fs::read(&segment).unwrap();
-        while let Some(at) = bytes.windows(6).position(|window| window == b"needle") {
-            bytes[at] ^= 1;
-            damaged += 1;
-        }
-        fs::write(&segment, bytes).unwrap();
-    }
-    assert_eq!(damaged, 4);
+    assert_eq!(damage(crashed.path(), b"needle"), 4);
     let expected = [(0, "one"), (1, "two"), (3, "three"), (4, "four"), (6, "five")];
     let lines = expected.map(|(offset, text)| format!("{{\"_offset\":{offset},\"a\":\"{text}\"}}\n"));
     for _ in 0..2 {
