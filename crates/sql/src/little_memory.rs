@@ -1,7 +1,8 @@
 //! What DataFusion plans so that it stays in memory, planned so that it spills; and what it cannot do with little memory.
 //!
 //! The first rows of many are kept in a heap, which does not spill; a whole sort does. So for [`Aim::Memory`] a large LIMIT is put
-//! above one.
+//! above one, and nothing is parted by its keys: the two sorts of a merge join share the memory, rather than two for each partition,
+//! of which those that are ahead may leave too little to those that are behind.
 //! A nested-loop join collects its left side; where that does not fit, DataFusion 55 runs the side once more and writes it to disk,
 //! but most operators run once only, and give nothing the second time; with operators made anew, outer joins lose rows that found
 //! nobody. So a second run is out of memory.
@@ -19,9 +20,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     ReplaceChildrenOptions,
 };
 
@@ -46,6 +48,17 @@ impl PhysicalOptimizerRule for LittleMemory {
                 let children: Vec<Arc<dyn ExecutionPlan>> = vec![left, Arc::clone(join.right())];
                 let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                 return Ok(Transformed::yes(node.replace_children(children, options)?));
+            }
+            if self.0 == Aim::Memory
+                && let Some(parted) = node.downcast_ref::<RepartitionExec>()
+                && let Partitioning::Hash(keys, _) = parted.partitioning()
+            {
+                let one = Partitioning::Hash(keys.clone(), 1);
+                let mut whole = RepartitionExec::try_new(Arc::clone(parted.input()), one)?;
+                if parted.preserve_order() {
+                    whole = whole.with_preserve_order();
+                }
+                return Ok(Transformed::yes(Arc::new(whole)));
             }
             if self.0 == Aim::Memory
                 && let Some(sort) = node.downcast_ref::<SortExec>()

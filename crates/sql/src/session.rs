@@ -52,7 +52,7 @@ pub(crate) struct Sessions {
 pub(crate) enum Aim {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
     Speed,
-    /// Little memory: joins by sorting both sides, which spills, whole sorts, and few partitions to share the memory.
+    /// Little memory: joins by sorting both sides, which spills, whole sorts, and nothing in partitions that would share the memory.
     Memory,
 }
 
