@@ -1,6 +1,7 @@
 //! One connection of PostgreSQL's protocol.
 
 mod copying;
+mod settings;
 mod statements;
 
 use std::{collections::HashMap, io, sync::Arc};
@@ -17,6 +18,7 @@ use super::{
     message::{Incoming, Outgoing, malformed},
 };
 use crate::server::Shared;
+use settings::Settings;
 use statements::{Portal, Prepared};
 
 const SSL_REQUEST: i32 = 80_877_103;
@@ -54,6 +56,7 @@ pub(crate) struct Session {
     state: u8,
     /// The transaction wrote something.
     wrote: bool,
+    settings: Settings,
     statements: HashMap<String, Prepared>,
     portals: HashMap<String, Portal>,
 }
@@ -70,6 +73,7 @@ impl Session {
             runs: 0,
             state: b'I',
             wrote: false,
+            settings: Settings::default(),
             statements: HashMap::new(),
             portals: HashMap::new(),
         }
@@ -143,7 +147,14 @@ impl Session {
                     }
                     return Ok(false);
                 }
-                VERSION_3 => break,
+                VERSION_3 => {
+                    if let Err(Failed { error, text }) = self.begin_settings(&mut message)? {
+                        self.fail(&error, &text);
+                        self.flush().await?;
+                        return Ok(false);
+                    }
+                    break;
+                }
                 _ => return Err(malformed("only version 3 of PostgreSQL's protocol is spoken")),
             }
         }
@@ -158,6 +169,19 @@ impl Session {
         });
         self.out.ready(self.state);
         Ok(true)
+    }
+
+    /// What the client says of itself: names and values, up to an empty name.
+    fn begin_settings(&mut self, message: &mut Incoming<'_>) -> io::Result<Result<(), Failed>> {
+        loop {
+            let name = message.text()?;
+            if name.is_empty() {
+                return Ok(Ok(()));
+            }
+            if let Err(failed) = self.settings.begin(&name, &message.text()?) {
+                return Ok(Err(*failed));
+            }
+        }
     }
 
     fn fail(&mut self, error: &SqlError, text: &str) {

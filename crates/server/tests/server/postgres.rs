@@ -269,8 +269,12 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 async fn connect(port: u16) -> TcpStream {
+    connect_with(port, "user\0x\0\0").await
+}
+
+async fn connect_with(port: u16, settings: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let body = [&196_608_i32.to_be_bytes()[..], b"user\0x\0\0"].concat();
+    let body = [&196_608_i32.to_be_bytes()[..], settings.as_bytes()].concat();
     let length = (body.len() as i32 + 4).to_be_bytes();
     stream.write_all(&[&length[..], &body].concat()).await.unwrap();
     stream
@@ -293,16 +297,24 @@ async fn kinds(stream: &mut TcpStream) -> String {
 
 /// The rows that a simple query is answered with, columns set apart by commas, nulls as nothing.
 async fn rows(stream: &mut TcpStream, text: &str) -> Vec<String> {
+    match answer(stream, text).await {
+        (rows, None) => rows,
+        (_, Some(error)) => panic!("{text}: {error}"),
+    }
+}
+
+/// As [`rows`], with the fields of the error where there is one.
+async fn answer(stream: &mut TcpStream, text: &str) -> (Vec<String>, Option<String>) {
     stream.write_all(&message(b'Q', &[text.as_bytes(), b"\0"].concat())).await.unwrap();
-    let mut rows = Vec::new();
+    let (mut rows, mut error) = (Vec::new(), None);
     loop {
         let kind = soon(stream.read_u8()).await.unwrap();
         let length = soon(stream.read_i32()).await.unwrap();
         let mut body = vec![0; length as usize - 4];
         soon(stream.read_exact(&mut body)).await.unwrap();
         match kind {
-            b'Z' => return rows,
-            b'E' => panic!("{text}: {}", String::from_utf8_lossy(&body)),
+            b'Z' => return (rows, error),
+            b'E' => error = Some(String::from_utf8_lossy(&body).replace('\0', " ")),
             b'D' => {
                 let mut rest = &body[2..];
                 let mut cells = Vec::new();
@@ -317,6 +329,43 @@ async fn rows(stream: &mut TcpStream, text: &str) -> Vec<String> {
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn statement_that_takes_longer_than_its_session_lets_it_is_ended() {
+    const ENDLESS: &str =
+        "SELECT count(*) FROM range(0, 1000000000) a, range(0, 1000000000) b WHERE a.value + b.value = -1";
+    let (_server, port) = start().await;
+    let mut stream = connect(port).await;
+    kinds(&mut stream).await;
+    assert_eq!(rows(&mut stream, "SET statement_timeout = 50; SHOW statement_timeout").await, ["50ms"]);
+    let (rows_before, error) = answer(&mut stream, ENDLESS).await;
+    assert!(rows_before.is_empty());
+    let error = error.unwrap();
+    assert!(error.contains("C57014 "), "{error}");
+    assert!(error.contains("the statement took longer than statement_timeout, 50ms"), "{error}");
+    // The session goes on, and what is quick is answered.
+    assert_eq!(rows(&mut stream, "SELECT 1").await, ["1"]);
+    let (_, error) = answer(&mut stream, "SET statement_timeout = 'soon'").await;
+    assert!(error.unwrap().contains("C22023 "));
+    assert_eq!(
+        rows(&mut stream, "BEGIN; SET LOCAL statement_timeout = '2 min'; SHOW statement_timeout").await,
+        ["2min"]
+    );
+    assert_eq!(rows(&mut stream, "COMMIT; SHOW statement_timeout").await, ["50ms"]);
+    assert_eq!(
+        rows(&mut stream, "RESET ALL; SHOW statement_timeout; SELECT count(*) FROM range(0, 10)").await,
+        ["0", "10"]
+    );
+    // As drivers ask for it when they connect.
+    let mut stream = connect_with(port, "user\0x\0options\0-c statement_timeout=60\0\0").await;
+    kinds(&mut stream).await;
+    let (_, error) = answer(&mut stream, ENDLESS).await;
+    assert!(error.unwrap().contains("statement_timeout, 60ms"));
+    let mut odd = connect_with(port, "user\0x\0statement_timeout\0soon\0\0").await;
+    let mut told = Vec::new();
+    let _ = soon(odd.read_to_end(&mut told)).await;
+    assert!(String::from_utf8_lossy(&told).contains("`soon` is no value of statement_timeout"));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use swiftwater_sql::{CopyIn, WireCopy, forms::PgWriter};
 
 use super::{
     FLUSH_BYTES, Failed, Session,
+    settings::Timer,
     statements::{Open, Portal, names},
 };
 use crate::{
@@ -35,7 +36,7 @@ impl Session {
         if let Err(failed) = self.start(portal, query).await? {
             return Ok(Err(failed));
         }
-        let Some(Open { mut answer, columns, .. }) = portal.open.take() else { return Ok(Ok(0)) };
+        let Some(Open { mut answer, columns, timer, .. }) = portal.open.take() else { return Ok(Ok(0)) };
         self.out.message(b'H', |out| copy_head(columns.len(), out));
         let form = &copy.form;
         if form.has_header {
@@ -48,7 +49,7 @@ impl Session {
             let written = batch.and_then(|batch| Ok((PgWriter::new(&batch)?, batch.num_rows())));
             let (writer, rows) = match written {
                 Ok(written) => written,
-                Err(error) => return Ok(Err(Failed { error, text })),
+                Err(error) => return Ok(Err(Timer::told(timer.as_ref(), error, text))),
             };
             for row in 0..rows {
                 self.out.message(b'd', |out| write_row(&writer, row, columns.len(), form, out));

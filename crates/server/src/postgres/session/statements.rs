@@ -9,7 +9,7 @@ use swiftwater_sql::{
     postgres_setting,
 };
 
-use super::{FLUSH_BYTES, Failed, Session, copying::uses_the_protocol};
+use super::{FLUSH_BYTES, Failed, Session, copying::uses_the_protocol, settings::Timer};
 use crate::postgres::{
     catalog,
     message::{Incoming, Outgoing, text},
@@ -54,6 +54,9 @@ pub(super) struct Open {
     sent: u64,
     /// What a statement that writes counted.
     counted: i64,
+    id: String,
+    /// Runs while rows are made, not while the client thinks whether it wants more.
+    pub(super) timer: Option<Timer>,
 }
 
 impl Session {
@@ -192,8 +195,11 @@ impl Session {
         if let Err(failed) = self.open(portal).await? {
             return Ok(Err(failed));
         }
-        match &portal.open {
-            Some(open) => row_description(&mut self.out, &names(&open.answer), &open.columns),
+        match &mut portal.open {
+            Some(open) => {
+                open.timer = None;
+                row_description(&mut self.out, &names(&open.answer), &open.columns);
+            }
             None => self.out.message(b'n', |_| {}),
         }
         Ok(Ok(()))
@@ -247,9 +253,18 @@ impl Session {
             // To a savepoint, which there is none.
             ("ROLLBACK", "TO") => return Ok(Err(Failed::new("0A000", "savepoints are not supported"))),
             ("COMMIT" | "END" | "ROLLBACK" | "ABORT", _) => "ROLLBACK",
-            ("SET", _) => "SET",
-            ("RESET", _) => "RESET",
-            ("DISCARD", _) => "DISCARD ALL",
+            ("SET", _) => match self.settings.set(&text, self.state == b'T') {
+                Ok(()) => "SET",
+                Err(failed) => return Ok(Err(*failed)),
+            },
+            ("RESET", name) => {
+                self.settings.reset(name);
+                "RESET"
+            }
+            ("DISCARD", name) => {
+                self.settings.reset(name);
+                "DISCARD ALL"
+            }
             ("DEALLOCATE", name) => {
                 self.deallocate(name, &text);
                 "DEALLOCATE"
@@ -266,13 +281,18 @@ impl Session {
                     Err(error) => Err(Failed { error, text }),
                 });
             }
-            ("SHOW", _) => return self.start(portal, shown(&words).unwrap_or(text)).await,
+            ("SHOW", name) => {
+                let shown = self.settings.shown(name).or_else(|| shown(&words));
+                let query = shown.map(|(name, value)| format!("SELECT '{value}' AS \"{name}\""));
+                return self.start(portal, query.unwrap_or(text)).await;
+            }
             _ => return self.start(portal, text).await,
         };
         match portal.tag {
             "BEGIN" | "START TRANSACTION" => self.state = b'T',
             "COMMIT" | "ROLLBACK" => {
                 let wrote = std::mem::take(&mut self.wrote);
+                self.settings.end_transaction();
                 self.state = b'I';
                 if wrote && portal.tag == "ROLLBACK" {
                     let failed =
@@ -313,8 +333,9 @@ impl Session {
             id: Some(id.clone()),
             ..RunOptions::default()
         };
-        self.shared.postgres.running(self.number, Some(id));
+        self.shared.postgres.running(self.number, Some(id.clone()));
         let sql = Arc::clone(&access.sql);
+        let timer = self.settings.timer(&sql, &id);
         let asked = text.clone();
         let run = async move {
             let asked = catalog::instead(&asked, &sql).await?.unwrap_or(asked);
@@ -322,7 +343,7 @@ impl Session {
         };
         let answer = match self.while_connected(run).await? {
             Ok(answer) => answer,
-            Err(error) => return Ok(Err(Failed { error, text })),
+            Err(error) => return Ok(Err(Timer::told(timer.as_ref(), error, text))),
         };
         // Messages count them in 16 bits.
         let columns = answer.schema().fields().len();
@@ -343,7 +364,7 @@ impl Session {
             })
             .collect();
         let answer = Box::pin(answer);
-        portal.open = Some(Open { answer, rest: None, columns, sent: 0, counted: 0 });
+        portal.open = Some(Open { answer, rest: None, columns, sent: 0, counted: 0, id, timer });
         Ok(Ok(()))
     }
 
@@ -360,6 +381,11 @@ impl Session {
             self.out.complete(portal.tag);
             return Ok(Ok(()));
         };
+        if open.timer.is_none()
+            && let Ok(access) = self.shared.sql.access()
+        {
+            open.timer = self.settings.timer(&access.sql, &open.id);
+        }
         let is_query = is_query(&open);
         let mut left = if limit == 0 { u64::MAX } else { limit };
         loop {
@@ -371,7 +397,7 @@ impl Session {
                         None => break,
                         Some(Err(error)) => {
                             let text = portal.statement.text.clone();
-                            return Ok(Err(Failed { error, text }));
+                            return Ok(Err(Timer::told(open.timer.as_ref(), error, text)));
                         }
                         Some(Ok(batch)) => match PgWriter::new(&batch) {
                             Ok(writer) => (writer, 0, batch.num_rows()),
@@ -398,6 +424,7 @@ impl Session {
                     open.rest = Some((writer, at, rows));
                 }
                 self.out.message(b's', |_| {});
+                open.timer = None;
                 portal.open = Some(open);
                 return Ok(Ok(()));
             }
@@ -459,16 +486,15 @@ fn data_row(out: &mut Outgoing, writer: &PgWriter, row: usize, columns: &[(PgTyp
     });
 }
 
-/// The query that answers a SHOW of a parameter of PostgreSQL's; none if it is none.
-fn shown(words: &[&str]) -> Option<String> {
+/// The name and value of a parameter of PostgreSQL's that a SHOW asks for; none if it is none.
+fn shown(words: &[&str]) -> Option<(&'static str, String)> {
     let name = match words {
         [_, "TRANSACTION", "ISOLATION"] => "transaction_isolation",
         [_, "TIME", "ZONE"] => "TimeZone",
         [_, name] => name,
         _ => return None,
     };
-    let (name, value) = postgres_setting(name)?;
-    Some(format!("SELECT '{value}' AS \"{name}\""))
+    postgres_setting(name).map(|(name, value)| (name, value.to_owned()))
 }
 
 fn begins_as_query(text: &str) -> bool {
