@@ -9,6 +9,7 @@ import datetime
 import decimal
 import sys
 import threading
+import uuid
 
 import psycopg
 from psycopg.rows import dict_row
@@ -95,6 +96,9 @@ def parameters_are_taken():
         ("SELECT %s", b"\0\xff", b"\0\xff"),
         ("SELECT now() >= %s", datetime.datetime(2026, 1, 1, tzinfo=UTC), True),
         ("SELECT CAST('12:00:01' AS TIME) > %s", datetime.time(12), True),
+        ("SELECT TIMESTAMP '2026-01-31 00:00:00' - %s", datetime.timedelta(days=1, hours=2.5),
+         datetime.datetime(2026, 1, 29, 21, 30)),
+        ("SELECT %s = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'", uuid.UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), True),
     ]
     for binary in (False, True):
         cursor = connection.cursor(binary=binary)

@@ -80,6 +80,14 @@ impl Place {
         if path == Path::new("-") { Place::Stdin } else { Place::File(path.to_owned()) }
     }
 
+    /// Whether what was read is gone: of standard input, and of a pipe with a name (`<(…)` in a shell is one).
+    pub(crate) fn is_read_once(&self) -> bool {
+        match self {
+            Place::Stdin => true,
+            Place::File(path) => path.metadata().is_ok_and(|metadata| !metadata.is_file()),
+        }
+    }
+
     /// For people.
     pub(crate) fn name(&self) -> String {
         match self {

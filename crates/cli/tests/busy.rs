@@ -8,11 +8,13 @@ mod common;
 
 use std::{
     fs::File,
-    io::{BufWriter, Write},
+    io::{BufRead, BufReader, BufWriter, Read, Write},
+    net::{TcpListener, TcpStream},
     path::Path,
+    thread::JoinHandle,
 };
 
-use common::{TestServer, http::Connection, run};
+use common::{TestServer, http::Connection, run, run_with};
 use serde_json::{Value, json};
 
 /// Events of a file, and the bytes of each.
@@ -101,4 +103,74 @@ fn each_event_is_there_once_though_the_log_was_full() {
     std::io::copy(&mut File::open(path("array.json")).unwrap(), &mut packed).unwrap();
     packed.finish().unwrap();
     check(&server, "packed", &path("packed.zst"), 0);
+}
+
+/// The next request: its connection, and what is behind its head, which says that it comes in chunks.
+fn request(listener: &TcpListener) -> (TcpStream, BufReader<TcpStream>) {
+    loop {
+        let stream = listener.accept().unwrap().0;
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+        // Somebody may look whether there is a server again, and say nothing.
+        if !head.is_empty() {
+            assert!(head.to_lowercase().contains("transfer-encoding: chunked"), "{head}");
+            return (stream, reader);
+        }
+    }
+}
+
+/// A server that reads so many bytes of a request before it says that it took none, and then answers what a second one has.
+fn server_that_reads_ahead(bytes: u64) -> (String, JoinHandle<Vec<u8>>) {
+    let answer = |stream: &mut TcpStream, status: &str, body: &Value| {
+        let body = body.to_string();
+        let fields = format!("retry-after: 0\r\nconnection: close\r\ncontent-length: {}", body.len());
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{fields}\r\n\r\n{body}")
+            .unwrap();
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, mut reader) = request(&listener);
+        std::io::copy(&mut reader.by_ref().take(bytes), &mut std::io::sink()).unwrap();
+        let next = json!({"line": 1, "column": 1});
+        answer(&mut stream, "429 Too Many Requests", &json!({"accepted": 0, "rejected": 0, "next": next}));
+        // Its sender closes when it has seen that.
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+
+        let (mut stream, mut reader) = request(&listener);
+        let mut body = Vec::new();
+        loop {
+            let mut size = String::new();
+            reader.read_line(&mut size).unwrap();
+            let size = u64::from_str_radix(size.trim(), 16).unwrap();
+            reader.by_ref().take(size).read_to_end(&mut body).unwrap();
+            assert_eq!(reader.read_line(&mut String::new()).unwrap(), 2, "a line ends behind each chunk");
+            if size == 0 {
+                break;
+            }
+        }
+        let lines = memchr::memchr_iter(b'\n', &body).count();
+        answer(&mut stream, "200 OK", &json!({"accepted": lines, "rejected": 0, "errors": []}));
+        body
+    });
+    (url, thread)
+}
+
+#[test]
+fn what_a_server_read_and_did_not_take_is_sent_again_however_much_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lines.ndjson");
+    let pad = "x".repeat(EVENT_BYTES);
+    let lines: String = (0..10_000).map(|n| format!("{{\"n\":{n},\"pad\":\"{pad}\"}}\n")).collect();
+    std::fs::write(&path, &lines).unwrap();
+    // More of a file than is kept, and of a pipe as much as a server reads behind a refusal.
+    for (input, bytes) in [(path.to_str().unwrap(), 60 << 20), ("-", 64 << 20)] {
+        let (url, server) = server_that_reads_ahead(bytes);
+        let text = if input == "-" { lines.as_bytes() } else { b"" };
+        let ran = run_with(&["ingest", "s", input, "--server", &url], text);
+        assert_eq!(ran.code, Some(0), "{input}: {}", ran.err);
+        assert!(ran.err.contains("10,000 events accepted"), "{input}: {}", ran.err);
+        assert!(server.join().unwrap() == lines.as_bytes(), "{input}: all is sent again, and nothing else");
+    }
 }

@@ -21,7 +21,7 @@ pub enum Compression {
     /// LZ4 blocks: about half, at more than a gigabyte a second and core.
     #[default]
     Lz4,
-    /// Zstandard, level 1: smaller, at a third of the speed.
+    /// Zstandard, level 1: smaller, and slower to make and to read.
     Zstd,
 }
 

@@ -95,6 +95,15 @@ pub enum Parameter {
         /// Whether it is a moment, in UTC, rather than what some clock shows.
         is_utc: bool,
     },
+    /// A length of time, in the parts that calendars make different: `ts - $1`.
+    Interval {
+        /// Months.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Nanoseconds.
+        nanos: i64,
+    },
     /// Values of one type, and nulls.
     List(Vec<Parameter>),
 }

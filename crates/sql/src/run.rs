@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Int64Array, StringArray};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, IntervalMonthDayNano, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -421,6 +421,9 @@ fn scalar(parameter: &Parameter) -> Result<ScalarValue, DataFusionError> {
         Parameter::Time(micros) => ScalarValue::Time64Microsecond(Some(*micros)),
         Parameter::Timestamp { micros, is_utc } => {
             ScalarValue::TimestampMicrosecond(Some(*micros), is_utc.then(|| "+00:00".into()))
+        }
+        Parameter::Interval { months, days, nanos } => {
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(*months, *days, *nanos)))
         }
         Parameter::List(values) => {
             let values = values.iter().map(scalar).collect::<Result<Vec<_>, _>>()?;

@@ -32,7 +32,7 @@ use super::{
     blocks::{Blocks, Cut},
     form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
-    wait::{At, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip},
+    wait::{ALL_SENT_BYTES_KEPT, At, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip},
 };
 use crate::{
     args::{IngestArgs, InputForm},
@@ -236,7 +236,8 @@ pub(super) async fn file(
 }
 
 /// Reads an input and sends it. A packed file is sent as it is until the server has no room for all of it: then the answer
-/// is where to go on in what it holds, and so it does with `from`, unpacked.
+/// is where to go on in what it holds, and so it does with `from`, unpacked. So it is with a file of which the place to go on at is not
+/// kept any more.
 async fn reading(
     args: &IngestArgs,
     (client, patience): (&Client, &mut Patience),
@@ -247,8 +248,8 @@ async fn reading(
 ) -> anyhow::Result<Option<At>> {
     let (counts, faults) = (Arc::new(Counts::default()), CsvFaults::default());
     let form = form_of(args, place);
-    // What comes through a pipe cannot be read again.
-    let by_lines = args.rate.is_some() || from.is_some() || *place == Place::Stdin;
+    let is_read_once = place.is_read_once();
+    let by_lines = args.rate.is_some() || from.is_some() || is_read_once;
     let mut input = open(place, form, by_lines, stop, (&counts.bytes, &faults))?;
     let name = place.name();
     let mut is_array = false;
@@ -280,7 +281,8 @@ async fn reading(
     };
     std::thread::Builder::new().name("read".to_owned()).spawn(reader).context("cannot start a thread")?;
     let kept = match packing {
-        Packing::None => SENT_BYTES_KEPT.max(args.batch_bytes.saturating_mul(4)),
+        Packing::None if is_read_once => ALL_SENT_BYTES_KEPT.max(args.batch_bytes.saturating_mul(4)),
+        Packing::None => SENT_BYTES_KEPT,
         // It is read again.
         _ => 0,
     };
@@ -317,14 +319,18 @@ async fn reading(
                 }
                 Sent::Busy(busy) => {
                     let next = begins.plus(busy.next);
-                    if packing == Packing::None {
-                        locked(&blocks).go_back(next).with_context(|| busy.why.clone())?;
+                    let kept = match packing {
+                        Packing::None => locked(&blocks).go_back(next),
+                        _ => Err(anyhow::anyhow!("what was sent was packed")),
+                    };
+                    if is_read_once && let Err(error) = kept {
+                        return Err(error.context(busy.why));
                     }
                     counts.waits.store(true, Ordering::Relaxed);
                     let say = |text: &str| progress.suspend(|| complain(text));
                     connection = patience.wait(client, stop, &busy, say).await?;
                     counts.waits.store(false, Ordering::Relaxed);
-                    if packing != Packing::None {
+                    if kept.is_err() {
                         return Ok(Some(next));
                     }
                     if !more(&blocks).await {

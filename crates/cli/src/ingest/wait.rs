@@ -2,7 +2,8 @@
 //!
 //! A refusal says where in the body the first event stands that was not taken. What was sent of late is kept until the answer
 //! is there, up to [`SENT_BYTES_KEPT`]: a server takes events as it reads them, so that what it has not taken is what lies in
-//! the buffers between, and some pieces that it looks at.
+//! the buffers between, some pieces that it looks at, and what it still reads so that its answer is seen. Where that was more, a file
+//! is read again; what can be read once only is kept up to [`ALL_SENT_BYTES_KEPT`].
 
 use std::{
     collections::VecDeque,
@@ -30,8 +31,10 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often a wait looks whether it is to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// What is kept of what was sent, at least.
+/// What is kept of what was sent of a file.
 pub(super) const SENT_BYTES_KEPT: usize = 32 << 20;
+/// What is kept of what was sent and cannot be read again: the 64 MiB that a server reads behind a refusal, and what lies in buffers.
+pub(super) const ALL_SENT_BYTES_KEPT: usize = 96 << 20;
 
 /// A place in a text: its line, and the byte in it, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

@@ -35,7 +35,9 @@ fn element(ty: i32) -> Option<i32> {
         1115 => 1114,
         1182 => 1082,
         1185 => 1184,
+        1187 => 1186,
         1231 => 1700,
+        2951 => 2950,
         _ => return None,
     })
 }
@@ -53,6 +55,7 @@ fn of_text(text: &str, ty: i32) -> Option<Parameter> {
         },
         20 | 21 | 23 => Parameter::Long(text.trim().parse().ok()?),
         700 | 701 => Parameter::Double(text.trim().parse().ok()?),
+        1186 => interval(text)?,
         1700 => decimal(text.trim())?,
         _ => match element(ty) {
             Some(element) => list(text, element)?,
@@ -78,6 +81,71 @@ fn decimal(text: &str) -> Option<Parameter> {
         // An exponent, or more digits than there is room for.
         _ => text.parse().ok().map(Parameter::Double),
     }
+}
+
+/// `1 year 2 mons -3 days 04:05:06.7`, `1 day, 2:00:00`, `5 min`: numbers with units, and hours, minutes and seconds.
+fn interval(text: &str) -> Option<Parameter> {
+    let (mut months, mut days, mut nanos) = (0_i64, 0_i64, 0_i64);
+    let mut words = text.split([' ', ',', '\t']).filter(|word| !word.is_empty());
+    let mut is_empty = true;
+    while let Some(word) = words.next() {
+        is_empty = false;
+        if word.contains(':') {
+            let (sign, clock) = match word.strip_prefix('-') {
+                Some(clock) => (-1, clock),
+                None => (1, word.strip_prefix('+').unwrap_or(word)),
+            };
+            let mut parts = clock.split(':');
+            let hours: i64 = parts.next()?.parse().ok()?;
+            let minutes: i64 = parts.next()?.parse().ok().filter(|minutes| (0..60).contains(minutes))?;
+            let seconds = parts.next().map_or(Some(0), |seconds| scaled(seconds, NANOS))?;
+            let clock = hours.checked_mul(3600)?.checked_add(minutes * 60)?.checked_mul(NANOS)?;
+            nanos = nanos.checked_add(sign * clock.checked_add(seconds)?)?;
+            if parts.next().is_some() {
+                return None;
+            }
+            continue;
+        }
+        let digits = word.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(word.len());
+        let (number, unit) = word.split_at(digits);
+        let unit = if unit.is_empty() { words.next()? } else { unit }.to_ascii_lowercase();
+        let (of, size) = match unit.as_str() {
+            "years" | "year" | "y" => (&mut months, 12),
+            "mons" | "mon" | "months" | "month" => (&mut months, 1),
+            "weeks" | "week" | "w" => (&mut days, 7),
+            "days" | "day" | "d" => (&mut days, 1),
+            "hours" | "hour" | "h" => (&mut nanos, 3600 * NANOS),
+            "minutes" | "minute" | "mins" | "min" | "m" => (&mut nanos, 60 * NANOS),
+            "seconds" | "second" | "secs" | "sec" | "s" => (&mut nanos, NANOS),
+            "milliseconds" | "millisecond" | "msecs" | "msec" | "ms" => (&mut nanos, NANOS / 1000),
+            "microseconds" | "microsecond" | "usecs" | "usec" | "us" => (&mut nanos, 1000),
+            _ => return None,
+        };
+        *of = of.checked_add(scaled(number, size)?)?;
+    }
+    let (months, days) = (months.try_into().ok()?, days.try_into().ok()?);
+    (!is_empty).then_some(Parameter::Interval { months, days, nanos })
+}
+
+const NANOS: i64 = 1_000_000_000;
+
+/// A number, with a fraction where what it counts has room for it.
+fn scaled(text: &str, size: i64) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (sign, whole) = match whole.strip_prefix('-') {
+        Some(whole) => (-1, whole),
+        None => (1, whole.strip_prefix('+').unwrap_or(whole)),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let unit = 10_i64.pow(fraction.len() as u32);
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<i64>().ok()?.checked_mul(size)? };
+    if part % unit != 0 {
+        return None;
+    }
+    Some(sign * whole.parse::<i64>().ok()?.checked_mul(size)?.checked_add(part / unit)?)
 }
 
 fn list(text: &str, element: i32) -> Option<Parameter> {
@@ -111,9 +179,24 @@ fn of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
             micros: i64::from_be_bytes(bytes.try_into().ok()?).checked_add(MICROS)?,
             is_utc: ty == 1184,
         },
+        1186 => {
+            let mut message = Incoming(bytes);
+            let micros: i64 = i64::from_be_bytes(message.take(8).ok()?.try_into().ok()?);
+            let (days, months) = (message.i32().ok()?, message.i32().ok()?);
+            Parameter::Interval { months, days, nanos: micros.checked_mul(1000)? }
+        }
         1700 => numeric(bytes)?,
+        2950 => Parameter::Text(uuid(bytes)?),
         _ => list_of_binary(bytes, element(ty)?)?,
     })
+}
+
+/// As PostgreSQL writes one, which is how events have it: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
+fn uuid(bytes: &[u8]) -> Option<String> {
+    let digits = u128::from_be_bytes(bytes.try_into().ok()?);
+    let digits = format!("{digits:032x}");
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    Some(parts.join("-"))
 }
 
 fn numeric(bytes: &[u8]) -> Option<Parameter> {
@@ -219,14 +302,61 @@ mod tests {
         assert_eq!(numeric(&[1, i16::MIN, 0, i16::MAX, 1]), Some(Parameter::Double(0.0)));
         assert_eq!(binary(&DAY_MICROS.to_be_bytes(), 1083), Some(Parameter::Time(DAY_MICROS)));
         assert_eq!(binary(&i64::MAX.to_be_bytes(), 1083), None);
+        let id: Vec<u8> = (0x6b..0x7b).collect();
+        let written = "6b6c6d6e-6f70-7172-7374-75767778797a";
+        assert_eq!(binary(&id, 2950), Some(Parameter::Text(written.into())));
+        assert_eq!(binary(&id[1..], 2950), None);
+        let interval = |micros: i64| {
+            let bytes = [&micros.to_be_bytes()[..], &(-2_i32).to_be_bytes(), &3_i32.to_be_bytes()].concat();
+            binary(&bytes, 1186)
+        };
+        assert_eq!(interval(1_500), Some(Parameter::Interval { months: 3, days: -2, nanos: 1_500_000 }));
+        assert_eq!(interval(i64::MAX), None);
+        let written = |written: &str| match text(written, 1186)? {
+            Parameter::Interval { months, days, nanos } => Some((months, days, nanos)),
+            other => panic!("{other:?}"),
+        };
+        const SECOND: i64 = 1_000_000_000;
+        for (form, parts) in [
+            ("1 year 2 mons -3 days 04:05:06.7", (14, -3, 14_706_700_000_000)),
+            ("-1 day, 23:00:00", (0, -1, 82_800 * SECOND)),
+            ("-00:00:01.5", (0, 0, -1_500_000_000)),
+            ("90 min", (0, 0, 5_400 * SECOND)),
+            ("2h 30m", (0, 0, 9_000 * SECOND)),
+            ("1.5 hours", (0, 0, 5_400 * SECOND)),
+            ("1 Week", (0, 7, 0)),
+            ("250 ms", (0, 0, SECOND / 4)),
+        ] {
+            assert_eq!(written(form), Some(parts), "{form}");
+        }
+        let odd = [
+            "",
+            "soon",
+            "1",
+            "1.5 days",
+            "1:2:3:4",
+            "1:60",
+            "-",
+            ".5 s",
+            "99999999999 years",
+            "9999999999999:00",
+        ];
+        for odd in odd {
+            assert_eq!(written(odd), None, "{odd}");
+        }
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..40), binary in any::<bool>(),
                           ty in prop::sample::select(vec![0, 16, 17, 20, 21, 23, 25, 700, 701, 1007, 1009, 1082, 1083,
-                                                          1114, 1184, 1231, 1700, 3802, 9999])) {
+                                                          1114, 1184, 1186, 1187, 1231, 1700, 2950, 3802, 9999])) {
             let _ = parameter(&bytes, ty, binary);
+        }
+
+        #[test]
+        fn no_interval_panics(text in "[-+0-9.:, a-z]{0,24}") {
+            let _ = parameter(text.as_bytes(), 1186, false);
         }
     }
 }
