@@ -57,6 +57,11 @@ fn of_text(text: &str, ty: i32) -> Option<Parameter> {
         700 | 701 => Parameter::Double(text.trim().parse().ok()?),
         1186 => interval(text)?,
         1700 => decimal(text.trim())?,
+        // With hyphens or without, in braces or not.
+        2950 => {
+            let digits = text.trim().trim_start_matches('{').trim_end_matches('}').replace('-', "");
+            Parameter::Text(uuid(&of_hex(&digits)?)?)
+        }
         _ => match element(ty) {
             Some(element) => list(text, element)?,
             None => Parameter::Text(text.to_owned()),
@@ -306,6 +311,10 @@ mod tests {
         let written = "6b6c6d6e-6f70-7172-7374-75767778797a";
         assert_eq!(binary(&id, 2950), Some(Parameter::Text(written.into())));
         assert_eq!(binary(&id[1..], 2950), None);
+        for form in [written, "{6B6C6D6E-6F70-7172-7374-75767778797A}", "6b6c6d6e6f707172737475767778797a"] {
+            assert_eq!(text(form, 2950), Some(Parameter::Text(written.into())), "{form}");
+        }
+        assert_eq!(text("6b6c6d6e", 2950), None);
         let interval = |micros: i64| {
             let bytes = [&micros.to_be_bytes()[..], &(-2_i32).to_be_bytes(), &3_i32.to_be_bytes()].concat();
             binary(&bytes, 1186)
