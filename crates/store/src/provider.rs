@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::{Session, TableProvider};
 use datafusion_common::{
@@ -27,6 +27,12 @@ use crate::{layout::Layout, ledger::FileEntry, load::Place};
 
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;
+
+/// What a batch of rows with texts, lists or the like may take on disk, on average: DataFusion counts the rows of a batch, not
+/// their bytes, and a thousand events may be a gigabyte.
+const BATCH_BYTES: u64 = 16 << 20;
+/// Files from this size on tell how large rows are.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// One snapshot of one table.
 pub(crate) struct Snapshot {
@@ -128,6 +134,7 @@ impl Snapshot {
         let table_schema = TableSchema::builder(self.layout.file_schema())
             .with_table_partition_cols(self.layout.partition_fields().to_vec())
             .build();
+        let rows = self.rows_at_once(state.config().batch_size(), projection, &files);
         let files: Vec<PartitionedFile> = files.iter().map(|file| self.partitioned(file)).collect();
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let (groups, statistics) =
@@ -143,8 +150,29 @@ impl Snapshot {
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
+            .with_batch_size(Some(rows))
             .build();
         Ok(DataSourceExec::from_data_source(config))
+    }
+
+    /// Rows of a batch that is read: `most`, or fewer where rows are large.
+    fn rows_at_once(&self, most: usize, projection: Option<&Vec<usize>>, files: &[Arc<FileEntry>]) -> usize {
+        let fields = self.layout.schema.fields();
+        let is_of_fixed_size = |index: usize| {
+            let ty = fields[index].data_type();
+            ty.is_primitive() || *ty == DataType::Boolean
+        };
+        let all_are = match projection {
+            Some(columns) => columns.iter().all(|column| is_of_fixed_size(*column)),
+            None => (0..fields.len()).all(is_of_fixed_size),
+        };
+        if all_are {
+            return most;
+        }
+        // Of a small file the most part is what stands in its footer.
+        let large = files.iter().filter(|file| file.add.size >= LARGE_BYTES);
+        let a_row = large.filter_map(|file| Some(file.add.size / file.rows.filter(|rows| *rows > 0)?)).max();
+        usize::try_from(BATCH_BYTES / a_row.unwrap_or(0).max(1)).unwrap_or(most).clamp(1, most.max(1))
     }
 
     fn partitioned(&self, file: &FileEntry) -> PartitionedFile {

@@ -19,7 +19,10 @@ use arrow_schema::{Field, Schema};
 use deltalake::checkpoints::create_checkpoint;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStoreExt};
-use parquet::arrow::ParquetRecordBatchStreamBuilder;
+use parquet::{
+    arrow::ParquetRecordBatchStreamBuilder,
+    file::metadata::{ColumnChunkMetaData, ParquetMetaData},
+};
 use swiftwater_event::Millis;
 
 use crate::{
@@ -35,8 +38,9 @@ use crate::{
 
 /// Files below this size are one class.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Rows that are read at a time while files are rewritten.
+/// Rows that are read at a time while files are rewritten, and the bytes of values that they may have on average.
 const READ_ROWS: usize = 16 << 10;
+const READ_BYTES: u64 = 32 << 20;
 /// No commit is under way as long as this.
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 /// Files that one compaction merges, in units of the setting `compact_files`.
@@ -167,7 +171,8 @@ async fn rewrite_into(
         let path = place.file(&file.add.path);
         let reader = ObjectReader { store: Arc::clone(&place.store), path, size: file.add.size };
         let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(&failed)?;
-        let mut batches = builder.with_batch_size(READ_ROWS).build().map_err(&failed)?;
+        let rows = rows_at_once(builder.metadata());
+        let mut batches = builder.with_batch_size(rows).build().map_err(&failed)?;
         while let Some(batch) = batches.next().await {
             let batch = with_partition(&batch.map_err(&failed)?, layout, file)?;
             encoder.write(&layout.conform(&batch)?).await?;
@@ -177,6 +182,21 @@ async fn rewrite_into(
         }
     }
     Ok(())
+}
+
+/// How many rows of a file are read at a time: fewer where its texts are long.
+fn rows_at_once(file: &ParquetMetaData) -> usize {
+    let bytes_of = |column: &ColumnChunkMetaData| {
+        // Of texts their own length: a dictionary may have one that stands in each row.
+        let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
+        u64::try_from(texts.max(column.uncompressed_size())).unwrap_or(0)
+    };
+    let rows = file.row_groups().iter().map(|group| {
+        let bytes: u64 = group.columns().iter().map(bytes_of).sum();
+        let a_row = bytes.div_ceil(u64::try_from(group.num_rows()).unwrap_or(0).max(1));
+        usize::try_from(READ_BYTES / a_row.max(1)).unwrap_or(READ_ROWS)
+    });
+    rows.min().unwrap_or(READ_ROWS).clamp(1, READ_ROWS)
 }
 
 /// The rows of a file with the values that its partition says.
@@ -315,4 +335,38 @@ fn keep_after_micros(retention: Duration, now: Millis) -> i64 {
 /// The time before which something of this age lies.
 pub(crate) fn before(now: Millis, age: Duration) -> Millis {
     now.saturating_sub(millis(age))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use parquet::{
+        arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+        file::properties::WriterProperties,
+    };
+
+    use super::*;
+
+    #[test]
+    fn rows_with_long_texts_are_read_a_few_at_a_time() {
+        let rows_of = |text: &dyn Fn(i64) -> String| {
+            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..200));
+            let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..200).map(text)));
+            let batch = RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap();
+            let properties = WriterProperties::builder().set_max_row_group_row_count(Some(64)).build();
+            let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            let file = bytes::Bytes::from(writer.into_inner().unwrap());
+            rows_at_once(ParquetRecordBatchReaderBuilder::try_new(file).unwrap().metadata())
+        };
+        assert_eq!(rows_of(&|_| "short".to_owned()), READ_ROWS);
+        // The same text in each row is in the file once.
+        let long = "x".repeat(64 << 10);
+        assert!((500..=512).contains(&rows_of(&|_| long.clone())), "{}", rows_of(&|_| long.clone()));
+        // One row group of long texts is enough.
+        let some = rows_of(&|n| if n < 64 { format!("{n}{long}") } else { String::new() });
+        assert!((500..=512).contains(&some), "{some}");
+        let one = rows_of(&|n| if n == 199 { "x".repeat(40 << 20) } else { String::new() });
+        assert_eq!(one, 6, "eight rows of five megabytes each, on average");
+    }
 }

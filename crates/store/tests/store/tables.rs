@@ -8,11 +8,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::common::*;
-use arrow_array::{Float32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
+};
 use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{
-    Application, At, ErrorKind, Partitioning, Progress, Rows, Store, StoreError, StoreOptions, Table,
-    TableSpec,
+    Application, At, ErrorKind, OFFSET_COLUMN, Partitioning, Progress, Rows, Store, StoreError, StoreOptions,
+    TIME_COLUMN, Table, TableSpec,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -436,4 +438,38 @@ async fn what_is_no_number_is_found_in_files_as_it_is_before() {
     let before = answers(&table).await;
     table.alter(&wider).await.unwrap();
     assert_eq!(answers(&table).await, before, "written anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_with_long_texts_come_a_few_at_a_time() {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(patient(directory.path())).await;
+    let table = store.open_table(TableSpec::new("texts", vec![column("text", Type::STRING)])).await.unwrap();
+    // 160 texts of 256 KiB, of which nothing can be pressed out but two bits of each letter.
+    let mut state = 1_u64;
+    let mut text = || -> String {
+        let letters = (0..256 << 10).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(LETTERS[(state >> 58) as usize])
+        });
+        letters.collect()
+    };
+    let times = TimestampMicrosecondArray::from_iter_values(std::iter::repeat_n(START_MICROS, 160));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (OFFSET_COLUMN, Arc::new(Int64Array::from_iter_values(0..160))),
+        (TIME_COLUMN, Arc::new(times.with_timezone("UTC"))),
+        ("text", Arc::new(StringViewArray::from_iter_values((0..160).map(|_| text())))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    table.append(Rows { first: Offset(0), batch }).await.unwrap();
+    table.flush().await.unwrap();
+    let largest = |batches: Vec<RecordBatch>| {
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 160);
+        batches.iter().map(RecordBatch::num_rows).max().unwrap()
+    };
+    // 16 MiB on disk are some ninety of them.
+    let rows = largest(sql(&table, "SELECT text FROM t").await);
+    assert!((64..100).contains(&rows), "{rows}");
+    assert_eq!(largest(sql(&table, "SELECT _offset FROM t").await), 160, "offsets are short");
 }
