@@ -20,6 +20,10 @@ pub(crate) async fn apart<T: Send + 'static>(
         let _ = done.send(runtime.block_on(work));
     };
     let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);
-    begun.map_err(|_| StoreError::Task(doing))?;
-    result.await.map_err(|_| StoreError::Task(doing))?
+    let thread = begun.map_err(|_| StoreError::Task(doing))?;
+    let result = result.await;
+    // It has nothing more to do but to end, so nobody waits here. Let go of at that moment instead of joined, a thread can
+    // take the process with it: glibc looks at it when it may be gone (its bug 19951, there in 2.36).
+    let _ = thread.join();
+    result.map_err(|_| StoreError::Task(doing))?
 }
