@@ -22,8 +22,8 @@ pub(crate) async fn apart<T: Send + 'static>(
     let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);
     let thread = begun.map_err(|_| StoreError::Task(doing))?;
     let result = result.await;
-    // It has nothing more to do but to end, so nobody waits here. Let go of at that moment instead of joined, a thread can
-    // take the process with it: glibc looks at it when it may be gone (its bug 19951, there in 2.36).
+    // It has nothing more to do but to end, so nobody waits here. Let go of instead of joined, a thread that ends at that moment
+    // can take the process with it: `pthread_detach` of glibc 2.36 looks once more at what may be gone by then.
     let _ = thread.join();
     result.map_err(|_| StoreError::Task(doing))?
 }
