@@ -205,8 +205,7 @@ fn one_event_of_ten_megabytes_among_small_ones_is_stored_like_them() {
             until_committed(&server, stream);
         }
         steady.check(&server);
-        // A batch of a scan counts its rows, not their bytes, and may hold all of the large ones; and some are on their way.
-        server.check_peak("ten megabytes", base() + (10 * rounds as u64 + 400) * MIB);
+        server.check_peak("ten megabytes", base() + 400 * MIB);
         server.signal("KILL");
         drop(server);
         server = start(dir.path(), &more);
