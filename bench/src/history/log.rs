@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         count: Some(round_bytes.div_ceil(1 << 20)),
         rate: None,
     };
-    let (mut ours, mut theirs, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut groups, mut sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut events = 0;
     let what = stored.server()?.what;
     for round in 1..=args.rounds() {
@@ -71,6 +71,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         ours.push(speed);
         theirs.push(bare);
         groups.push(written.group_bytes());
+        sizes.push(written.bytes / sent.bytes as f64);
         plan.first += sent.count;
         events += sent.events;
     }
@@ -86,7 +87,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
         figure: format!("{:.0} MB/s, {:.2} of a bare loop", speed / 1e6, shares.median()),
         conditions: format!(
             "{}{what}, sender on the same {} cores, ack=disk, bodies of 1 MiB of {event_bytes}-byte events over HTTP, {} a \
-             round, {:.0} to {:.0} MB/s in {} rounds; bare: the same groups of {:.0} KB compressed, written and synced, \
+             round, {:.0} to {:.0} MB/s in {} rounds, {:.2} of their bytes in the log; bare: the same groups of {:.0} KB compressed, written and synced, \
              {:.0} MB/s; all {} events were there after a kill",
             fault.as_deref().unwrap_or_default(),
             machine::cores(),
@@ -94,6 +95,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
             ours.least() / 1e6,
             ours.most() / 1e6,
             ours.len(),
+            Samples::new(sizes)?.median(),
             Samples::new(groups)?.median() / 1e3,
             theirs.median() / 1e6,
             grouped(events),

@@ -57,5 +57,5 @@ pub use status::{
 };
 pub use swiftwater_live::columns::Rule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
-pub use swiftwater_log::Compression;
+pub use swiftwater_log::{Compressing, Compression};
 pub use swiftwater_store::causes;

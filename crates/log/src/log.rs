@@ -5,16 +5,20 @@ use std::{
     thread::JoinHandle,
 };
 
+use bytes::Bytes;
 use swiftwater_event::Clock;
 
 use crate::{
-    Disk, Head, Horizons, LogCut, LogError, LogHold, LogOptions, LogPosition, LogReader, LogUsage,
-    PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
+    Compressing, Compression, Disk, Head, Horizons, LogCut, LogError, LogHold, LogOptions, LogPosition,
+    LogReader, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
     queue::{Queue, Queued, Shared},
     recovery,
     waits::{block_on, try_reserve},
     writer::Writer,
 };
+
+/// Payloads from this size on are not copied. What is smaller may be a little part of a buffer that would wait with it.
+const SHARED_BYTES_MIN: usize = 64 << 10;
 
 /// One log, open. Closed, with all that was appended synced, when it is dropped.
 pub struct Log {
@@ -66,6 +70,23 @@ impl Log {
     /// As [`reserve`](Self::reserve), for threads that may stand still.
     pub fn reserve_blocking(&self, bytes: u64) -> Result<Reservation, LogError> {
         block_on(self.reserve(bytes))
+    }
+
+    /// Makes a payload ready to be appended, compressed as the options say. Takes the caller's time, and shares what is
+    /// large and stays as it is.
+    pub fn pack(&self, payload: Bytes) -> Result<Packed, LogError> {
+        let options = &self.shared.options;
+        let compression = match options.compressing {
+            Compressing::Always(compression) => compression,
+            // One that would be too large without is tried so.
+            Compressing::AsNeeded if payload.len() as u64 > options.record_bytes_max => Compression::Lz4,
+            Compressing::AsNeeded if self.shared.queue().is_short_of_bytes(options) => Compression::Lz4,
+            Compressing::AsNeeded => Compression::None,
+        };
+        match compression {
+            Compression::None if payload.len() >= SHARED_BYTES_MIN => Packed::raw(payload),
+            compression => Packed::new(&payload, compression),
+        }
     }
 
     /// Appends a record and gives the position behind it, which is synced sooner or later. Never waits: records stand

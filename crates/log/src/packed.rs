@@ -25,6 +25,17 @@ pub enum Compression {
     Zstd,
 }
 
+/// When payloads are compressed, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compressing {
+    /// By LZ4 where the disk or the room on it is short, which [`Log::pack`](crate::Log::pack) sees; else not at all, as
+    /// compressing takes longer than writing.
+    #[default]
+    AsNeeded,
+    /// Each, where that gains anything.
+    Always(Compression),
+}
+
 /// A payload, ready to be appended.
 #[derive(Debug, Clone)]
 pub struct Packed {

@@ -127,6 +127,13 @@ impl Queue {
         Ok(true)
     }
 
+    /// Whether bytes are what is short: more wait than one sync takes, so the disk holds up whoever appends, or of the room
+    /// that the log may take no more than half is left.
+    pub(crate) fn is_short_of_bytes(&self, options: &LogOptions) -> bool {
+        let room = self.position_max.saturating_sub(self.trim_before).min(options.bytes_max);
+        self.waiting_bytes > options.group_bytes_max || self.appended - self.trim_before > room / 2
+    }
+
     /// Whoever waits longest for room, to be woken when there may be some.
     pub(crate) fn next_room_waiter(&self) -> Option<Waker> {
         self.room_waiters.first_key_value().map(|(_, waker)| waker.clone())
@@ -191,5 +198,30 @@ impl Shared {
         if std::mem::take(&mut queue.writer_waits) {
             self.work.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_short_where_the_disk_is_slow_or_half_full() {
+        let options = LogOptions::default();
+        let room = options.bytes_max;
+        let new = || Queue { position_max: 1000 + room, ..Queue::new(1000, 1000) };
+        assert!(!new().is_short_of_bytes(&options));
+        let full_groups = |bytes| Queue { waiting_bytes: bytes, ..new() };
+        assert!(!full_groups(options.group_bytes_max).is_short_of_bytes(&options));
+        assert!(full_groups(options.group_bytes_max + 1).is_short_of_bytes(&options));
+        let kept = |bytes| Queue { appended: 1000 + bytes, ..new() };
+        assert!(!kept(room / 2).is_short_of_bytes(&options));
+        assert!(kept(room / 2 + 1).is_short_of_bytes(&options));
+        let trimmed = Queue { trim_before: 1001, ..kept(room / 2 + 1) };
+        assert!(!trimmed.is_short_of_bytes(&options));
+        // The disk has less room than the log may take; or does not say how much.
+        assert!(Queue { position_max: 1000 + room / 4, ..kept(room / 4) }.is_short_of_bytes(&options));
+        assert!(!Queue { position_max: u64::MAX, ..kept(room / 2) }.is_short_of_bytes(&options));
+        assert!(Queue { position_max: u64::MAX, ..kept(room / 2 + 1) }.is_short_of_bytes(&options));
     }
 }

@@ -332,6 +332,46 @@ fn full_log_refuses_and_goes_on_when_trimmed() {
 }
 
 #[test]
+fn payloads_are_compressed_where_room_is_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        LogOptions { queue_bytes_max: 1 << 20, group_bytes_max: 1 << 20, segment_bytes: 2 << 20, ..small() };
+    let options = LogOptions { bytes_max: 10 << 20, record_bytes_max: 100_000, ..options };
+    let log = open(directory.path(), options.clone()).unwrap();
+    let put = |bytes: usize| {
+        let packed = log.pack(vec![b'x'; bytes].into()).unwrap();
+        let (is_compressed, room) =
+            (packed.bytes() < bytes as u64, log.reserve_blocking(packed.bytes()).unwrap());
+        let end = log.append(Head::Catalog, packed, room).unwrap();
+        log.wait_synced(end).unwrap();
+        is_compressed
+    };
+    // Alone it would be too large a record.
+    assert!(put(100_001));
+    let mut lengths = vec![100_001];
+    let raw = (0..).find(|&number| {
+        let bytes = 90_000 + number;
+        lengths.push(bytes);
+        put(bytes)
+    });
+    // The log has four segments, of which half were written.
+    assert!((40..=50).contains(&raw.unwrap()), "{raw:?}");
+    assert!(put(60_000));
+    log.trim(log.horizons().synced);
+    assert!(!put(60_000));
+    lengths.extend([60_000, 60_000]);
+    drop(log);
+    let log = open(directory.path(), options).unwrap();
+    let mut reader = log.read(log.usage().oldest);
+    let mut found = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        assert!(record.payload.iter().all(|&byte| byte == b'x'));
+        found.push(record.payload.len());
+    }
+    assert!(lengths.ends_with(&found) && found.len() >= 2, "{found:?}");
+}
+
+#[test]
 fn too_large_a_record_is_refused_and_the_largest_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path(), small()).unwrap();

@@ -9,7 +9,7 @@ use std::{
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::{AlterStream, CreateJob, Ddl};
 use swiftwater_live::columns::InferredColumn;
-use swiftwater_log::{Head, Packed};
+use swiftwater_log::Head;
 use swiftwater_store::Table;
 
 use super::{
@@ -173,7 +173,7 @@ impl History {
     /// Writes a change into the log and, when it is on disk, into the catalog.
     pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
         let record = ChangeRecord::new(self.clock.now(), change);
-        let packed = Packed::new(&record.to_bytes(), self.config.log_compression).map_err(unavailable)?;
+        let packed = self.log.pack(record.to_bytes().into()).map_err(unavailable)?;
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
         let end = {

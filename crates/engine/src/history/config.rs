@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use swiftwater_log::{Compression, LogOptions};
+use swiftwater_log::{Compressing, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
@@ -15,8 +15,8 @@ pub struct HistoryConfig {
     pub dir: PathBuf,
     /// When events of a stored stream are acknowledged, unless its declaration or the request says otherwise.
     pub ack: Ack,
-    /// How payloads in the log are compressed.
-    pub log_compression: Compression,
+    /// When and how events are compressed in the log.
+    pub log_compression: Compressing,
     /// The most bytes that the log writes before it syncs.
     pub log_commit_bytes: u64,
     /// Microseconds that the log waits for more before it writes and syncs; 0: not at all.
@@ -115,7 +115,7 @@ impl HistoryConfig {
         HistoryConfig {
             dir: dir.into(),
             ack: Ack::Disk,
-            log_compression: Compression::Lz4,
+            log_compression: Compressing::AsNeeded,
             log_commit_bytes: log.group_bytes_max,
             log_linger_micros: 0,
             log_segment_bytes: log.segment_bytes,
@@ -174,6 +174,7 @@ impl HistoryConfig {
             queue_bytes_max: self.log_queue_bytes_max,
             bytes_max: self.log_bytes_max,
             free_bytes_min: self.log_free_bytes_min,
+            compressing: self.log_compression,
             skip_corrupt: self.log_skip_corrupt,
             ..log
         }

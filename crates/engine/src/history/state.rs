@@ -12,7 +12,7 @@ use std::{
 
 use swiftwater_event::{Clock, EventBatch, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
-use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId, Trouble};
+use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, StreamId, Trouble};
 use swiftwater_sql::SqlOptions;
 pub(super) use swiftwater_store::causes;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
@@ -413,8 +413,7 @@ impl History {
         if events == 0 {
             return Ok(appended);
         }
-        let compression = self.config.log_compression;
-        let packed = heavy(bytes, || Packed::new(&lines(&good), compression)).map_err(unavailable)?;
+        let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
         let mut packing = Packing { batch: good.clone(), columns, packed, room };

@@ -34,7 +34,7 @@ use swiftwater_engine::{
     HistoryConfig, HistoryError, Numbered, Principal,
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
-use swiftwater_log::{Compression, Disk};
+use swiftwater_log::{Compressing, Compression, Disk};
 use swiftwater_store::{Durability, Durable, Store, StoreOptions};
 use swiftwater_testkit::{FailingStore, Power, Rng, SimDisk, TestClock};
 
@@ -245,7 +245,8 @@ impl Machine {
     /// Settings under which much happens in little time, and little of it in memory.
     pub(crate) fn settings() -> (HistoryConfig, StoreOptions) {
         let mut history = quick(std::path::Path::new("unused"));
-        (history.log_segment_bytes, history.log_compression) = (8 << 10, Compression::None);
+        (history.log_segment_bytes, history.log_compression) =
+            (8 << 10, Compressing::Always(Compression::None));
         (history.checkpoint_interval_ms, history.sql_threads) = (3, 1);
         let options = StoreOptions {
             commit_interval: Duration::from_millis(2),

@@ -7,7 +7,7 @@ use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, HistoryError};
 use swiftwater_event::SystemClock;
-use swiftwater_log::Compression;
+use swiftwater_log::{Compressing, Compression};
 
 use crate::{
     crashes::look_again,
@@ -24,7 +24,7 @@ fn config() -> EngineConfig {
 /// Settings that go on without what is lost, or do not.
 fn settings(dir: &Path, skips: bool) -> HistoryConfig {
     let mut history = quick(dir);
-    (history.log_segment_bytes, history.log_compression) = (1 << 20, Compression::None);
+    (history.log_segment_bytes, history.log_compression) = (1 << 20, Compressing::Always(Compression::None));
     history.log_skip_corrupt = skips;
     history
 }

@@ -1,6 +1,6 @@
 //! What is kept: the data directory, the log, the tables; SQL and jobs over it.
 
-use swiftwater_engine::{Ack, Compression};
+use swiftwater_engine::{Ack, Compressing, Compression};
 
 use super::{DAY, GIB, HOUR, KIB, Key, Kind, MIB, SECOND, TIB, Value};
 
@@ -38,22 +38,25 @@ pub(super) fn keys() -> Vec<Key> {
         },
         Key {
             name: "data.log_compression",
-            doc: "How events are compressed in the log.",
-            kind: Kind::Choice(&["lz4", "zstd", "none"]),
+            doc: "How events are compressed in the log. `auto`: by lz4 while the disk holds up whoever sends, or the log has taken \
+                  half of what it may; else not at all, as compressing takes longer than writing.",
+            kind: Kind::Choice(&["auto", "lz4", "zstd", "none"]),
             get: |settings| {
                 let word = match settings.history.log_compression {
-                    Compression::Lz4 => "lz4",
-                    Compression::Zstd => "zstd",
-                    Compression::None => "none",
+                    Compressing::AsNeeded => "auto",
+                    Compressing::Always(Compression::Lz4) => "lz4",
+                    Compressing::Always(Compression::Zstd) => "zstd",
+                    Compressing::Always(Compression::None) => "none",
                 };
                 Value::Text(word.to_owned())
             },
             set: |settings, value| {
                 if let Value::Text(text) = value {
                     settings.history.log_compression = match text.as_str() {
-                        "zstd" => Compression::Zstd,
-                        "none" => Compression::None,
-                        _ => Compression::Lz4,
+                        "lz4" => Compressing::Always(Compression::Lz4),
+                        "zstd" => Compressing::Always(Compression::Zstd),
+                        "none" => Compressing::Always(Compression::None),
+                        _ => Compressing::AsNeeded,
                     };
                 }
             },
