@@ -482,7 +482,7 @@ impl Owner {
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
         let (ledger, retention, is_behind) = {
             let state = shared.state();
-            let is_behind = state.tail.bytes() >= options.commit_bytes;
+            let is_behind = state.is_behind || state.tail.bytes() >= options.commit_bytes;
             (Arc::clone(&state.ledger), state.retention, is_behind)
         };
         if ledger.version >= self.checkpointed + options.checkpoint_commits {
@@ -492,7 +492,7 @@ impl Owner {
                 Ok(Upkept::Checkpointed(version))
             }));
         }
-        // Where a commit is due already, rows that wait have the machine, until there are very many files.
+        // Where a commit is due already, or others wait to be appended, rows have the machine, until there are very many files.
         let most = options.compact_files * upkeep::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
         if let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth) {

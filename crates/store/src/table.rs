@@ -122,6 +122,8 @@ pub(crate) struct State {
     pub(crate) appended: u64,
     /// Somebody waits for this offset to be committed.
     pub(crate) flush_to: u64,
+    /// Rows wait to be appended, by [`Table::set_behind`].
+    pub(crate) is_behind: bool,
     pub(crate) failing: Option<Failing>,
     pub(crate) upkeep_failing: Option<StoreError>,
     /// Why nothing can be appended any more.
@@ -180,6 +182,7 @@ impl Shared {
             tail: Tail::default(),
             appended: committed,
             flush_to: 0,
+            is_behind: false,
             failing: None,
             upkeep_failing: None,
             ended: None,
@@ -312,6 +315,12 @@ impl Table {
             batch = batch.slice(known, batch.num_rows() - known);
         }
         self.push(batch, last + 1).await
+    }
+
+    /// Says whether many rows wait to be appended. While they do they have the machine: files are merged when there are very
+    /// many, not as soon as that pays.
+    pub fn set_behind(&self, is_behind: bool) {
+        self.shared.state().is_behind = is_behind;
     }
 
     /// Counts what is before an offset as appended, as far as it was not: its rows were lost, and never come. The commit that

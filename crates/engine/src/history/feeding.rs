@@ -89,7 +89,10 @@ impl History {
                     let _ = tokio::time::timeout(GATHER_TIME, stored.awaited.notified()).await;
                 }
             } else if let Some(from) = stored.behind(Reader::Table) {
-                self.read_again(stored, table, from).await?;
+                table.set_behind(true);
+                let read = self.read_again(stored, table, from).await;
+                table.set_behind(false);
+                read?;
             } else if let Some(end) = stored.waits_for(Reader::Table) {
                 self.log.synced(end).await?;
             } else if let Some(end) = stored.lost_up_to(table.appended().0) {

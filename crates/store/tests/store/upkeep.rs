@@ -103,6 +103,31 @@ async fn files_of_an_earlier_life_go_also_where_the_log_has_forgotten_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_are_merged_late_where_rows_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = patient(directory.path());
+    options.compact_files = 2;
+    let table = open(options).await.open_table(home("homes")).await.unwrap();
+    table.set_behind(true);
+    let commit = async |part: u64| {
+        table.append(rows(part * 20, part * 20 + 20)).await.unwrap();
+        table.flush().await.unwrap();
+        table.upkeep().await.unwrap();
+        table.status().files
+    };
+    for part in 0..31 {
+        assert_eq!(commit(part).await, part as usize + 1);
+    }
+    // That is sixteen times as many as usual.
+    assert_eq!(commit(31).await, 1);
+    assert_eq!(commit(32).await, 2);
+    table.set_behind(false);
+    table.upkeep().await.unwrap();
+    assert_eq!(table.status().files, 1);
+    check_offsets(&table, 33 * 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_that_were_lost_are_passed_and_committed_as_none() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(patient(directory.path())).await;
