@@ -33,7 +33,9 @@ const CONNECTIONS: usize = 32;
 const SYNC_BYTES: usize = 4096;
 /// Syncs that an acknowledgement may take beside its work: the one under way, its own, and one of the disk's bad ones.
 const SYNCS: f64 = 3.0;
-const TURNS: usize = 15;
+const TURNS: usize = 5;
+/// Until the senders of a turn are there.
+const HEAD_START: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Measures all three, and adds the row.
@@ -50,10 +52,12 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let unpaused = Samples::new(bare::syncs(directory, SYNC_BYTES, samples, None)?)?;
     // A disk has good and bad seconds: all three are measured by turns.
     let (mut syncs, mut memory, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let mut clients =
+        (0..CONNECTIONS).map(|_| Client::connect(address)).collect::<anyhow::Result<Vec<_>>>()?;
     for _ in 0..TURNS {
         syncs.extend(bare::syncs(directory, SYNC_BYTES, count / TURNS, Some(every))?);
-        memory.extend(at_their_times(address, &requests.memory, count / TURNS)?);
-        open.extend(at_their_times(address, &requests.disk, count / TURNS)?);
+        memory.extend(at_their_times(&mut clients, &requests.memory, count / TURNS)?);
+        open.extend(at_their_times(&mut clients, &requests.disk, count / TURNS)?);
     }
     let (syncs, memory, open) = (Samples::new(syncs)?, Samples::new(memory)?, Samples::new(open)?);
     let count = stored.asker()?.count(STREAM)?;
@@ -69,8 +73,8 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
             open.quantile(0.999)
         ),
         conditions: format!(
-            "{}{}, one event of 1.85 KB a request, each at its time, {} requests, by turns of a \
-             second with the others; from memory, idle, one after another: p50 \
+            "{}{}, one event of 1.85 KB a request, each at its time, {} requests, in {TURNS} turns \
+             with the others; from memory, idle, one after another: p50 \
              {:.2} ms, p99 {idle_p99:.2} ms; from memory, at as many a second: p50 {:.2} ms, p99 {:.2} ms; a sync of 4 KiB \
              on the idle disk, as many a second: p50 {:.2} ms, p99 {sync_p99:.2} ms, one after another: p99 {:.2} ms",
             fault.as_deref().unwrap_or_default(),
@@ -132,11 +136,9 @@ fn one_by_one(address: SocketAddr, requests: &[Vec<u8>], samples: usize) -> anyh
     Ok(millis)
 }
 
-fn at_their_times(address: SocketAddr, requests: &[Vec<u8>], count: usize) -> anyhow::Result<Vec<f64>> {
+fn at_their_times(clients: &mut [Client], requests: &[Vec<u8>], count: usize) -> anyhow::Result<Vec<f64>> {
     let next = AtomicUsize::new(0);
-    let mut clients =
-        (0..CONNECTIONS).map(|_| Client::connect(address)).collect::<anyhow::Result<Vec<_>>>()?;
-    let start = Instant::now();
+    let start = Instant::now() + HEAD_START;
     thread::scope(|scope| {
         let senders: Vec<_> = clients
             .iter_mut()
