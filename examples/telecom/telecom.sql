@@ -75,7 +75,7 @@ CREATE MATERIALIZED VIEW chosen WITH (retention = '1 day') AS
   GROUP BY GROUPING SETS ((radio_cell, svc_app), (radio_region, svc_cat), (dev_vendor, dev_model), (radio_enb, out_cause), ())
   WINDOWING TUMBLING(INTERVAL '5 minutes', EVENT);
 
--- Each window, when it is closed, onto a stream, into a table and to a file.
+-- Each window, when it is closed, onto a stream and into a table.
 CREATE STREAM rollup_rows WITH (store = true);
 CREATE SINK rollups_out FROM rollups INTO STREAM rollup_rows;
 CREATE TABLE chosen_rows (

@@ -14,11 +14,18 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 /// at once.
 const SORTS_MERGE: &str = "ExternalSorterMerge";
 
+/// What DataFusion calls the memory of rows that are on their way from some partitions to others.
+const PARTED: &str = "RepartitionExec";
+
 /// DataFusion's fair pool, in which what can do with less leaves room for what cannot.
 ///
 /// Half, up to [`KEPT_BYTES_MAX`], is kept for what cannot spill, and half of that for what is no merge within a sort either.
 /// Without it, a sort of one partition takes up all that is left, or such merges do, while that of the sorted partitions, which
 /// can give nothing back, needs a little more and fails: which comes first is a matter of luck.
+///
+/// Rows that are on their way between partitions get what they ask for, and others less: refused, DataFusion 55 puts them aside,
+/// and where two tasks do that at once their reader waits for ever for the one whose rows do not come (its issue 24883). They are
+/// few, as who sends them waits while each partition has some.
 #[derive(Debug)]
 pub(crate) struct StatementPool {
     fair: FairSpillPool,
@@ -106,6 +113,11 @@ impl MemoryPool for StatementPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let consumer = reservation.consumer();
+        if consumer.can_spill() && consumer.name().starts_with(PARTED) {
+            self.grow(reservation, additional);
+            return Ok(());
+        }
         let shares = self.shares(reservation.consumer());
         for (place, share) in shares.clone().enumerate() {
             let Err(left) = share.take(additional) else { continue };
@@ -141,6 +153,20 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn rows_on_their_way_are_never_refused_and_leave_less_to_others() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(StatementPool::new(1 << 20));
+        let parted = MemoryConsumer::new(format!("{PARTED}[1]")).with_can_spill(true).register(&pool);
+        let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&pool);
+        let last = MemoryConsumer::new("last").register(&pool);
+        sort.try_grow(1000).unwrap();
+        parted.try_grow(2 << 20).unwrap();
+        assert!(sort.try_grow(1).is_err() && last.try_grow(1).is_err());
+        parted.free();
+        sort.try_grow(1000).unwrap();
+        last.try_grow(1000).unwrap();
+    }
 
     #[test]
     fn what_can_do_with_less_leaves_room_for_what_cannot() {

@@ -72,9 +72,9 @@ impl Parser<'_> {
                     fault.hint("Write what it holds in brackets: MAP[STRING]. Its keys are always texts.")
                 }
                 Some(near) => fault.hint(format!("Did you mean {near}?")),
-                None => {
-                    fault.hint("Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, LIST[…] and MAP[…].")
-                }
+                None => fault.hint(
+                    "Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, TIMESTAMP, LIST[…] and MAP[…].",
+                ),
             }
         })?;
         if !has_bullet_shape(&ty) {

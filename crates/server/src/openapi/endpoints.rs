@@ -48,8 +48,16 @@ fn operation(endpoint: &Endpoint) -> Value {
         Some(told)
     });
     let mut parameters: Vec<Value> = outside.collect();
+    let mut known = |name: &str| parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
+    if create.stream().is_some() {
+        known("Producer");
+        known("Sequence");
+    }
     if create.view().is_some() {
-        parameters.push(json!({"$ref": "#/components/parameters/Consistent"}));
+        known("Consistent");
+    }
+    if has_tag(endpoint) {
+        known("IfNoneMatch");
     }
     let id = format!("endpoint{}", endpoint.id);
     let mut operation = json!({"operationId": id, "summary": summary, "tags": ["endpoints"], "responses": responses(endpoint)});
@@ -62,6 +70,11 @@ fn operation(endpoint: &Endpoint) -> Value {
             json!({"required": true, "content": {"application/json": {"schema": schema}}});
     }
     operation
+}
+
+/// Whether an answer may have a tag: it is one row of a view.
+fn has_tag(endpoint: &Endpoint) -> bool {
+    endpoint.create.view().is_some() && !endpoint.answers_rows()
 }
 
 /// Puts conditions and defaults into words.
@@ -123,7 +136,10 @@ fn put(schema: &mut Value, keys: &[&str], told: Value, is_required: bool) {
         return;
     }
     if !field.is_object() {
-        *field = json!({"type": "object", "properties": {}});
+        *field = json!({"type": nullable("object", true), "properties": {}});
+    }
+    if is_required {
+        field["type"] = nullable("object", false);
     }
     put(field, rest, told, is_required);
 }
@@ -156,9 +172,12 @@ fn schema_of(ty: &Type, is_body: bool, is_nullable: bool) -> Value {
         Type::Primitive(Primitive::Double) => ("number", Some("double")),
         Type::Primitive(Primitive::String) => ("string", None),
         Type::Primitive(Primitive::Timestamp(_)) => ("string", Some("date-time")),
-        Type::List(inner) => return json!({"type": "array", "items": schema_of(inner, is_body, true)}),
+        Type::List(inner) => {
+            return json!({"type": nullable("array", is_nullable), "items": schema_of(inner, is_body, true)});
+        }
         Type::Map(inner) => {
-            return json!({"type": "object", "additionalProperties": schema_of(inner, is_body, true)});
+            let values = schema_of(inner, is_body, true);
+            return json!({"type": nullable("object", is_nullable), "additionalProperties": values});
         }
         Type::Any => return json!({}),
     };
@@ -180,6 +199,10 @@ fn schema_of(ty: &Type, is_body: bool, is_nullable: bool) -> Value {
         schema["format"] = format.into();
     }
     schema
+}
+
+fn nullable(word: &str, is_nullable: bool) -> Value {
+    if is_nullable { json!([word, "null"]) } else { json!(word) }
 }
 
 /// Adds what a condition says of one parameter, as far as there is a word for it.
@@ -259,17 +282,24 @@ fn responses(endpoint: &Endpoint) -> Value {
     let mut success = json!({"description": "As it was asked."});
     let content = match &create.action {
         EndpointAction::Into { returning, .. } => {
-            success["headers"] = json!({"Swiftwater-Position": {
-                "description": "The stream's position after the event.", "schema": {"type": "integer"}}});
+            success["headers"] = json!({
+                "Swiftwater-Position": {
+                    "description": "The stream's position after the event.", "schema": {"type": "integer"}},
+                "Swiftwater-Repeated": {
+                    "description": "`true`: the event was stored by an earlier request of this number.",
+                    "schema": {"type": "boolean"}},
+            });
             returning.as_deref().map(|columns| row_schema(columns, &endpoint.answer_types()))
         }
         EndpointAction::Select { columns, source, otherwise } => {
             if source.is_some() {
                 success["headers"] = json!({
-                    "ETag": {"schema": {"type": "string"}},
                     "Swiftwater-Position": {"schema": {"type": "integer"}},
                     "Swiftwater-Age-Ms": {"schema": {"type": "integer"}},
                 });
+            }
+            if has_tag(endpoint) {
+                success["headers"]["ETag"] = json!({"schema": {"type": "string"}});
             }
             let row = row_schema(columns, &endpoint.answer_types());
             let one = match otherwise {
@@ -291,7 +321,9 @@ fn responses(endpoint: &Endpoint) -> Value {
     match &create.action {
         EndpointAction::Into { .. } => refusals.extend([408, 409, 413, 415, 429, 500, 503]),
         EndpointAction::Select { source: Some(_), otherwise, .. } => {
-            responses.insert("304".to_owned(), json!({"description": "It is as it was."}));
+            if has_tag(endpoint) {
+                responses.insert("304".to_owned(), json!({"description": "It is as it was."}));
+            }
             refusals.push(503);
             match otherwise {
                 Some(Otherwise::Status(refusal)) => refusals.push(refusal.status),
@@ -327,9 +359,9 @@ fn row_schema(columns: &[EndpointColumn], types: &[Option<&Type>]) -> Value {
 fn answered(ty: Option<&Type>) -> Value {
     match ty {
         None | Some(Type::Any) => json!({}),
-        Some(Type::List(inner)) => json!({"type": ["array", "null"], "items": answered(Some(inner))}),
+        Some(Type::List(inner)) => json!({"type": nullable("array", true), "items": answered(Some(inner))}),
         Some(Type::Map(inner)) => {
-            json!({"type": ["object", "null"], "additionalProperties": answered(Some(inner))})
+            json!({"type": nullable("object", true), "additionalProperties": answered(Some(inner))})
         }
         Some(Type::Primitive(Primitive::Float | Primitive::Double)) => {
             json!({"type": ["number", "string", "null"]})

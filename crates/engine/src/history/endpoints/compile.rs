@@ -288,6 +288,16 @@ fn select(
     };
     let is_whole = found.key.len() == keys.len();
     if !is_whole && found.rest.is_some() {
+        if !found.key.is_empty() {
+            return Err(unfit(
+                format!(
+                    "of rows that are found by the first {} of the {} values of their key nothing else can be asked",
+                    found.key.len(),
+                    keys.len()
+                ),
+                "State all of the key, by `column = …`, or leave the further condition out; POST /v1/sql takes any query.",
+            ));
+        }
         let message = match names.is_empty() {
             true => "these rows cannot be found by their key".to_owned(),
             false => format!(

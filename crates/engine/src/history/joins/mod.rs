@@ -11,5 +11,5 @@ mod waiting;
 
 pub(crate) use sources::JoinSources;
 pub(in crate::history) use sources::TableColumns;
-pub(in crate::history) use tables::JoinedTable;
+pub(in crate::history) use tables::{JoinedTable, TableError};
 pub(in crate::history) use waiting::{Awaited, WaitError};

@@ -66,6 +66,8 @@ pub(in crate::history) enum TableError {
     Dropped(Box<str>),
     #[error("table `{table}`, which its events are joined with, cannot be read: {why}")]
     Unread { table: Box<str>, why: String },
+    #[error("the engine is still starting")]
+    Starting,
     #[error(
         "table `{table}`, which events are joined with, takes {held} bytes in memory and more, limit is {limit} (`views.joined_bytes_max`): join a view of its rows, which lies on disk, or raise the limit"
     )]
@@ -142,7 +144,7 @@ impl JoinedTable {
     async fn read(&self, history: &History) -> Result<KeptRows, TableError> {
         let shared = history.engine.get().and_then(Weak::upgrade);
         let sql = shared.as_ref().and_then(|shared| shared.sql.get());
-        let sql = sql.ok_or_else(|| self.unread("the engine is still starting"))?;
+        let sql = sql.ok_or(TableError::Starting)?;
         let text = format!("SELECT * FROM \"{}\"", self.name.replace('"', "\"\""));
         let failed = |error: swiftwater_sql::SqlError| self.unread(causes(&error));
         let mut answer = sql.run(text, RunOptions::default()).await.map_err(failed)?;
@@ -248,7 +250,9 @@ impl History {
                 // The list's, and this one.
                 if Arc::strong_count(&table) > 2 {
                     table.idle_looks.store(0, Ordering::Relaxed);
-                    if let Err(error) = table.refresh(self).await {
+                    if let Err(error) = table.refresh(self).await
+                        && !matches!(error, TableError::Starting)
+                    {
                         tracing::warn!(table = &*table.name, %error, "a table that events are joined with cannot be read again");
                     }
                 } else if table.idle_looks.fetch_add(1, Ordering::Relaxed) > IDLE_LOOKS_MAX {

@@ -33,7 +33,7 @@ use crate::{
         columns::joined,
         feed::Fed,
         feeding::{FeedError, ROWS_BYTES, read_some},
-        joins::{Awaited, WaitError},
+        joins::{Awaited, TableError, WaitError},
         state::{History, causes, heavy},
         stored::{Reader, Stored},
     },
@@ -65,6 +65,14 @@ impl KeepError {
     /// Whether to try again would end in the same.
     fn is_for_good(&self) -> bool {
         matches!(self, KeepError::Take(TakeError::State | TakeError::Panic(_)))
+    }
+
+    /// Whether it is no fault: SQL, by which tables are read, is there last.
+    fn is_of_the_start(&self) -> bool {
+        matches!(
+            self,
+            KeepError::Past(PastError::Starting) | KeepError::Wait(WaitError::Table(TableError::Starting))
+        )
     }
 }
 
@@ -733,6 +741,9 @@ fn tell_lost(view: &View, end: u64) {
 
 /// Notes why a view does not go on.
 fn note_error(view: &View, error: &KeepError) {
+    if error.is_of_the_start() {
+        return;
+    }
     view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
     if view.note_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
