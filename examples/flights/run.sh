@@ -9,7 +9,7 @@ start demo --no-host
 "$swiftwater" sql --file "$here/flights.sql" >/dev/null
 
 echo
-echo "> the worst routes now: of the flights of the last half hour or so, three times, a second apart"
+echo "> the worst routes now: of the flights of the last second, three times"
 "$swiftwater" query --quiet --output csv \
     "SELECT origin.faa AS origin, dest.faa AS destination, COUNT(*) AS flights, AVG(dep_delay) AS delay
      FROM STREAM(flights, 3000, TIME) WHERE dep_delay IS NOT NULL

@@ -350,13 +350,35 @@ fn is_query(statement: &Statement) -> bool {
     matches!(statement, Statement::Statement(inner) if matches!(**inner, SqlStatement::Query(_)))
 }
 
+/// Whether a statement is one of those that are run here; else it is refused.
+pub(crate) fn check_kind(statement: &Statement, text: &StatementText) -> Result<(), SqlError> {
+    let is_run = match statement {
+        Statement::CopyTo(_) | Statement::Explain(_) => true,
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => false,
+        Statement::Statement(inner) => matches!(
+            **inner,
+            SqlStatement::Query(_)
+                | SqlStatement::Insert(_)
+                | SqlStatement::CreateTable(_)
+                | SqlStatement::Drop { object_type: ObjectType::Table, .. }
+                | SqlStatement::Explain { .. }
+                | SqlStatement::ExplainTable { .. }
+                | SqlStatement::ShowTables { .. }
+                | SqlStatement::ShowVariable { .. }
+                | SqlStatement::ShowColumns { .. }
+                | SqlStatement::ShowFunctions { .. }
+        ),
+    };
+    if is_run { Ok(()) } else { Err(refused(text)) }
+}
+
 fn refused(text: &StatementText) -> SqlError {
     let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
     let error =
         SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
     let of_views = text.words.iter().take(4).any(|word| matches!(word.as_str(), "VIEW" | "VIEWS"));
     error.at(Some(text.place)).with_hint(if of_views {
-        "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW."
+        "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. None of these can stand in a job."
     } else {
         "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO."
     })

@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, Task};
-use crate::run::Run;
+use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::stop::Stop;
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
@@ -164,10 +164,11 @@ impl Sql {
         Ok(statements.into_iter().map(|statement| statement.text).collect())
     }
 
-    /// Whether a text can be read, with the place of what cannot. Which tables and columns there are is not looked at.
+    /// Whether a text can be read and has statements that are run here, with the place of what has not. Which tables and columns
+    /// there are is not looked at.
     pub fn check(&self, text: &str, dialect: Dialect) -> Result<(), SqlError> {
         let statements = crate::text::split(text, dialect, &self.inner.options)?;
-        statements.iter().try_for_each(|statement| statement.parse(dialect).map(|_| ()))
+        statements.iter().try_for_each(|text| check_kind(&text.parse(dialect)?, text))
     }
 
     /// What runs, or waits for its turn.

@@ -64,7 +64,11 @@ impl StoreOptions {
             return fault("commit_bytes", self.commit_bytes as u64, "it must be 1 byte to 1 GiB");
         }
         if self.tail_bytes_max < self.commit_bytes {
-            return fault("tail_bytes_max", self.tail_bytes_max as u64, "it must be commit_bytes at least");
+            return fault(
+                "tail_bytes_max",
+                self.tail_bytes_max as u64,
+                "it must be `commit_bytes` at least: lower that, or raise this",
+            );
         }
         if self.commit_interval.is_zero() {
             return fault("commit_interval", 0, "it must be longer than nothing");

@@ -63,6 +63,15 @@ pub enum HistoryError {
     /// The log.
     #[error("the log in the data directory")]
     Log(#[from] swiftwater_log::LogError),
+    /// The log cannot be opened.
+    #[error("the log in `{}`", dir.display())]
+    LogUnopened {
+        /// The log's directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: swiftwater_log::LogError,
+    },
     /// The log has lost what the catalog counts, or a join has read.
     #[error(
         "the log in `{}` ends at position {end}, but catalog and joins know it up to {known}: part of the log was lost",
@@ -152,6 +161,10 @@ impl HistoryError {
                 "Put the log's segments back, or restore a backup. To go on without the events that are lost, start with \
                  --data.log-skip-corrupt yes.",
             ),
+            HistoryError::LogUnopened { source: swiftwater_log::LogError::Corrupt { .. }, .. } => Some(
+                "Restore a backup. To go on without what is damaged, start with --data.log-skip-corrupt yes.",
+            ),
+            HistoryError::LogUnopened { source, .. } => source.hint(),
             HistoryError::Directory { .. } => Some("Give a directory that can be written to: --data DIR."),
             _ => None,
         }

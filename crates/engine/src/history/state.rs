@@ -134,7 +134,7 @@ impl History {
                     LogError::Short { end, known } => {
                         HistoryError::LogLost { dir: log_dir.clone(), end: end.0, known: known.0 }
                     }
-                    error => HistoryError::from(error),
+                    source => HistoryError::LogUnopened { dir: log_dir.clone(), source },
                 })
             };
             let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;

@@ -281,7 +281,8 @@ async fn nobody_waits_for_events_that_were_skipped_with_a_damaged_part_of_the_lo
     stop(engine, Duration::ZERO).await;
     assert_eq!(damage(crashed.path(), b"needle"), 1);
     let error = refused(settings(crashed.path(), false)).await;
-    assert!(matches!(error, HistoryError::Log(_)), "{error}");
+    assert!(matches!(error, HistoryError::LogUnopened { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("--data.log-skip-corrupt yes"));
     let engine = open(settings(crashed.path(), true)).await;
     let (select, view) = ("SELECT count(*) AS n, max(_offset) AS o FROM z", "SELECT n FROM v");
     for (text, expected) in [(select, "{\"n\":2,\"o\":1}\n"), (view, "{\"n\":2}\n")] {
