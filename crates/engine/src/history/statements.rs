@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, 
 use async_trait::async_trait;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors,
-    ddl::{Ddl, Show, Thing},
+    ddl::{Ddl, Show, Thing, type_text},
     parse_ddl,
 };
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
@@ -219,12 +219,12 @@ impl History {
         let declared = entry.create.columns.iter().map(|column| {
             let default = column.default.as_ref().map(ToString::to_string);
             let checks: Vec<String> = column.checks.iter().map(ToString::to_string).collect();
-            (column.name.to_string(), column.ty.to_string(), !column.not_null, default, checks.join(" "))
+            (column.name.to_string(), type_text(&column.ty), !column.not_null, default, checks.join(" "))
         });
         let found = entry
             .found
             .iter()
-            .map(|column| (column.name.to_string(), column.ty.to_string(), true, None, String::new()));
+            .map(|column| (column.name.to_string(), type_text(&column.ty), true, None, String::new()));
         let rows: Vec<_> = declared.chain(found).collect();
         Ok(table([
             ("column", texts(rows.iter().map(|row| row.0.as_str()))),

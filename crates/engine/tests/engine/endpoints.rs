@@ -389,6 +389,11 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
             "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
         ),
         (
+            "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' AND n > 1",
+            "of rows that are found by the first 1 of the 2 values of their key nothing else can be asked",
+            "State all of the key, by `column = …`, or leave the further condition out; POST /v1/sql takes any query.",
+        ),
+        (
             "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' WITH (answer = object)",
             "several rows may be found: the key of view `names` is (comment, odd)",
             "State all values of the key, or write `answer = rows`.",

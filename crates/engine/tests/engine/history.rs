@@ -223,6 +223,9 @@ async fn columns_of_an_undeclared_stream_are_found_and_kept() {
     assert_eq!(sql(&engine, "SELECT c FROM t WHERE c IS NOT NULL").await, "{\"c\":1.5}\n");
     let described = sql(&engine, "DESCRIBE STREAM t").await;
     assert!(described.contains("\"column\":\"c\",\"type\":\"DOUBLE\""), "{described}");
+    sql(&engine, "CREATE STREAM declared (j JSON)").await;
+    let described = sql(&engine, "DESCRIBE STREAM declared").await;
+    assert!(described.contains("\"column\":\"j\",\"type\":\"JSON\""), "{described}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

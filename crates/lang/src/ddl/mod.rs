@@ -55,6 +55,7 @@ pub use self::{
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
+    print::type_text,
     sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkTarget},
     split::{Piece, split_statements},
     view::{CreateView, ViewOption, ViewOptions},

@@ -263,6 +263,11 @@ impl Display for Check {
     }
 }
 
+/// A column's type as it is declared.
+pub fn type_text(ty: &Type) -> String {
+    TypeText(ty).to_string()
+}
+
 /// A column's type: what holds anything is JSON here.
 pub(super) struct TypeText<'a>(pub(super) &'a Type);
 

@@ -288,7 +288,7 @@ fn select(
     };
     let is_whole = found.key.len() == keys.len();
     if !is_whole && found.rest.is_some() {
-        if !found.key.is_empty() {
+        if !found.key.is_empty() && told == keys.len() {
             return Err(unfit(
                 format!(
                     "of rows that are found by the first {} of the {} values of their key nothing else can be asked",
