@@ -217,7 +217,7 @@ mod tests {
         let kept = |bytes| Queue { appended: 1000 + bytes, ..new() };
         assert!(!kept(room / 2).is_short_of_bytes(&options));
         assert!(kept(room / 2 + 1).is_short_of_bytes(&options));
-        let trimmed = Queue { trim_before: 1001, ..kept(room / 2 + 1) };
+        let trimmed = Queue { trim_before: 1001, position_max: 1001 + room, ..kept(room / 2 + 1) };
         assert!(!trimmed.is_short_of_bytes(&options));
         // The disk has less room than the log may take; or does not say how much.
         assert!(Queue { position_max: 1000 + room / 4, ..kept(room / 4) }.is_short_of_bytes(&options));
