@@ -21,7 +21,6 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
-use crate::distinct_from::regroup;
 use crate::error::state;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
@@ -208,7 +207,6 @@ impl Run {
         mut statement: Statement,
         names: Arc<Names>,
     ) -> Result<Planned, SqlError> {
-        regroup(&mut statement);
         none_ignored(&mut statement)?;
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect as ParserDialect, GenericDiale
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use crate::distinct_from::regroup;
 use crate::{At, Dialect, Place, SqlError, SqlOptions};
 
 /// How deeply expressions and queries may be nested.
@@ -94,7 +95,7 @@ impl StatementText {
             .with_recursion_limit(NESTING_MAX)
             .build()
             .map_err(at_end)?;
-        let statement = parser.parse_statement().map_err(at_end)?;
+        let mut statement = parser.parse_statement().map_err(at_end)?;
         let next = parser.parser.peek_token();
         if next.token != Token::EOF {
             return Err(SqlError::invalid(format!(
@@ -104,6 +105,7 @@ impl StatementText {
             .at(Some(place(next.span.start)))
             .with_hint("Statements are set apart by `;`."));
         }
+        regroup(&mut statement);
         Ok(statement)
     }
 }
