@@ -18,7 +18,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub enum Compression {
     /// Not at all.
     None,
-    /// LZ4 blocks: about half, at more than a gigabyte a second and core.
+    /// LZ4 blocks: about half.
     #[default]
     Lz4,
     /// Zstandard, level 1: smaller, and slower to make and to read.
