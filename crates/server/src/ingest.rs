@@ -377,10 +377,15 @@ impl Ingest {
                 return Ok(());
             }
             self.tally.accepted += piece.len() as u64;
-            return match self.waiting.replace((piece, rejected)) {
-                Some((before, rejected)) => self.append(before, rejected, None).await.map(|_| ()),
-                None => Ok(()),
-            };
+            let Some((before, rejected)) = self.waiting.replace((piece, rejected)) else { return Ok(()) };
+            let count = before.len();
+            let appended = self.append(before, rejected, None).await;
+            if appended.is_err() {
+                // The request is refused from there on: what is behind is not taken either.
+                let behind = self.waiting.take().map_or(0, |(piece, _)| piece.len());
+                self.tally.accepted -= (count + behind) as u64;
+            }
+            return appended.map(|_| ());
         }
         match &mut self.parts {
             None if piece.is_empty() && rejected.is_none() => Ok(()),

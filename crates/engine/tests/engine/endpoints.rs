@@ -409,6 +409,16 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
             "Leave `ack = disk` out, or create the stream WITH (store = true).",
         ),
         (
+            "CREATE ENDPOINT POST '/x' (swiper STRING, swipee LONG) INTO swipes",
+            "column `swiper` of stream `swipes` is LONG, and is given STRING",
+            "Declare the parameter so, or write CAST(… AS …) in the SELECT.",
+        ),
+        (
+            "CREATE ENDPOINT POST '/x' (a STRING) INTO swipes SELECT CAST(a AS LONG) AS swiper, a = 'b' AS direction",
+            "column `direction` of stream `swipes` is STRING, and is given BOOLEAN",
+            "Declare the parameter so, or write CAST(… AS …) in the SELECT.",
+        ),
+        (
             "CREATE ENDPOINT POST '/x' (b LONG, c LONG) INTO live",
             "columns `b` and `c` lie at one place of the event",
             "Name one of them only.",

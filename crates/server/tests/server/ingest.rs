@@ -1,6 +1,6 @@
 //! Bodies of events in all forms, whole and in pieces.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};
@@ -299,33 +299,42 @@ async fn body_that_stops_part_way_is_answered_when_what_it_tells_is_synced() {
     assert_eq!((&problem["accepted"], &problem["position"]["offset"]), (&json!(1), &json!(1)));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
-    let dir = tempfile::tempdir().unwrap();
+/// A server whose log has room for some 80 KiB.
+async fn soon_full(dir: &Path) -> Running {
     let history = HistoryConfig {
         log_bytes_max: 80 << 10,
         // Nothing is let go of meanwhile.
         checkpoint_interval_ms: 3_600_000,
-        ..HistoryConfig::at(dir.path())
+        ..HistoryConfig::at(dir)
     };
-    let server = lingering(history, 0).await;
+    lingering(history, 0).await
+}
+
+/// Events of about a kilobyte, in which there is nothing that compression would make small.
+fn large(events: usize) -> String {
+    let mut number = 1_u64;
+    let mut text = String::new();
+    for n in 0..events {
+        text.push_str(&format!("{{\"n\": {n}, \"pad\": \""));
+        for _ in 0..60 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(&format!("{number:016x}"));
+        }
+        text.push_str("\"}\n");
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = soon_full(dir.path()).await;
     let mut results = server.ask("application/x-ndjson", "SELECT n FROM STREAM(s, MAX, TIME)").await;
     let before = synced_bytes(&server);
     let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
     pieces.send(piece("{\"n\": 1}\n")).await.unwrap();
     assert_eq!(results.records(1).await, [json!({"n": 1})]);
-    // Nothing that compression would make small.
-    let mut number = 1_u64;
-    let mut rest = String::new();
-    for n in 0..400 {
-        rest.push_str(&format!("{{\"n\": {n}, \"pad\": \""));
-        for _ in 0..60 {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            rest.push_str(&format!("{number:016x}"));
-        }
-        rest.push_str("\"}\n");
-    }
-    pieces.send(piece(rest)).await.unwrap();
+    pieces.send(piece(large(400))).await.unwrap();
     drop(pieces);
     let reply = soon(reply).await.unwrap().unwrap();
     let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
@@ -333,4 +342,18 @@ async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
     let accepted = problem["accepted"].as_u64().unwrap();
     assert!((1..400).contains(&accepted), "{problem}");
     assert_eq!(problem["position"]["offset"], accepted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_waits_for_nothing_and_is_refused_part_way_counts_what_was_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = soon_full(dir.path()).await;
+    let (pieces, reply) = server.client().await.stream("/v1/streams/s/events?ack=none", &[]);
+    for _ in 0..4 {
+        pieces.send(piece(large(100))).await.unwrap();
+    }
+    drop(pieces);
+    let reply = soon(reply).await.unwrap().unwrap();
+    let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
+    assert_eq!(problem["accepted"], server.get("/v1/streams/s").await.json().await["events"], "{problem}");
 }

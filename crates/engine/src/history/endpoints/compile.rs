@@ -182,17 +182,16 @@ impl Endpoint {
                     ));
                 }
                 let of_parameter = |(slot, parameter): (usize, &swiftwater_lang::ddl::Parameter)| {
-                    Ok((parameter.name.clone(), program(&Expr::Slot(slot))?))
+                    Ok((parameter.name.clone(), Some(parameter.ty.clone()), program(&Expr::Slot(slot))?))
                 };
-                let members = match event {
-                    Some(columns) => {
-                        let columns = self::columns(columns, &create)?;
-                        columns.into_iter().map(|(name, _, program)| (name, program)).collect()
-                    }
+                let members: Vec<Named> = match event {
+                    Some(columns) => self::columns(columns, &create)?,
                     None => {
                         create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?
                     }
                 };
+                members.iter().try_for_each(|(name, ty, _)| check_taken(stream, name, ty.as_ref()))?;
+                let members = members.into_iter().map(|(name, _, program)| (name, program)).collect();
                 Action::Into(IntoPlan {
                     stream: name.clone(),
                     event: EventShape::new(members, stream)?,
@@ -400,6 +399,39 @@ fn kind(ty: &Type) -> TypeKind {
         Type::Primitive(Boolean) => TypeKind::Truth,
         Type::Primitive(Timestamp(_)) => TypeKind::Time,
         Type::Any | Type::List(_) | Type::Map(_) => TypeKind::Container,
+    }
+}
+
+/// An error where a column of the stream takes no value of the type that it is given.
+fn check_taken(stream: &CreateStream, name: &str, given: Option<&Type>) -> Result<(), EngineError> {
+    let column = stream.columns.iter().find(|column| *column.name == *name);
+    let (Some(column), Some(given)) = (column, given) else { return Ok(()) };
+    if takes(&column.ty, given) {
+        return Ok(());
+    }
+    let message =
+        format!("column `{name}` of stream `{}` is {}, and is given {given}", stream.name, column.ty);
+    Err(unfit(message, "Declare the parameter so, or write CAST(… AS …) in the SELECT."))
+}
+
+/// Whether a column takes any value of a type, as it is written in an event.
+fn takes(column: &Type, given: &Type) -> bool {
+    use TypeKind::{Container, Number, Text, Time, Truth};
+    use swiftwater_event::Primitive::{Double, Float};
+    match (column, given) {
+        (Type::Any, _) | (_, Type::Any) => true,
+        (Type::List(column), Type::List(given)) | (Type::Map(column), Type::Map(given)) => {
+            takes(column, given)
+        }
+        // Of texts such a column takes `NaN` and the infinite ones.
+        (Type::Primitive(Float | Double), given) if kind(given) == Text => true,
+        (column, given) => match kind(column) {
+            Number => kind(given) == Number,
+            Text => matches!(kind(given), Text | Time),
+            Truth => kind(given) == Truth,
+            Time => matches!(kind(given), Time | Text | Number),
+            Container => false,
+        },
     }
 }
 
