@@ -1,5 +1,7 @@
 //! Views: queries without an end whose groups are kept by key.
 //!
+//! What is checked when one is created or opened, and which are at work: [`lifetime`].
+//!
 //! A view reads its stream's events when they are synced, in their order, and folds them into what it holds of their keys
 //! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`keeping`]); after a
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
@@ -15,6 +17,7 @@ mod closed;
 mod defaults;
 mod keeping;
 mod keys;
+mod lifetime;
 mod log;
 mod memory;
 mod needed;
@@ -27,9 +30,10 @@ mod view;
 pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use defaults::Defaults;
-pub(in crate::history) use keeping::{Next, open_view_store};
+pub(in crate::history) use keeping::Next;
 pub use keys::KeyValue;
 pub(in crate::history) use keys::after_prefix;
+pub(in crate::history) use lifetime::open_view_store;
 pub(in crate::history) use memory::ViewsMemory;
 pub(crate) use needed::NeededBy;
 pub use reading::{ViewPage, ViewRange, ViewReading, Wanted};
