@@ -199,7 +199,11 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         .and_then(|diagnostic| diagnostic.helps.first())
         .map(|help| sentence(&help.message));
     match root {
-        DataFusionError::SQL(parser, _) => (ErrorKind::Invalid, parser_message(parser), hint),
+        DataFusionError::SQL(parser, _) => {
+            let message = parser_message(parser);
+            let begins_none = message.starts_with("expected: an SQL statement");
+            (ErrorKind::Invalid, message, hint.or(begins_none.then(|| STATEMENTS.to_owned())))
+        }
         DataFusionError::SchemaError(schema, _) => schema_message(schema, hint),
         DataFusionError::Plan(message) if let Some((call, taken)) = mistyped_call(message) => (
             ErrorKind::Invalid,
@@ -209,6 +213,14 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::Plan(message) if let Some(name) = without_over(message) => {
             let hint = format!("Write over which rows: {name}(…) OVER (ORDER BY …).");
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
+        }
+        DataFusionError::Plan(message) if let Some(what) = not_shown(message) => {
+            let message = format!("nothing is shown by SHOW {}", what.to_uppercase());
+            (ErrorKind::Invalid, message, Some(SHOWN.to_owned()))
+        }
+        DataFusionError::Plan(message) if let Some((one, other)) = of_one_name(message) => {
+            let message = format!("columns {one} and {other} have the same name");
+            (ErrorKind::Invalid, message, Some("Give one of them another: … AS name.".to_owned()))
         }
         DataFusionError::Plan(message) | DataFusionError::Configuration(message) => {
             let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
@@ -274,6 +286,22 @@ fn without_over(message: &str) -> Option<&'static str> {
     let (_, rest) = message.split_once("Invalid function '")?;
     let (name, _) = rest.split_once('\'')?;
     OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// What SHOW does not know.
+fn not_shown(message: &str) -> Option<&str> {
+    let (name, _) = message.split_once("' is not a variable which can be viewed with 'SHOW'")?;
+    name.rsplit('\'').next()
+}
+
+/// Of a SELECT with a name twice, which columns have it, from 1.
+fn of_one_name(message: &str) -> Option<(usize, usize)> {
+    let (_, rest) = message.split_once("require unique expression names")?;
+    let mut places = rest.split("\" at position ").skip(1).map(|rest| {
+        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse::<usize>().ok()
+    });
+    Some((places.next()?? + 1, places.next()?? + 1))
 }
 
 /// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
@@ -385,6 +413,12 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
         other => (ErrorKind::Invalid, plain(&other.to_string()), hint),
     }
 }
+
+/// What is run here.
+pub(crate) const STATEMENTS: &str = "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO.";
+
+/// What can be shown.
+const SHOWN: &str = "There are STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS and ENDPOINTS; SHOW ALL tells the settings.";
 
 /// Column names that a hint tells; a table may have thousands.
 const COLUMNS_TOLD: usize = 40;

@@ -21,7 +21,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
-use crate::error::state;
+use crate::error::{STATEMENTS, state};
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
@@ -378,7 +378,7 @@ fn refused(text: &StatementText) -> SqlError {
     error.at(Some(text.place)).with_hint(if of_views {
         "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. None of these can stand in a job."
     } else {
-        "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO."
+        STATEMENTS
     })
 }
 
