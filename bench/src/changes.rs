@@ -2,7 +2,6 @@
 
 use crate::{
     args::Args,
-    child::{Kind, Outcome, Task},
     data::Load,
     run_changes::{
         self, ADD, CHANGES_PER_SECOND, CHANGING_BATCHES, END, EVENTS_PER_SECOND, PACED, QUIET_BATCHES,
@@ -10,6 +9,7 @@ use crate::{
     },
     samples::Samples,
     table::{Row, Table, Verdict, grouped},
+    task::{Kind, Outcome, Task},
     workload::{Answer, Spec},
 };
 

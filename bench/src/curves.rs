@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use crate::{
     args::Args,
-    child::{Kind, Task},
     data::Load,
     machine,
     plot::{self, Curve},
     table::{Row, Table, Verdict, grouped},
+    task::{Kind, Task},
     workload::Spec,
 };
 

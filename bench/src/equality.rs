@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use crate::{
     args::Args,
-    child::{Kind, Task},
     data::Load,
     http_load::{self, Sent},
     machine,
@@ -16,6 +15,7 @@ use crate::{
     samples::Samples,
     server::Running,
     table::{Row, Table, Verdict, grouped, mib},
+    task::{Kind, Task},
     workload::{EQUALITY_SETS, Spec},
 };
 

@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::{args::Tuning, child::Blocks, http::Client};
+use crate::{args::Tuning, http::Client, task::Blocks};
 
 /// About the size of one body of events.
 pub(crate) const BODY_BYTES: usize = 1 << 20;

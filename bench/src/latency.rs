@@ -28,13 +28,13 @@ use swiftwater_testkit::{Rng, published::PublishedEvents};
 
 use crate::{
     args::Args,
-    child::{Kind, Task},
     data::Load as Events,
     http::{Client, Lines},
     run_paced::{EVENTS_PER_SECOND, READ_TO_ANSWER},
     samples::Samples,
     server::Running,
     table::{Row, Table, Verdict, grouped},
+    task::{Kind, Task},
     workload::Spec,
 };
 

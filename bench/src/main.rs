@@ -16,6 +16,7 @@
 mod args;
 mod machine;
 mod table;
+mod task;
 
 mod data;
 mod measured;
@@ -68,7 +69,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let done = match words.next().as_deref() {
-        Some(child::WORD) => child::run(&words.collect::<Vec<_>>()).map(|()| true),
+        Some(task::WORD) => child::run(&words.collect::<Vec<_>>()).map(|()| true),
         Some(server::WORD) => server::run().map(|()| true),
         Some(delivery::WORD) => delivery::run_writer().map(|()| true),
         Some(decode::WORD) => decode::run_for_another(&words.collect::<Vec<_>>()).map(|()| true),

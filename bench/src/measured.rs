@@ -1,11 +1,11 @@
 //! What all rounds of one point found, and the row that says it.
 
 use crate::{
-    child::{Outcome, Task},
     data::Load,
     machine,
     samples::Samples,
     table::{Row, Verdict, grouped, mib},
+    task::{Outcome, Task},
 };
 
 /// All rounds of a point.

@@ -3,10 +3,10 @@
 
 use crate::{
     args::Args,
-    child::{Kind, Task},
     data::Load,
     measured::Measured,
     table::{Row, Table, Verdict, grouped, mib},
+    task::{Kind, Task},
     workload::{Answer, Spec},
 };
 

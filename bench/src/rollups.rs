@@ -16,11 +16,11 @@ use swiftwater_testkit::Rng;
 
 use crate::{
     args::Args,
-    child::{Blocks, Outcome, Since},
     machine,
     run_engine::{config, feed, joined},
     samples::Samples,
     table::{Row, Table, Verdict, grouped, mib},
+    task::{Blocks, Outcome, Since},
 };
 
 /// Records that are made; they are sent again until there are enough.

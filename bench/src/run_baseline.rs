@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    child::{Blocks, Outcome, Since, Task},
     machine,
+    task::{Blocks, Outcome, Since, Task},
 };
 
 /// Looks for the first query's value in its field, with a thread a core.

@@ -19,8 +19,8 @@ use swiftwater_event::{CheckLimits, SystemClock, check_block};
 
 use crate::{
     args::Tuning,
-    child::{Blocks, Outcome, Since, Task},
     run_engine::{config, joined, read, stream},
+    task::{Blocks, Outcome, Since, Task},
     workload::{Answer, Mixed, Workload},
 };
 

@@ -16,8 +16,8 @@ use swiftwater_event::{CheckLimits, StreamName, SystemClock, check_block};
 
 use crate::{
     args::Tuning,
-    child::{Blocks, Outcome, Since, Task},
     machine,
+    task::{Blocks, Outcome, Since, Task},
 };
 
 /// The reader looks at all subscriptions at least this far apart.

@@ -11,9 +11,9 @@ use swiftwater_lang::Dialect;
 
 use crate::{
     args::Tuning,
-    child::{Outcome, Since, Task},
     data::{GROUPS_MAX, GROUPS_QUERY},
     run_engine::config,
+    task::{Outcome, Since, Task},
 };
 
 fn options(tuning: Tuning) -> anyhow::Result<InputOptions> {

@@ -9,8 +9,8 @@ use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{Index, Matching, StandingQuery};
 
 use crate::{
-    child::{Blocks, Outcome, Since, Task},
     machine,
+    task::{Blocks, Outcome, Since, Task},
 };
 
 /// An index of these queries, all in its main part; query `n` has the number `n`.

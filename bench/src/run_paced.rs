@@ -15,8 +15,8 @@ use swiftwater_event::{CheckLimits, SystemClock, check_block};
 
 use crate::{
     args::Tuning,
-    child::{Blocks, Outcome, Since, Task},
     run_engine::{config, stream},
+    task::{Blocks, Outcome, Since, Task},
 };
 
 /// Events a second: what Bullet's published tests had on hundreds of cores.

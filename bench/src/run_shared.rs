@@ -8,10 +8,10 @@ use swiftwater_engine::{EndReason, Engine, EngineConfig, Principal, SubmitOption
 use swiftwater_event::SystemClock;
 
 use crate::{
-    child::{Blocks, Outcome, Since, Task},
     machine,
     run_engine::{config, feed, joined},
-    shared::Set,
+    task::Set,
+    task::{Blocks, Outcome, Since, Task},
 };
 
 /// Lets the queries stand, appends all events, and reads each query's answer.

@@ -5,31 +5,15 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     args::Args,
-    child::{Kind, Outcome, Task},
     data::Load,
     machine,
     samples::Samples,
     table::{Row, Table, Verdict, grouped, mib},
+    task::{Kind, Outcome, Set, Task},
     workload::Spec,
 };
-
-/// Queries that stand together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Set {
-    /// One grouping query, or as many that mean the same and are written in different ways.
-    OneMeaning,
-    /// Grouping queries that differ in a constant of their filter alone.
-    ManyConstants,
-    /// Grouping queries of ten shapes.
-    GroupBy,
-    CountDistinct,
-    Quantile,
-    Top,
-}
 
 /// Queries of a set.
 const MANY: usize = 1000;

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use crate::{
     args::Args,
-    child::{Kind, Outcome, Task},
     data::Load,
     measured::{self, Measured},
     table::{Row, Table, Verdict, grouped, mib},
+    task::{Kind, Outcome, Task},
     workload::Spec,
 };
 
