@@ -2,8 +2,6 @@
 
 use std::{io, process::ExitCode};
 
-use crate::stdio::complain;
-
 /// Why a command did not end well.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -44,8 +42,8 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// The process's exit status; says what went wrong, and what lay under it.
-pub(crate) fn code(outcome: Outcome) -> ExitCode {
+/// The process's exit status; `complain` is told what went wrong, and what lay under it.
+pub(crate) fn code(outcome: Outcome, complain: impl FnOnce(&str)) -> ExitCode {
     let Failure { code, error } = match outcome {
         Ok(code) => return code,
         Err(failure) => failure,

@@ -52,5 +52,5 @@ fn main() -> ExitCode {
             Ok(())
         }),
     };
-    exit::code(done)
+    exit::code(done, stdio::complain)
 }

@@ -716,13 +716,6 @@ pub(crate) fn compile(statement: Statement, config: &EngineConfig) -> Result<Sta
     })
 }
 
-pub(crate) fn dialect_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Native => "native",
-        Dialect::Bullet => "bullet",
-    }
-}
-
 impl Subscription {
     /// What is known of the query from the start.
     pub fn query(&self) -> &Arc<QueryMeta> {

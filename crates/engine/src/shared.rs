@@ -11,13 +11,13 @@ use std::{
 };
 
 use swiftwater_event::{Clock, Millis, StreamName};
+use swiftwater_lang::Dialect;
 use swiftwater_live::{Commons, SlicePlan};
 use swiftwater_sql::Sql;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
     StreamStatus,
-    engine::dialect_name,
     gate::Gate,
     history::{Declared, History, HistoryTables, Stored},
     line::Line,
@@ -252,5 +252,12 @@ impl Shared {
                 up_nanos: now.saturating_sub(counters.started_nanos.load(Ordering::Relaxed)),
             })
             .collect()
+    }
+}
+
+fn dialect_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Native => "native",
+        Dialect::Bullet => "bullet",
     }
 }

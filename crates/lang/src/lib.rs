@@ -37,7 +37,7 @@ mod print;
 mod query_text;
 mod source;
 
-use swiftwater_event::{Millis, StreamName};
+use swiftwater_event::{Millis, StreamName, Type};
 
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
@@ -156,11 +156,32 @@ pub fn parse_json(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statem
 /// # Ok::<(), swiftwater_lang::QueryErrors>(())
 /// ```
 pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::Expr, QueryErrors> {
+    typed_expression(text, options, |_, _| Ok(()))
+}
+
+/// As [`parse_expression`], of a condition: one whose type is known, and is not BOOLEAN, is refused.
+pub fn parse_condition(text: &str, options: &ParseOptions<'_>) -> Result<plan::Expr, QueryErrors> {
+    typed_expression(text, options, |node, ty| match ty {
+        Some(ty) if *ty != Type::BOOLEAN => {
+            Err(vec![Fault::at(node.span, format!("a condition is BOOLEAN, and this is {ty}"))])
+        }
+        _ => Ok(()),
+    })
+}
+
+fn typed_expression(
+    text: &str,
+    options: &ParseOptions<'_>,
+    check: impl FnOnce(&ast::Node, Option<&Type>) -> Result<(), Vec<Fault>>,
+) -> Result<plan::Expr, QueryErrors> {
     check_length(text, options)?;
-    parser::parse_expression(text, options.dialect, options.parameters)
-        .and_then(|node| planner::plan_expression(&node, options))
-        .map(|(expr, _)| expr)
-        .map_err(|faults| locate(text, faults, options.dialect))
+    let planned = || {
+        let node = parser::parse_expression(text, options.dialect, options.parameters)?;
+        let (expr, ty) = planner::plan_expression(&node, options)?;
+        check(&node, ty.as_ref())?;
+        Ok(expr)
+    };
+    planned().map_err(|faults| locate(text, faults, options.dialect))
 }
 
 /// Reads one statement that declares or asks for streams, views and jobs ([`ddl`]); `None`: it is none of these, whatever else

@@ -32,7 +32,9 @@ use super::{
     blocks::{Blocks, Cut},
     form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
-    wait::{ALL_SENT_BYTES_KEPT, At, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip},
+    wait::{
+        ALL_SENT_BYTES_KEPT, At, Busy, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip,
+    },
 };
 use crate::{
     args::{IngestArgs, InputForm},
@@ -111,19 +113,6 @@ pub(super) enum Sent {
     Whole,
     /// The server has no room now.
     Busy(Busy),
-}
-
-/// A server that has no room now, as far as it says.
-#[derive(Debug)]
-pub(super) struct Busy {
-    /// Where in the body to go on.
-    pub(super) next: At,
-    /// How long the server asks to wait.
-    pub(super) pause: Duration,
-    /// Whether it took any event of the body.
-    pub(super) is_progress: bool,
-    /// What to say if it is not waited for.
-    pub(super) why: String,
 }
 
 impl Request<'_> {

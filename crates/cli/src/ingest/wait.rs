@@ -17,7 +17,6 @@ use bytes::{Buf, Bytes};
 use serde::Deserialize;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::send::Busy;
 use crate::{
     args::IngestArgs,
     client::{Client, Connection},
@@ -35,6 +34,19 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) const SENT_BYTES_KEPT: usize = 32 << 20;
 /// What is kept of what was sent and cannot be read again: the 64 MiB that a server reads behind a refusal, and what lies in buffers.
 pub(super) const ALL_SENT_BYTES_KEPT: usize = 96 << 20;
+
+/// A server that has no room now, as far as it says.
+#[derive(Debug)]
+pub(super) struct Busy {
+    /// Where in the body to go on.
+    pub(super) next: At,
+    /// How long the server asks to wait.
+    pub(super) pause: Duration,
+    /// Whether it took any event of the body.
+    pub(super) is_progress: bool,
+    /// What to say if it is not waited for.
+    pub(super) why: String,
+}
 
 /// A place in a text: its line, and the byte in it, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

@@ -14,7 +14,7 @@ use swiftwater_engine::{Emit, EndReason, EngineError, ErrorKind, InputError, Inp
 use swiftwater_event::Clock;
 use swiftwater_server::wire;
 
-use super::{WRONG_QUERY, local};
+use super::{WRONG_QUERY, opened};
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
@@ -32,7 +32,7 @@ pub(super) fn run(
     clock: Arc<dyn Clock>,
     stop: &StopReading,
 ) -> Outcome {
-    let opened = local::open(place, stop)?;
+    let opened = opened::open(place, stop)?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let mut out = io::stdout().lock();
     let mut line = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn run(
         }
     };
     let read = opened.read;
-    let mut on_progress = |looked_at: u64| progress.set(local::read_so_far(read.as_ref(), looked_at));
+    let mut on_progress = |looked_at: u64| progress.set(opened::read_so_far(read.as_ref(), looked_at));
     let ran = run_input(opened.source, text, options, clock, &mut on_progress, &mut on_emit);
     progress.finish();
     drop(out);
@@ -62,9 +62,9 @@ pub(super) fn run(
     }
     let summary = match ran {
         Err(InputError::Engine(error)) if error.kind() == ErrorKind::Invalid => return refuse(&error),
-        ran => ran.map_err(|error| local::failed(error, place))?,
+        ran => ran.map_err(|error| opened::failed(error, place))?,
     };
-    local::tell_rejections(&summary, place);
+    opened::tell_rejections(&summary, place);
     let is_wrong = has_failed || (args.strict && summary.rejected > 0);
     Ok(if is_wrong { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

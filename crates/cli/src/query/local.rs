@@ -1,20 +1,11 @@
 //! A query of a file or of standard input, run in this process.
 
-use std::{
-    fs,
-    ops::ControlFlow,
-    path::Path as FilePath,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fs, ops::ControlFlow, path::Path as FilePath, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use swiftwater_engine::{
-    Analysis, Emit, Engine, EngineConfig, EngineError, ErrorKind, InputError, InputOptions, InputSource,
-    InputSummary, Principal, QueryForm, SubmitOptions, run_input,
+    Analysis, Emit, Engine, EngineConfig, EngineError, InputOptions, Principal, QueryForm, SubmitOptions,
+    run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
 use swiftwater_lang::{
@@ -23,16 +14,19 @@ use swiftwater_lang::{
 };
 use swiftwater_server::wire;
 
-use super::{Answer, WRONG_QUERY, bullet, parameter_values, print_text};
+use super::{
+    Answer, bullet,
+    opened::{failed, open, read_so_far, refused, tell_rejections},
+    parameter_values, print_text,
+};
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
-    input_file::{self, Counted, Packing, Place, StopReading},
-    output::{Meta, grouped},
+    input_file::{Place, StopReading},
+    output::Meta,
     progress::Progress,
     settings::{Settings, Sources, environment, load},
     signals,
-    stdio::complain,
 };
 
 /// What `STREAM()` means here.
@@ -178,34 +172,6 @@ fn schema(path: &FilePath) -> anyhow::Result<Arc<Schema>> {
     Ok(Arc::new(schema))
 }
 
-/// An input, and how far it was read as it lies there, where that is not what the engine sees.
-pub(super) struct Opened {
-    pub(super) source: InputSource,
-    pub(super) bytes: Option<u64>,
-    pub(super) read: Option<Arc<AtomicU64>>,
-}
-
-pub(super) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
-    if let Place::File(path) = place
-        && let Some(bytes) = input_file::map(path)?
-    {
-        return Ok(Opened { bytes: Some(bytes.len() as u64), source: InputSource::Bytes(bytes), read: None });
-    }
-    let input = input_file::open(place, stop)?;
-    if input.packing == Packing::None {
-        return Ok(Opened { source: InputSource::Reader(input.reader), bytes: input.bytes, read: None });
-    }
-    let read = Arc::default();
-    let unpacked = input.packing.unpack(Counted::new(input.reader, &read));
-    let reader = unpacked.with_context(|| format!("cannot unpack {}", place.name()))?;
-    Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read) })
-}
-
-/// How far the input was read, as it lies there.
-pub(super) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
-    read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
-}
-
 fn write(answer: &mut Answer, emit: &Emit) -> Result<(), Failure> {
     let mut meta_text = Vec::new();
     wire::write_meta(&emit.meta, &mut meta_text);
@@ -214,45 +180,4 @@ fn write(answer: &mut Answer, emit: &Emit) -> Result<(), Failure> {
     meta.query.columns =
         emit.meta.query.columns.as_ref().map(|names| names.iter().map(ToString::to_string).collect());
     answer.emit(&emit.records.text, &meta_text, meta)
-}
-
-pub(super) fn failed(error: InputError, place: &Place) -> Failure {
-    match error {
-        InputError::Engine(error) => refused(error),
-        InputError::Read(error) => {
-            anyhow::Error::new(error).context(format!("cannot read {} to its end", place.name())).into()
-        }
-    }
-}
-
-fn refused(error: EngineError) -> Failure {
-    let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
-    let hint = match &error {
-        EngineError::Limit { setting, .. } => {
-            let variable = setting.replace('.', "__").to_uppercase();
-            format!("\nThe limit is SWIFTWATER_{variable} in the environment.")
-        }
-        _ => error.hint().map_or_else(String::new, |hint| format!("\n{hint}")),
-    };
-    Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
-}
-
-pub(super) fn tell_rejections(summary: &InputSummary, place: &Place) {
-    if summary.rejected == 0 {
-        return;
-    }
-    let all = summary.accepted + summary.rejected;
-    complain(&format!("{} of {} events were rejected:", grouped(summary.rejected), grouped(all)));
-    for rejection in &summary.rejections {
-        complain(&format!(
-            "  {}:{}:{}: {}",
-            place.name(),
-            rejection.line,
-            rejection.column,
-            rejection.message
-        ));
-    }
-    if summary.rejections.len() < summary.rejected as usize {
-        complain(&format!("  and {} more", grouped(summary.rejected - summary.rejections.len() as u64)));
-    }
 }

@@ -2,6 +2,7 @@
 
 mod bullet;
 mod local;
+mod opened;
 mod remote;
 
 pub(crate) use remote::{attach, kill};

@@ -17,7 +17,6 @@ use swiftwater_live::columns::{
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 
-use super::feed::Fed;
 use crate::stream::lock;
 
 /// The columns of a stream, compiled.
@@ -181,16 +180,5 @@ fn own_text(array: ArrayRef) -> ArrayRef {
     match array.as_any().downcast_ref::<StringViewArray>() {
         Some(texts) => Arc::new(texts.gc()),
         None => array,
-    }
-}
-
-/// Batches that follow one another as one.
-pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
-    match fed {
-        [one] => one.batch.clone(),
-        _ => {
-            let batches: Vec<EventBatch> = fed.iter().map(|fed| fed.batch.clone()).collect();
-            EventBatch::concat(&batches)
-        }
     }
 }

@@ -33,6 +33,17 @@ impl Fed {
     }
 }
 
+/// Batches that follow one another as one.
+pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
+    match fed {
+        [one] => one.batch.clone(),
+        _ => {
+            let batches: Vec<EventBatch> = fed.iter().map(|fed| fed.batch.clone()).collect();
+            EventBatch::concat(&batches)
+        }
+    }
+}
+
 /// The line of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed {

@@ -14,8 +14,8 @@ use swiftwater_store::{StoreError, Table};
 use tokio::task::JoinError;
 
 use super::{
-    columns::{AcceptedColumns, joined, rows},
-    feed::Fed,
+    columns::{AcceptedColumns, rows},
+    feed::{Fed, joined},
     state::{History, heavy},
     stored::{Reader, Stored},
 };

@@ -117,6 +117,7 @@ async fn what_stands_against_an_alert_is_said() {
             "view `v` is of stream `t`: its alert would tell of itself",
         ),
         ("CREATE ALERT a ON v WHEN y > 1 INTO told", "no column `y`"),
+        ("CREATE ALERT a ON v WHEN x + 1 INTO told", "a condition is BOOLEAN, and this is LONG"),
         (
             "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN y > 1 INTO told",
             "the query has no column `y`",

@@ -6,11 +6,11 @@ use swiftwater_event::{EventBatch, Millis, Step, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema,
     ddl::{AlertTarget, CreateAlert},
-    parse,
+    parse, parse_condition,
 };
 use swiftwater_live::{RowCondition, Shard, StandingQuery};
 use swiftwater_sinks::Webhook;
-use swiftwater_views::ViewStore;
+use swiftwater_views::{ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
 use super::AlertEntry;
@@ -56,6 +56,17 @@ pub(super) enum Told {
     Webhook(Box<Webhook>),
 }
 
+/// Why an alert does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WatchError {
+    #[error("what it knows cannot be kept")]
+    Store(#[from] ViewStoreError),
+    #[error("its view cannot be looked at, or its stream not be told")]
+    Engine(#[from] EngineError),
+    #[error("what it tells cannot be delivered")]
+    Deliver(#[from] DeliverError),
+}
+
 /// Compiles the condition of an alert on rows of these columns; the places of its faults are those in the condition's text.
 pub(super) fn compile(
     create: &CreateAlert,
@@ -73,6 +84,7 @@ pub(super) fn compile(
             .for_each(|error| error.line = error.line.map(|line| line.saturating_sub(1).max(1)));
         EngineError::Query(errors)
     })?;
+    parse_condition(&create.condition, &options).map_err(EngineError::Query)?;
     for (path, _) in statement.query.paths() {
         let Some(Step::Key(name)) = path.steps().first() else { continue };
         if !columns.iter().any(|(column, _)| column == name) {

@@ -6,11 +6,14 @@ use swiftwater_event::Millis;
 use swiftwater_live::Shard;
 use swiftwater_views::ViewStoreError;
 
-use super::{Alert, alert::Told, known::Known, windows::need_windows};
+use super::{
+    Alert,
+    alert::{Told, WatchError},
+    known::Known,
+    windows::need_windows,
+};
 use crate::{
-    EngineError,
     history::{
-        sinks::DeliverError,
         state::{History, causes, heavy},
         views::{ViewChanges, ViewChangesSome},
     },
@@ -19,17 +22,6 @@ use crate::{
 
 /// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
 const POSITION_EVERY_MS: Millis = 10_000;
-
-/// Why an alert does not go on.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum WatchError {
-    #[error("what it knows cannot be kept")]
-    Store(#[from] ViewStoreError),
-    #[error("its view cannot be looked at, or its stream not be told")]
-    Engine(#[from] EngineError),
-    #[error("what it tells cannot be delivered")]
-    Deliver(#[from] DeliverError),
-}
 
 impl History {
     pub(super) async fn keep_alert(&self, shared: &Weak<Shared>, alert: &Arc<Alert>) {

@@ -7,7 +7,11 @@ use std::sync::{
 
 use swiftwater_event::StreamName;
 
-use super::{Alert, alert::Told, keeping::WatchError, known::Known};
+use super::{
+    Alert,
+    alert::{Told, WatchError},
+    known::Known,
+};
 use crate::{
     EngineError,
     history::{

@@ -13,7 +13,11 @@ use std::{
 use swiftwater_event::Millis;
 use swiftwater_live::{Key, Shard, ViewWindows};
 
-use super::{Alert, alert::Told, keeping::WatchError, known::Known};
+use super::{
+    Alert,
+    alert::{Told, WatchError},
+    known::Known,
+};
 use crate::{
     EngineError,
     history::{

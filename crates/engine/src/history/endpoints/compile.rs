@@ -18,11 +18,12 @@ use swiftwater_lang::{
 use swiftwater_live::expr::{Program, Wants};
 
 use super::{
+    counts::EndpointCounts,
     entry::EndpointEntry,
     input::{DefaultProgram, Parameter, ParameterCheck},
-    into::{EventShape, IntoPlan},
-    running::EndpointCounts,
     select::{NoRow, RowsPlan, SelectPlan, ShownColumn},
+    shape::{EventShape, IntoPlan},
+    unfit,
 };
 use crate::{EngineError, history::views::View};
 
@@ -461,10 +462,6 @@ fn program(expr: &Expr) -> Result<Program, EngineError> {
 /// Errors of an expression, which say where in it they are.
 fn at(errors: QueryErrors, text: &str) -> EngineError {
     EngineError::Expression { text: text.into(), errors }
-}
-
-pub(super) fn unfit(message: String, hint: &'static str) -> EngineError {
-    EngineError::EndpointUnfit { message, hint }
 }
 
 /// Endpoints of a stream that are to be compiled anew; what they counted goes on with them.

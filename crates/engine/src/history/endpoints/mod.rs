@@ -2,22 +2,32 @@
 //!
 //! What is declared is compiled once ([`compile`]) and found by path ([`routes`]). A request's texts and body become values
 //! of the parameters' types, held against their conditions ([`input`]); of these an event is made, which goes the way of all
-//! events ([`into`]) with those that come at the same time ([`together`]), or the key of a view, whose row is looked at and shown ([`select`]). No SQL is read and no statement
-//! run for a request. Declarations lie in the catalog ([`entry`]). Knows nothing of HTTP but methods' names and statuses.
+//! events ([`into`], in the form of [`shape`]) with those that come at the same time ([`together`]), or the key of a view,
+//! whose row is looked at and shown ([`select`]). No SQL is read and no statement run for a request. Declarations lie in the catalog ([`entry`]). Knows nothing of HTTP but methods' names and statuses.
 
 mod compile;
+mod counts;
 mod entry;
 mod input;
 mod into;
 mod routes;
 mod running;
 mod select;
+mod shape;
 mod show;
 mod together;
 
 pub use compile::{Endpoint, EndpointPlace};
+pub use counts::EndpointCounts;
 pub(super) use entry::{EndpointEntries, EndpointsSnapshot};
 pub use input::EndpointInput;
 pub use routes::EndpointRoute;
 pub(super) use routes::Endpoints;
-pub use running::{EndpointAnswer, EndpointCounts, EndpointError, EndpointLimits};
+pub use running::{EndpointAnswer, EndpointError, EndpointLimits};
+
+use crate::EngineError;
+
+/// A declaration that cannot be followed.
+fn unfit(message: String, hint: &'static str) -> EngineError {
+    EngineError::EndpointUnfit { message, hint }
+}

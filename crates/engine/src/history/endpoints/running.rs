@@ -1,12 +1,6 @@
 //! Requests of endpoints, from what they say to what is answered.
 
-use std::{
-    cell::RefCell,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{cell::RefCell, sync::Arc};
 
 use bumpalo::Bump;
 use bytes::Bytes;
@@ -22,8 +16,7 @@ use super::{
     into, select,
 };
 use crate::{
-    Ack, AppendOptions, Appended, Engine, EngineError, LATENCY_BOUNDS_MICROS, Numbered, Principal,
-    ViewReading, Wanted,
+    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, ViewReading, Wanted,
     history::state::{History, heavy},
 };
 
@@ -90,47 +83,6 @@ impl EndpointAnswer {
     pub(super) fn new(status: u16) -> EndpointAnswer {
         let (body, reading, changed, position) = (None, None, None, None);
         EndpointAnswer { status, body, reading, changed, position, is_repeated: false }
-    }
-}
-
-/// What became of an endpoint's requests since the start.
-#[derive(Debug, Default)]
-pub struct EndpointCounts {
-    /// By the first digit of the status.
-    classes: [AtomicU64; 6],
-    /// By how long they took: up to each of [`LATENCY_BOUNDS_MICROS`], and beyond.
-    times: [AtomicU64; LATENCY_BOUNDS_MICROS.len() + 1],
-    micros: AtomicU64,
-}
-
-impl EndpointCounts {
-    /// Counts a request that was answered after so long.
-    pub fn count(&self, status: u16, micros: u64) {
-        let class = usize::from(status / 100).min(self.classes.len() - 1);
-        self.classes[class].fetch_add(1, Ordering::Relaxed);
-        let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < micros);
-        self.times[bucket].fetch_add(1, Ordering::Relaxed);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
-    }
-
-    /// Requests by the first digit of their status.
-    pub fn classes(&self) -> [u64; 6] {
-        std::array::from_fn(|class| self.classes[class].load(Ordering::Relaxed))
-    }
-
-    /// Requests by how long they took, and how long all of them together took, in microseconds.
-    pub fn times(&self) -> ([u64; LATENCY_BOUNDS_MICROS.len() + 1], u64) {
-        let times = std::array::from_fn(|bucket| self.times[bucket].load(Ordering::Relaxed));
-        (times, self.micros.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn copied(&self) -> EndpointCounts {
-        let copy = |counter: &AtomicU64| AtomicU64::new(counter.load(Ordering::Relaxed));
-        EndpointCounts {
-            classes: std::array::from_fn(|class| copy(&self.classes[class])),
-            times: std::array::from_fn(|bucket| copy(&self.times[bucket])),
-            micros: copy(&self.micros),
-        }
     }
 }
 
@@ -294,7 +246,8 @@ impl Engine {
         let (event, body) =
             with_work(|scratch, arena| into::event(endpoint, plan, input, (now, limits), (scratch, arena)))?;
         if numbered.is_none() {
-            let position = Some(self.take_together(endpoint, plan, &event, limits).await?);
+            let position =
+                Some(self.take_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
             return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
         }
         let ack = self.ack(&plan.stream);

@@ -8,10 +8,10 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use swiftwater_event::{EventBatch, EventMeta};
+use swiftwater_event::{EventBatch, EventMeta, StreamName};
 use tokio::sync::oneshot;
 
-use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all, into::IntoPlan};
+use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
 use crate::{Ack, AppendOptions, Appended, Engine, EngineError, Principal, stream::lock};
 
 /// The most bytes of events that are taken in at once, but for one event that is longer.
@@ -64,13 +64,13 @@ impl Engine {
     pub(super) async fn take_together(
         &self,
         endpoint: &Endpoint,
-        plan: &IntoPlan,
+        (together, stream): (&Arc<Together>, &StreamName),
         event: &[u8],
         limits: &EndpointLimits,
     ) -> Result<u64, EndpointError> {
-        let (told, is_first) = plan.together.put(event);
+        let (told, is_first) = together.put(event);
         if is_first {
-            let (engine, together, stream) = (self.clone(), Arc::clone(&plan.together), plan.stream.clone());
+            let (engine, together, stream) = (self.clone(), Arc::clone(together), stream.clone());
             let waits = endpoint.ack().or(self.ack(&stream)) == Some(Ack::Disk);
             let limits = *limits;
             // A task of its own, which goes on where the first request is given up.
@@ -88,13 +88,7 @@ impl Engine {
 }
 
 impl Group {
-    async fn take_in(
-        self,
-        engine: &Engine,
-        stream: &swiftwater_event::StreamName,
-        waits: bool,
-        limits: &EndpointLimits,
-    ) {
+    async fn take_in(self, engine: &Engine, stream: &StreamName, waits: bool, limits: &EndpointLimits) {
         let Group { text, members } = self;
         let text = Bytes::from(text);
         let ends: Vec<usize> = members.iter().map(|member| member.end).collect();
@@ -138,7 +132,7 @@ fn one_by_one(
 
 async fn append(
     engine: &Engine,
-    stream: &swiftwater_event::StreamName,
+    stream: &StreamName,
     batch: EventBatch,
     waits: bool,
 ) -> Result<Appended, EngineError> {

@@ -17,8 +17,7 @@ use super::{
     view::{At, TakeError, View},
 };
 use crate::history::{
-    columns::joined,
-    feed::Fed,
+    feed::{Fed, joined},
     feeding::{FeedError, ROWS_BYTES, read_some},
     joins::{Awaited, TableError, WaitError},
     state::{History, causes, heavy},

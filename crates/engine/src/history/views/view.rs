@@ -13,7 +13,7 @@ use swiftwater_event::{EventBatch, Millis, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
     ddl::{CreateStream, CreateView},
-    parse_expression, parse_typed,
+    parse_condition, parse_typed,
     plan::{Expr, Query},
 };
 use swiftwater_live::{
@@ -227,7 +227,7 @@ pub(super) fn plan_view(
     let options = ParseOptions { joined: Some(&sources.known), ..options };
     let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
     let deletes = create.delete_when.as_deref().map(|condition| {
-        parse_expression(condition, &options).map_err(|QueryErrors(errors)| {
+        parse_condition(condition, &options).map_err(|QueryErrors(errors)| {
             // Places are those in the query.
             let within = |error: QueryError| QueryError {
                 line: None,

@@ -1,0 +1,90 @@
+//! The input of a query that is run in this process: how it is opened, and what is said of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use anyhow::Context;
+use swiftwater_engine::{EngineError, ErrorKind, InputError, InputSource, InputSummary};
+
+use super::WRONG_QUERY;
+use crate::{
+    exit::Failure,
+    input_file::{self, Counted, Packing, Place, StopReading},
+    output::grouped,
+    stdio::complain,
+};
+
+/// An input, and how far it was read as it lies there, where that is not what the engine sees.
+pub(super) struct Opened {
+    pub(super) source: InputSource,
+    pub(super) bytes: Option<u64>,
+    pub(super) read: Option<Arc<AtomicU64>>,
+}
+
+/// Opens an input; a file that is not packed is looked at where it lies.
+pub(super) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
+    if let Place::File(path) = place
+        && let Some(bytes) = input_file::map(path)?
+    {
+        return Ok(Opened { bytes: Some(bytes.len() as u64), source: InputSource::Bytes(bytes), read: None });
+    }
+    let input = input_file::open(place, stop)?;
+    if input.packing == Packing::None {
+        return Ok(Opened { source: InputSource::Reader(input.reader), bytes: input.bytes, read: None });
+    }
+    let read = Arc::default();
+    let unpacked = input.packing.unpack(Counted::new(input.reader, &read));
+    let reader = unpacked.with_context(|| format!("cannot unpack {}", place.name()))?;
+    Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read) })
+}
+
+/// How far the input was read, as it lies there.
+pub(super) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
+    read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
+}
+
+/// A query that was not run to the end of its input.
+pub(super) fn failed(error: InputError, place: &Place) -> Failure {
+    match error {
+        InputError::Engine(error) => refused(error),
+        InputError::Read(error) => {
+            anyhow::Error::new(error).context(format!("cannot read {} to its end", place.name())).into()
+        }
+    }
+}
+
+/// A query that is not run.
+pub(super) fn refused(error: EngineError) -> Failure {
+    let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
+    let hint = match &error {
+        EngineError::Limit { setting, .. } => {
+            let variable = setting.replace('.', "__").to_uppercase();
+            format!("\nThe limit is SWIFTWATER_{variable} in the environment.")
+        }
+        _ => error.hint().map_or_else(String::new, |hint| format!("\n{hint}")),
+    };
+    Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
+}
+
+/// Says which events were rejected.
+pub(super) fn tell_rejections(summary: &InputSummary, place: &Place) {
+    if summary.rejected == 0 {
+        return;
+    }
+    let all = summary.accepted + summary.rejected;
+    complain(&format!("{} of {} events were rejected:", grouped(summary.rejected), grouped(all)));
+    for rejection in &summary.rejections {
+        complain(&format!(
+            "  {}:{}:{}: {}",
+            place.name(),
+            rejection.line,
+            rejection.column,
+            rejection.message
+        ));
+    }
+    if summary.rejections.len() < summary.rejected as usize {
+        complain(&format!("  and {} more", grouped(summary.rejected - summary.rejections.len() as u64)));
+    }
+}

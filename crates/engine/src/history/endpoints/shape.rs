@@ -1,0 +1,205 @@
+//! The form of the events that requests make.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use swiftwater_event::{Step, StreamName, Value, event_fields, write_json};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_live::expr::{Program, Scratch};
+
+use super::{
+    EndpointError,
+    input::{OtherFields as Others, Said},
+    select::ShownColumn,
+    together::Together,
+    unfit,
+};
+use crate::EngineError;
+
+/// What a request makes.
+#[derive(Debug)]
+pub(super) struct IntoPlan {
+    pub(super) stream: StreamName,
+    pub(super) event: EventShape,
+    pub(super) returning: Option<Vec<ShownColumn>>,
+    pub(super) together: Arc<Together>,
+}
+
+/// The fields of an event, or of an object within.
+#[derive(Debug)]
+pub(super) struct EventShape(Vec<Member>);
+
+#[derive(Debug)]
+struct Member {
+    key: Box<str>,
+    /// The key as JSON, with the colon after it.
+    json_key: Box<[u8]>,
+    value: Part,
+}
+
+#[derive(Debug)]
+enum Part {
+    Value { name: Box<str>, program: Program },
+    Object(EventShape),
+}
+
+impl EventShape {
+    /// Of values by name: a column of the stream lies where that is declared to, anything else is a field of its name.
+    pub(super) fn new(
+        members: Vec<(Box<str>, Program)>,
+        stream: &CreateStream,
+    ) -> Result<EventShape, EngineError> {
+        let mut shape = EventShape(Vec::new());
+        for (name, program) in members {
+            let column = stream.columns.iter().find(|column| column.name == name);
+            let path = match column {
+                Some(column) => column.event_path(),
+                None => swiftwater_event::Path::field(name.clone()),
+            };
+            shape.put(path.steps(), Part::Value { name, program })?;
+        }
+        Ok(shape)
+    }
+
+    fn put(&mut self, steps: &[Step], part: Part) -> Result<(), EngineError> {
+        let name = part.first().to_owned();
+        let (key, rest) = match steps {
+            [Step::Key(key), rest @ ..] => (key, rest),
+            _ => {
+                let message = format!("column `{name}` lies within a list, which an endpoint cannot make");
+                return Err(unfit(
+                    message,
+                    "Leave the column out, or take a JSON column for the whole list.",
+                ));
+            }
+        };
+        let known = self.0.iter_mut().find(|member| member.key == *key);
+        match (known, rest) {
+            (None, []) => self.0.push(Member::new(key, part)),
+            (None, rest) => {
+                let mut within = EventShape(Vec::new());
+                within.put(rest, part)?;
+                self.0.push(Member::new(key, Part::Object(within)));
+            }
+            (Some(Member { value: Part::Object(within), .. }), [_, ..]) => within.put(rest, part)?,
+            (Some(other), _) => {
+                let message =
+                    format!("columns `{}` and `{name}` lie at one place of the event", other.value.first());
+                return Err(unfit(message, "Name one of them only."));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the fields that have a value, and those of `others` that lie elsewhere; answers whether there are any. An object
+    /// that would have none is left out. What `others` has where nothing can be put in its stead is not lost: it clashes.
+    pub(super) fn write<'a>(
+        &self,
+        said: &Said<'a>,
+        (scratch, arena): (&mut Scratch, &'a Bump),
+        others: &Others<'a>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Clash> {
+        out.push(b'{');
+        let empty = out.len();
+        let separate = |out: &mut Vec<u8>| {
+            if out.len() > empty {
+                out.push(b',');
+            }
+        };
+        let now = match said.slots.last() {
+            Some(Value::Long(now)) => *now,
+            _ => 0,
+        };
+        for member in &self.0 {
+            let sent = || {
+                let (_, json) = others.iter().find(|(name, _)| **name == *member.key)?;
+                Some(*json).filter(|json| *json != "null")
+            };
+            match &member.value {
+                Part::Value { name, program } => {
+                    let (value, _) = program.value(said.slots, now, scratch, arena);
+                    if matches!(value, Value::Null | Value::Error) {
+                        if sent().is_some() {
+                            let rest = format!("at the place of `{name}`, which is missing or null");
+                            return Err(Clash { path: member.key.to_string(), rest });
+                        }
+                        continue;
+                    }
+                    separate(out);
+                    out.extend_from_slice(&member.json_key);
+                    write_json(&value, out);
+                }
+                Part::Object(within) => {
+                    let beside = match sent() {
+                        Some(json) if json.starts_with('{') => event_fields(json, arena),
+                        Some(_) => {
+                            let rest =
+                                format!("that is no object, and `{}` lies within", member.value.first());
+                            return Err(Clash { path: member.key.to_string(), rest });
+                        }
+                        None => Vec::new(),
+                    };
+                    let before = out.len();
+                    separate(out);
+                    out.extend_from_slice(&member.json_key);
+                    let has_any = within
+                        .write(said, (scratch, arena), &beside, out)
+                        .map_err(|clash| clash.within(&member.key))?;
+                    if !has_any {
+                        out.truncate(before);
+                    }
+                }
+            }
+        }
+        for (name, json) in others {
+            if self.0.iter().any(|member| *member.key == **name) {
+                continue;
+            }
+            separate(out);
+            write_json(&Value::String(name), out);
+            out.push(b':');
+            out.extend_from_slice(json.as_bytes());
+        }
+        let has_any = out.len() > empty;
+        out.push(b'}');
+        Ok(has_any)
+    }
+}
+
+/// A field of the body that has the place of what the event has there.
+#[derive(Debug)]
+pub(super) struct Clash {
+    path: String,
+    /// What is said of it behind its path.
+    rest: String,
+}
+
+impl Clash {
+    fn within(self, key: &str) -> Clash {
+        Clash { path: format!("{key}.{}", self.path), ..self }
+    }
+
+    pub(super) fn refusal(self) -> EndpointError {
+        EndpointError::refused(400, format!("the body has a field `{}` {}", self.path, self.rest))
+    }
+}
+
+impl Member {
+    fn new(key: &str, value: Part) -> Member {
+        let mut json_key = Vec::new();
+        write_json(&Value::String(key), &mut json_key);
+        json_key.push(b':');
+        Member { key: key.into(), json_key: json_key.into(), value }
+    }
+}
+
+impl Part {
+    /// The first column of it.
+    fn first(&self) -> &str {
+        match self {
+            Part::Value { name, .. } => name,
+            Part::Object(within) => within.0.first().map_or("", |member| member.value.first()),
+        }
+    }
+}
