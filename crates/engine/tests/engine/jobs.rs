@@ -8,6 +8,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use swiftwater_engine::{Engine, EngineConfig, HistoryConfig};
 use swiftwater_event::{Clock, Millis};
+use swiftwater_sql::Running;
 use swiftwater_testkit::TestClock;
 
 use crate::history::{append, open_when_free, quick, sql, try_sql};
@@ -68,6 +69,17 @@ async fn until_state(engine: &Engine, job: &str, state: &str) {
     until(engine, 1, &is_so).await;
 }
 
+/// Waits until the endless statement of a job is being run.
+async fn until_endless(engine: &Engine) {
+    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+        let is_it = |running: &Running| running.text.contains("range(0, 1000000000)");
+        while !engine.sql().unwrap().running().iter().any(is_it) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the job's second statement is run");
+}
+
 /// A row of SHOW JOBS.
 async fn shown(engine: &Engine, job: &str) -> Value {
     let jobs = rows(engine, "SHOW JOBS").await;
@@ -91,6 +103,7 @@ async fn attempt_that_takes_too_long_is_ended_and_tried_again() {
     clock.advance_ms(HOUR);
     // Its first statement is done once, however often the second is tried.
     until(&engine, 1, "SELECT 1 AS one FROM system.job_runs WHERE job = 'slow' AND rows = 1").await;
+    until_endless(&engine).await;
     clock.advance_ms(5 * MINUTE);
     until_state(&engine, "slow", "failed").await;
     let row = shown(&engine, "slow").await;
