@@ -22,7 +22,7 @@ use rustix::{fs::OFlags, io::Errno};
 /// What places in memory and in files are multiples of: no disk has larger sectors.
 pub(crate) const BLOCK: u64 = 4096;
 /// Writes of fewer bytes than this cost as much either way.
-const BYTES_MIN: u64 = 256 << 10;
+pub(crate) const BYTES_MIN: u64 = 256 << 10;
 /// Bytes of one system call.
 const STAGED_BYTES: usize = 2 << 20;
 

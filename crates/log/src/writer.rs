@@ -25,6 +25,10 @@ const COPIED_BYTES_MAX: usize = 2048;
 const AHEAD_BYTES: u64 = 1 << 20;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
 const LARGE_GROUP_BYTES: u64 = 256 << 10;
+/// So many of the zeros are written at a time while nothing waits for the log, so that hardly any group has to write them
+/// beside itself. Whoever comes meanwhile waits for no more than that, and past the page cache it leaves nothing to the next
+/// sync but metadata.
+const AHEAD_STEP_BYTES: u64 = crate::direct::BYTES_MIN;
 /// Small groups are filled up with zeros to the end of a page: a part of one that is not in the page cache would have to be
 /// read before it is written. The next group begins in a page that is there.
 const PAGE_BYTES: u64 = 4096;
@@ -46,12 +50,15 @@ pub(crate) struct Writer {
     fronts: Vec<u8>,
     /// The last step was a chore.
     has_done_chores: bool,
+    /// The last group was small, and more such are likely.
+    writes_ahead: bool,
 }
 
 /// What the thread does next.
 enum Step {
     /// A group was taken.
     Write,
+    WriteAhead,
     Chores(Chores),
     End,
 }
@@ -74,7 +81,16 @@ impl Drop for Ending {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, files: Files, end: u64) -> Writer {
         let (group, fronts) = (Vec::new(), Vec::new());
-        Writer { shared, files, active: None, synced: end, group, fronts, has_done_chores: false }
+        Writer {
+            shared,
+            files,
+            active: None,
+            synced: end,
+            group,
+            fronts,
+            has_done_chores: false,
+            writes_ahead: false,
+        }
     }
 
     /// Works until the log is closed and all is synced, or cannot be.
@@ -87,6 +103,7 @@ impl Writer {
                         return;
                     }
                 }
+                Step::WriteAhead => self.write_ahead(),
                 Step::Chores(chores) => self.do_chores(chores),
                 Step::End => return,
             }
@@ -109,6 +126,9 @@ impl Writer {
             }
             if queue.closing {
                 return Step::End;
+            }
+            if self.place_ahead().is_some() {
+                return Step::WriteAhead;
             }
             queue.writer_waits = true;
             queue = shared.work.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -225,6 +245,7 @@ impl Writer {
         let place = active.id.place(self.synced);
         let mut end = active.id.place(self.group_end());
         let is_small = end - place < LARGE_GROUP_BYTES;
+        self.writes_ahead = is_small;
         if is_small {
             let page_end = end.next_multiple_of(PAGE_BYTES).min(active.file_bytes).max(end);
             parts.push(IoSlice::new(&ZEROS[..(page_end - end) as usize]));
@@ -232,12 +253,7 @@ impl Writer {
         }
         active.file.write_all_at(&mut parts, place)?;
         if is_small && end > active.written_to.load(Ordering::Relaxed) {
-            let ahead = AHEAD_BYTES.min(active.file_bytes.saturating_sub(end));
-            let (whole, rest) = (ahead as usize / ZEROS.len(), ahead as usize % ZEROS.len());
-            let mut zeros = vec![IoSlice::new(&ZEROS); whole];
-            zeros.push(IoSlice::new(&ZEROS[..rest]));
-            active.file.write_all_at(&mut zeros, end)?;
-            end += ahead;
+            end = write_zeros(&active, end, AHEAD_BYTES)?;
         }
         let clock = &self.shared.clock;
         let began = clock.monotonic_nanos();
@@ -246,6 +262,26 @@ impl Writer {
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
         active.written_to.fetch_max(end, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Where zeros are to be written next, if any are while nothing waits.
+    fn place_ahead(&self) -> Option<u64> {
+        let active = self.active.as_ref().filter(|_| self.writes_ahead)?;
+        let written_to = active.written_to.load(Ordering::Relaxed);
+        let needed = (active.id.place(self.synced) + AHEAD_BYTES).min(active.file_bytes);
+        (written_to < needed).then_some(written_to)
+    }
+
+    /// Writes some zeros ahead; they are synced with the next group. If they cannot be written, that group finds it out.
+    fn write_ahead(&mut self) {
+        let Some((active, place)) = self.active.as_ref().zip(self.place_ahead()) else { return };
+        match write_zeros(active, place, AHEAD_STEP_BYTES) {
+            Ok(end) => _ = active.written_to.fetch_max(end, Ordering::Relaxed),
+            Err(error) => {
+                tracing::debug!(%error, "zeros cannot be written ahead of what comes into the log");
+                self.writes_ahead = false;
+            }
+        }
     }
 
     fn group_end(&self) -> u64 {
@@ -343,6 +379,16 @@ impl Writer {
             next.wake();
         }
     }
+}
+
+/// Writes so many zeros, if the file is as long; where they end.
+fn write_zeros(segment: &Segment, place: u64, bytes: u64) -> io::Result<u64> {
+    let bytes = bytes.min(segment.file_bytes.saturating_sub(place));
+    let (whole, rest) = (bytes as usize / ZEROS.len(), bytes as usize % ZEROS.len());
+    let mut zeros = vec![IoSlice::new(&ZEROS); whole];
+    zeros.push(IoSlice::new(&ZEROS[..rest]));
+    segment.file.write_all_at(&mut zeros, place)?;
+    Ok(place + bytes)
 }
 
 fn is_full(error: &io::Error) -> bool {

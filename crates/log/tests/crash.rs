@@ -233,6 +233,77 @@ fn call_that_fails_anywhere_is_got_over_without_help() {
     }
 }
 
+/// Records of this size, one a group, have zeros written ahead of them by another call after nearly every one.
+const AHEAD_RECORD_BYTES: usize = 200 << 10;
+
+/// Appends some, each when the one before it is synced, or until that cannot be.
+fn one_by_one(log: &Log, truth: &mut Truth, records: usize) -> Result<(), LogError> {
+    for _ in 0..records {
+        let mut payload = truth.next.to_le_bytes().to_vec();
+        payload.resize(AHEAD_RECORD_BYTES, truth.next as u8 | 1);
+        let packed = Packed::raw(payload.clone().into())?;
+        let room = log.reserve_blocking(packed.bytes())?;
+        let end = log.append(Head::Catalog, packed, room)?;
+        truth.next += 1;
+        truth.records.push((payload, end));
+        wait(log, end)?;
+    }
+    Ok(())
+}
+
+fn roomy() -> LogOptions {
+    LogOptions {
+        segment_bytes: 2 << 20,
+        group_bytes_max: 256 << 10,
+        queue_bytes_max: 1 << 20,
+        record_bytes_max: 256 << 10,
+        ..options()
+    }
+}
+
+#[test]
+fn zeros_are_written_ahead_while_nothing_waits() {
+    let disk = SimDisk::new(3);
+    let log = open(&disk, roomy()).0.unwrap();
+    let mut truth = Truth::default();
+    // The first of a segment has them written beside itself, and the second uses some of those.
+    one_by_one(&log, &mut truth, 1).unwrap();
+    let calls = disk.calls();
+    one_by_one(&log, &mut truth, 1).unwrap();
+    let is_written = || {
+        std::thread::yield_now();
+        disk.calls() > calls + 2
+    };
+    assert!((0..10_000_000).any(|_| is_written()), "a write and a sync, and no more");
+    log.close().unwrap();
+    truth.synced = truth.records[1].1;
+    verify(&open(&disk, roomy()).0.unwrap(), &mut truth, "with zeros behind them");
+}
+
+#[test]
+fn zeros_that_cannot_be_written_ahead_lose_nothing() {
+    for fault in [Fault::PowerLoss, Fault::Io] {
+        for call in 0.. {
+            let what = format!("{fault:?} at call {call}");
+            let disk = SimDisk::new(call);
+            let mut truth = Truth::default();
+            disk.fail_at(call, fault);
+            let (log, synced) = open(&disk, roomy());
+            let worked = log.and_then(|log| one_by_one(&log, &mut truth, 6));
+            assert!(worked.is_ok() || disk.calls() > call, "{what}: {worked:?}");
+            truth.synced = LogPosition(synced.load(Ordering::SeqCst));
+            disk.restart();
+            let log = open(&disk, roomy()).0.unwrap_or_else(|error| panic!("{what}: {error}"));
+            verify(&log, &mut truth, &what);
+            one_by_one(&log, &mut truth, 1).unwrap_or_else(|error| panic!("{what}: {error}"));
+            if disk.calls() < call {
+                assert!(call > 15, "a run has more calls than {call}");
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_told_to_be_synced_is_synced_before() {
     let disk = SimDisk::new(9);
