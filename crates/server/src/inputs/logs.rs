@@ -180,7 +180,8 @@ fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
         let scopes = At::Member(&at, "scopeLogs");
         for (place, of_scope) in objects(of_resource, "scopeLogs", &scopes)?.iter().enumerate() {
             let at = At::Part(&scopes, place);
-            let scope = member_object(of_scope, "scope", &At::Member(&at, "scope"))?;
+            let at_scope = At::Member(&at, "scope");
+            let scope = member_object(of_scope, "scope", &at_scope)?.map(|scope| (scope, &at_scope));
             let records = At::Member(&at, "logRecords");
             for (place, record) in objects(of_scope, "logRecords", &records)?.iter().enumerate() {
                 let event = event(record, &At::Part(&records, place), &resource, scope)?;
@@ -198,7 +199,7 @@ fn event(
     record: &Value,
     at: &At<'_>,
     resource: &Map<String, Value>,
-    scope: Option<&Value>,
+    scope: Option<(&Value, &At<'_>)>,
 ) -> Result<Value, String> {
     let mut event = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
@@ -206,28 +207,23 @@ fn event(
             event.insert(name.to_owned(), value);
         }
     };
-    let text = |value: Option<&Value>| {
-        let text = value.and_then(Value::as_str).filter(|text| !text.is_empty())?;
-        Some(Value::from(text))
-    };
-    put("time", record.get("timeUnixNano").and_then(time));
-    put("observed_time", record.get("observedTimeUnixNano").and_then(time));
-    put(
-        "severity_number",
-        whole(record.get("severityNumber")).filter(|number| *number != 0).map(Value::from),
-    );
-    put("severity_text", text(record.get("severityText")));
-    put("event_name", text(record.get("eventName")));
+    put("time", time(record, "timeUnixNano", at)?);
+    put("observed_time", time(record, "observedTimeUnixNano", at)?);
+    put("severity_number", number(record, "severityNumber", at)?);
+    put("severity_text", text(record, "severityText", at)?);
+    put("event_name", text(record, "eventName", at)?);
     let body = plain(member(record, "body"), &At::Member(at, "body"), DEPTH_MAX)?;
     put("body", Some(body).filter(|body| !body.is_null()));
-    put("trace_id", text(record.get("traceId")));
-    put("span_id", text(record.get("spanId")));
-    put("flags", whole(record.get("flags")).filter(|flags| *flags != 0).map(Value::from));
+    put("trace_id", text(record, "traceId", at)?);
+    put("span_id", text(record, "spanId", at)?);
+    put("flags", number(record, "flags", at)?);
     let own = attributes(record, at)?;
     put("attributes", (!own.is_empty()).then(|| own.into()));
     put("resource", (!resource.is_empty()).then(|| resource.clone().into()));
-    put("scope", text(scope.and_then(|scope| scope.get("name"))));
-    put("scope_version", text(scope.and_then(|scope| scope.get("version"))));
+    if let Some((scope, at)) = scope {
+        put("scope", text(scope, "name", at)?);
+        put("scope_version", text(scope, "version", at)?);
+    }
     Ok(event.into())
 }
 
@@ -252,9 +248,41 @@ fn pairs(object: &Value, name: &str, at: &At<'_>, depth: usize) -> Result<Map<St
     Ok(pairs)
 }
 
+/// The text within an object, which stands at `at`; none where it is not set.
+fn text(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
+    match member(object, name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok((!text.is_empty()).then(|| text.as_str().into())),
+        Some(_) => Err(At::Member(at, name).is_no("text")),
+    }
+}
+
+/// As [`text`], of a whole number. Names of enumerations are none: OTLP has them as numbers.
+fn number(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
+    let Some(value) = member(object, name) else { return Ok(None) };
+    let number = whole(value).ok_or_else(|| At::Member(at, name).is_no("whole number"))?;
+    Ok((number != 0).then(|| number.into()))
+}
+
+/// As [`text`], of nanoseconds since 1970, which become RFC 3339.
+fn time(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
+    let Some(value) = member(object, name) else { return Ok(None) };
+    let nanos = match value {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_u64(),
+    };
+    let nanos: u64 = nanos.ok_or_else(|| At::Member(at, name).is_no("number of nanoseconds since 1970"))?;
+    if nanos == 0 {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    write_json(&swiftwater_event::Value::Timestamp((nanos / 1000) as i64), &mut text);
+    Ok(serde_json::from_slice(&text).ok())
+}
+
 /// A whole number, which JSON has as text where it may be longer than 53 bits.
-fn whole(value: Option<&Value>) -> Option<i64> {
-    match value? {
+fn whole(value: &Value) -> Option<i64> {
+    match value {
         Value::String(text) => text.parse().ok(),
         value => value.as_i64().or_else(|| {
             let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() < i64::MAX as f64;
@@ -263,49 +291,60 @@ fn whole(value: Option<&Value>) -> Option<i64> {
     }
 }
 
+/// A number with a fraction, which JSON may have as text.
+fn double(value: &Value) -> Option<Value> {
+    match value {
+        Value::Number(_) => Some(value.clone()),
+        Value::String(text) => text.parse().ok().map(double_of),
+        _ => None,
+    }
+}
+
+/// A number as JSON; one that is not finite is text, as in the JSON form of Protocol Buffers.
+fn double_of(number: f64) -> Value {
+    let text = match number {
+        _ if number.is_nan() => "NaN",
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        finite => return finite.into(),
+    };
+    text.into()
+}
+
+/// What a value of OTLP may be; one with none of these, or of a kind that is newer, is not set.
+const KINDS: [&str; 7] =
+    ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"];
+
 /// A value of OTLP, which stands at `at`, as what it is; null where it is not set.
 fn plain(value: Option<&Value>, at: &At<'_>, depth: usize) -> Result<Value, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Value::Null) };
-    let Some(fields) = value.as_object() else { return Err(at.is_no("object")) };
+    if !value.is_object() {
+        return Err(at.is_no("object"));
+    }
     if depth == 0 {
         return Err(format!("`{at}` is nested too deep"));
     }
-    let Some((kind, inner)) = fields.iter().next().filter(|(_, inner)| !inner.is_null()) else {
-        return Ok(Value::Null);
-    };
-    match kind.as_str() {
-        "intValue" => {
-            let whole = whole(Some(inner)).map(Value::from);
-            whole.ok_or_else(|| At::Member(at, "intValue").is_no("whole number"))
-        }
+    let set = KINDS.into_iter().find_map(|kind| Some((kind, member(value, kind)?)));
+    let Some((kind, inner)) = set else { return Ok(Value::Null) };
+    let at = At::Member(at, kind);
+    match kind {
+        "boolValue" if inner.is_boolean() => Ok(inner.clone()),
+        "boolValue" => Err(at.is_no("boolean")),
+        "intValue" => whole(inner).map(Value::from).ok_or_else(|| at.is_no("whole number")),
+        "doubleValue" => double(inner).ok_or_else(|| at.is_no("number")),
         "arrayValue" => {
-            let at = At::Member(at, "arrayValue");
-            member_object(value, "arrayValue", &at)?;
+            member_object(value, kind, &at)?;
             let values = At::Member(&at, "values");
             let parts = list(inner, "values", &values)?.iter().enumerate();
             parts.map(|(place, part)| plain(Some(part), &At::Part(&values, place), depth - 1)).collect()
         }
         "kvlistValue" => {
-            let at = At::Member(at, "kvlistValue");
-            member_object(value, "kvlistValue", &at)?;
+            member_object(value, kind, &at)?;
             pairs(inner, "values", &At::Member(&at, "values"), depth - 1).map(Value::from)
         }
-        _ => Ok(inner.clone()),
+        _ if inner.is_string() => Ok(inner.clone()),
+        _ => Err(at.is_no("text")),
     }
-}
-
-/// Nanoseconds since 1970 as RFC 3339; `None`: they are not set.
-fn time(value: &Value) -> Option<Value> {
-    let nanos = match value {
-        Value::String(text) => text.parse::<u64>().ok()?,
-        value => value.as_u64()?,
-    };
-    if nanos == 0 {
-        return None;
-    }
-    let mut text = Vec::new();
-    write_json(&swiftwater_event::Value::Timestamp((nanos / 1000) as i64), &mut text);
-    serde_json::from_slice(&text).ok()
 }
 
 // ---- Protocol Buffers to that form
@@ -417,7 +456,7 @@ fn any_value(bytes: &[u8], depth: usize) -> Read<Value> {
             (1, Field::Bytes(bytes)) => ("stringValue", text_of(bytes)),
             (2, Field::Varint(truth)) => ("boolValue", (truth != 0).into()),
             (3, Field::Varint(number)) => ("intValue", (number as i64).into()),
-            (4, Field::Fixed64(bits)) => ("doubleValue", f64::from_bits(bits).into()),
+            (4, Field::Fixed64(bits)) => ("doubleValue", double_of(f64::from_bits(bits))),
             (5, Field::Bytes(bytes)) => {
                 let list = object(bytes, |number, field| match (number, field) {
                     (1, Field::Bytes(bytes)) => Ok(Some(("values", any_value(bytes, depth - 1)?, true))),
@@ -525,16 +564,55 @@ mod tests {
             (json!({"body": {"arrayValue": [1]}}), "body.arrayValue` is no object"),
             (json!({"body": {"arrayValue": {"values": [{}, 5]}}}), "body.arrayValue.values[1]` is no object"),
             (json!({"body": {"kvlistValue": {"values": 5}}}), "body.kvlistValue.values` is no list"),
+            (json!({"body": {"stringValue": 5}}), "body.stringValue` is no text"),
+            (json!({"body": {"bytesValue": []}}), "body.bytesValue` is no text"),
+            (json!({"body": {"boolValue": "yes"}}), "body.boolValue` is no boolean"),
+            (json!({"body": {"doubleValue": "1,5"}}), "body.doubleValue` is no number"),
+            (json!({"timeUnixNano": "abc"}), "timeUnixNano` is no number of nanoseconds since 1970"),
+            (
+                json!({"observedTimeUnixNano": -1}),
+                "observedTimeUnixNano` is no number of nanoseconds since 1970",
+            ),
+            (json!({"severityNumber": "SEVERITY_NUMBER_INFO"}), "severityNumber` is no whole number"),
+            (json!({"flags": 1.5}), "flags` is no whole number"),
+            (json!({"severityText": 5}), "severityText` is no text"),
+            (json!({"traceId": 17}), "traceId` is no text"),
             (json!({"attributes": "a=b"}), "attributes` is no list"),
             (json!({"attributes": [5]}), "attributes[0]` is no object"),
         ] {
             assert_eq!(of_record(given), format!("`{record}.{fault}"));
         }
+        let of_scope = json!({"scopeLogs": [{"scope": {"name": true}, "logRecords": [{}]}]});
+        assert_eq!(
+            told(json!({"resourceLogs": [of_scope]})),
+            "`resourceLogs[0].scopeLogs[0].scope.name` is no text"
+        );
         let empty = json!({"resource": null, "scopeLogs": [{"scope": null, "logRecords": [
             {"body": null, "attributes": null}, {"body": {}, "attributes": [{"key": "a"}]}]}]});
         let (lines, _) = events(&json!({"resourceLogs": [empty]})).unwrap();
         assert_eq!(lines, b"{}\n{\"attributes\":{\"a\":null}}\n");
         assert_eq!(events(&json!({"unknown": 5})).unwrap().1, 0);
+    }
+
+    #[test]
+    fn values_are_what_they_are_said_to_be() {
+        let of = |value: Value| plain(Some(&value), &At::Root, 3).unwrap();
+        for (given, expected) in [
+            (json!({"intValue": "9007199254740993"}), json!(9_007_199_254_740_993_i64)),
+            (json!({"intValue": -3}), json!(-3)),
+            (json!({"doubleValue": "1.5"}), json!(1.5)),
+            (json!({"doubleValue": 2}), json!(2)),
+            (json!({"doubleValue": "NaN"}), json!("NaN")),
+            (json!({"doubleValue": "-Infinity"}), json!("-Infinity")),
+            (json!({"bytesValue": "AP8="}), json!("AP8=")),
+            // What a newer sender says beside what is known is passed over.
+            (json!({"aNewValue": 1}), json!(null)),
+            (json!({"aNewValue": 1, "stringValue": "x"}), json!("x")),
+            (json!({"stringValue": null}), json!(null)),
+        ] {
+            assert_eq!(of(given.clone()), expected, "{given}");
+        }
+        assert_eq!(double_of(f64::INFINITY), json!("Infinity"));
     }
 
     fn message(number: u8, bytes: &[u8]) -> Vec<u8> {
