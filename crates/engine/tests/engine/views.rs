@@ -640,6 +640,33 @@ async fn a_view_is_made_of_what_the_stream_has_and_of_what_comes() {
     stop(engine, Duration::from_secs(5)).await;
 }
 
+/// What a view has from the table ends anywhere within what came as one request, which the log has as one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_that_is_stopped_within_a_request_goes_on_within_it() {
+    const EVENTS: usize = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path(), |_| ()).await;
+    sql(&engine, "CREATE STREAM o (k LONG NOT NULL)").await;
+    let events: Vec<String> = (0..EVENTS).map(|k| format!("{{\"k\":{k}}}")).collect();
+    append(&engine, "o", &events.join("\n"), None).await;
+    let query = "COUNT(*) AS n, SUM(k) AS s, COUNT(*) FILTER (WHERE k < 100000) AS low FROM STREAM(o)";
+    for name in ["a", "b", "c"] {
+        sql(&engine, &format!("CREATE MATERIALIZED VIEW {name} WITH (backfill = true) AS SELECT {query}"))
+            .await;
+        // Each time it has taken in some more of it.
+        for grace in [Duration::ZERO, Duration::from_secs(5), Duration::ZERO] {
+            stop(engine, grace).await;
+            engine = open(dir.path(), |_| ()).await;
+        }
+    }
+    let sum = EVENTS * (EVENTS - 1) / 2;
+    for name in ["a", "b", "c"] {
+        let counted = sql(&engine, &format!("SELECT n, s, low FROM {name}")).await;
+        assert_eq!(counted, format!("{{\"n\":{EVENTS},\"s\":{sum},\"low\":100000}}\n"), "{name}");
+    }
+    stop(engine, Duration::from_secs(5)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_begins_with_history_without_a_gap_or_a_double() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use swiftwater_event::{EventBatch, Millis, StreamName, Type};
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
     ddl::{CreateStream, CreateView},
@@ -417,7 +417,7 @@ impl View {
         parts.map(|part| part.changed_bytes() as u64).sum()
     }
 
-    /// Takes in a batch, whole or not at all; those that it has taken before are passed over.
+    /// Takes in a batch, whole or not at all; events that it has taken before are passed over.
     pub(super) fn take(
         &self,
         shard: &mut swiftwater_live::Shard,
@@ -425,9 +425,13 @@ impl View {
     ) -> Result<(), TakeError> {
         let first = batch.meta().first.0;
         let next = first + batch.len() as u64;
-        if next <= self.at().position {
+        let position = self.at().position;
+        if next <= position {
             return Ok(());
         }
+        // What came from the table was not taken in by the batches that the log has.
+        let rest = (first < position).then(|| rest_of(batch, position));
+        let batch = rest.as_ref().unwrap_or(batch);
         let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().latest)));
         let mut fold: Fold = folded.map_err(|_| {
             shard.recover();
@@ -580,4 +584,11 @@ impl View {
             }
         }
     }
+}
+
+/// The events of a batch from an offset on, which is within it.
+fn rest_of(batch: &EventBatch, from: u64) -> EventBatch {
+    let meta = EventMeta { first: Offset(from), ..*batch.meta() };
+    let rows: Vec<u32> = ((from - batch.meta().first.0) as u32..batch.len() as u32).collect();
+    batch.select(&rows).with_meta(meta)
 }
