@@ -71,12 +71,18 @@ pub(crate) struct Owner {
     vacuumed: Option<Millis>,
     /// After a fault upkeep rests until the next tick.
     rests: bool,
+    /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
+    cut_bytes: usize,
 }
+
+/// What a commit takes is lowered to this part at least.
+const LESS: usize = 16;
 
 impl Owner {
     pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Owner {
         let checkpointed = shared.state().ledger.checkpointed;
-        Owner { shared, requests, upkeep: None, checkpointed, vacuumed: None, rests: false }
+        let cut_bytes = shared.options.commit_bytes;
+        Owner { shared, requests, upkeep: None, checkpointed, vacuumed: None, rests: false, cut_bytes }
     }
 
     /// Works until the table is closed, dropped, or has no handle any more.
@@ -148,21 +154,25 @@ impl Owner {
     }
 
     async fn commit_tail(&mut self) -> Result<()> {
-        let Some((cut, layout)) = ({
-            let state = self.shared.state();
-            let cut = state.tail.cut(self.shared.options.commit_bytes);
-            cut.map(|cut| (cut, state.layout.clone()))
-        }) else {
-            return Ok(());
-        };
-        let count = cut.batches.len();
+        let bytes_max = self.shared.options.commit_bytes;
         let mut pause = PAUSE_MIN;
-        let adds = loop {
+        let (cut, layout, adds) = loop {
+            let next = {
+                let state = self.shared.state();
+                state.tail.cut(self.cut_bytes).map(|cut| (cut, state.layout.clone()))
+            };
+            let Some((cut, layout)) = next else { return Ok(()) };
             match self.write(&cut, &layout).await {
-                Ok(adds) => break adds,
-                Err(error) => self.failed(error, &mut pause).await?,
+                Ok(adds) => break (cut, layout, adds),
+                Err(error) => {
+                    // A nearly full disk may have room for less, and that lets the log give some back.
+                    self.cut_bytes = (self.cut_bytes.min(cut.bytes) / 2).max(bytes_max / LESS);
+                    self.failed(error, &mut pause).await?;
+                }
             }
         };
+        self.cut_bytes = self.cut_bytes.saturating_mul(2).min(bytes_max);
+        let count = cut.batches.len();
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
             let now = self.now();

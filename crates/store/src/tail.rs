@@ -23,6 +23,8 @@ pub(crate) struct Cut {
     pub(crate) batches: Vec<RecordBatch>,
     /// The offset after the last row.
     pub(crate) end: u64,
+    /// Of the batches in memory.
+    pub(crate) bytes: usize,
 }
 
 impl Tail {
@@ -60,7 +62,7 @@ impl Tail {
             batches.push(batch.clone());
             (end, taken) = (Some(*batch_end), taken + bytes);
         }
-        Some(Cut { batches, end: end? })
+        Some(Cut { batches, end: end?, bytes: taken })
     }
 
     /// Forgets the oldest batches, which are committed now.

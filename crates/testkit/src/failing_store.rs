@@ -30,6 +30,7 @@ struct Plan {
     fail_at: Option<(u64, bool)>,
     is_away: bool,
     is_full: bool,
+    object_bytes_max: Option<u64>,
     is_down: bool,
 }
 
@@ -122,6 +123,19 @@ impl FailingStore {
     /// While it is full nothing can be put.
     pub fn set_full(&self, is_full: bool) {
         locked(&self.inner.plan).is_full = is_full;
+    }
+
+    /// No object can be put that has more bytes, as if there were no room for it.
+    pub fn set_object_bytes_max(&self, bytes_max: Option<u64>) {
+        locked(&self.inner.plan).object_bytes_max = bytes_max;
+    }
+
+    /// Whether there is room for an object of so many bytes.
+    fn fits(&self, bytes: u64) -> Result<()> {
+        match locked(&self.inner.plan).object_bytes_max {
+            Some(bytes_max) if bytes > bytes_max => Err(failure("it is full")),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the planned crash has come.
@@ -308,6 +322,7 @@ impl fmt::Display for FailingStore {
 impl ObjectStore for FailingStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let leave = self.call(true, &put_of(location))?;
+        self.fits(payload.content_length() as u64)?;
         let result = self.inner.objects.put_opts(location, payload, options).await?;
         self.forget_synced(location);
         leave.answer(result)
@@ -320,7 +335,8 @@ impl ObjectStore for FailingStore {
     ) -> Result<Box<dyn MultipartUpload>> {
         let leave = self.call(true, "begin upload")?;
         let upload = self.inner.objects.put_multipart_opts(location, options).await?;
-        leave.answer(Box::new(FailingUpload { upload, store: self.clone(), location: location.clone() }))
+        let (store, location) = (self.clone(), location.clone());
+        leave.answer(Box::new(FailingUpload { upload, store, location, bytes: 0 }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -374,12 +390,16 @@ struct FailingUpload {
     upload: Box<dyn MultipartUpload>,
     store: FailingStore,
     location: Path,
+    /// Of its parts so far.
+    bytes: u64,
 }
 
 #[async_trait]
 impl MultipartUpload for FailingUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        match self.store.call(true, "upload part").and_then(|leave| leave.answer(())) {
+        self.bytes += data.content_length() as u64;
+        let called = self.store.call(true, "upload part").and_then(|leave| leave.answer(()));
+        match called.and_then(|()| self.store.fits(self.bytes)) {
             Ok(()) => self.upload.put_part(data),
             Err(error) => Box::pin(async move { Err(error) }),
         }

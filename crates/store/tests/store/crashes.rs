@@ -214,6 +214,35 @@ async fn store_that_was_away_or_full_gets_all_rows_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn store_without_room_for_a_whole_commit_gets_it_in_parts() {
+    let failing = FailingStore::remote();
+    let options = StoreOptions { commit_bytes: 1 << 20, ..options() };
+    let store = Store::open_at(Arc::new(failing.clone()), options, still()).await.unwrap();
+    let table = store.open_table(home("t")).await.unwrap();
+    for part in 0..10 {
+        table.append(rows(part * 1000, (part + 1) * 1000)).await.unwrap();
+    }
+    // Less than a file of all that waits has, and more than one of a part of it.
+    failing.set_object_bytes_max(Some(3000));
+    table.flush().await.unwrap();
+    let commits = table.status().commits;
+    assert!((2..=10).contains(&commits), "{commits}");
+    assert!(table.status().failing.is_none());
+    check_offsets(&table, 10_000).await;
+    // With room for all of it, there are fewer again.
+    failing.set_object_bytes_max(None);
+    for part in 10..30 {
+        table.append(rows(part * 1000, (part + 1) * 1000)).await.unwrap();
+        if part % 10 == 9 {
+            table.flush().await.unwrap();
+        }
+    }
+    assert!(table.status().commits < 3 * commits, "{} after {commits}", table.status().commits);
+    check_offsets(&table, 30_000).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn second_writer_of_a_stream_is_found_out() {
     let (failing, clock) = (FailingStore::remote(), still());
     let (one, two) =
