@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
 use swiftwater_lang::ddl;
+use swiftwater_log::{Log, Trouble};
 use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
     Tables,
@@ -105,7 +106,7 @@ async fn opened(stored: &Stored) -> Result<&Table, SqlError> {
 }
 
 /// Waits until a table has all events that the stream had taken when this was called.
-async fn fresh(stored: &Stored, table: &Table) -> Result<(), SqlError> {
+async fn fresh(log: &Log, stored: &Stored, table: &Table) -> Result<(), SqlError> {
     let Some(next) = stored.awaited() else { return Ok(()) };
     let mut progress = table.progress();
     let waited =
@@ -115,14 +116,20 @@ async fn fresh(stored: &Stored, table: &Table) -> Result<(), SqlError> {
         Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
         Err(_) => {
             let behind = next.saturating_sub(table.appended().0);
-            let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
-            let failing = table.status().failing;
-            let hint = match failing {
-                Some(failing) => {
+            let message = format!("table `{}` is {behind} events behind what was taken", stored.name);
+            let hint = match (table.status().failing, log.horizons().trouble) {
+                (Some(failing), _) => {
                     let why = causes(&failing.error);
                     format!("Its store fails: {why}. What was acknowledged is in the log.")
                 }
-                None => "Try again when less is coming in.".to_owned(),
+                (None, Some(Trouble::Full)) => {
+                    "The log has no room to write down the last of them: make room on its disk, or raise data.log_bytes_max."
+                        .to_owned()
+                }
+                (None, Some(Trouble::Failing)) => {
+                    "The log's disk fails; the last of them are written down as soon as that can be done.".to_owned()
+                }
+                (None, None) => "Try again when less is coming in.".to_owned(),
             };
             Err(SqlError::new(SqlErrorKind::Unavailable, message).with_hint(hint))
         }
@@ -161,7 +168,10 @@ impl Tables for HistoryTables {
             Some(stored) => {
                 let table = opened(&stored).await?;
                 if at.is_none() {
-                    fresh(&stored, table).await?;
+                    let shared = self.shared()?;
+                    if let Some(history) = shared.history.get() {
+                        fresh(&history.log, &stored, table).await?;
+                    }
                 }
                 table.clone()
             }
