@@ -349,8 +349,11 @@ async fn request_that_waits_for_nothing_and_is_refused_part_way_counts_what_was_
     let dir = tempfile::tempdir().unwrap();
     let server = soon_full(dir.path()).await;
     let (pieces, reply) = server.client().await.stream("/v1/streams/s/events?ack=none", &[]);
-    for _ in 0..4 {
-        pieces.send(piece(large(100))).await.unwrap();
+    // More than there is room for, until it is refused.
+    for _ in 0..100 {
+        if pieces.send(piece(large(100))).await.is_err() {
+            break;
+        }
     }
     drop(pieces);
     let reply = soon(reply).await.unwrap().unwrap();
