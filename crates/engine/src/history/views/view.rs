@@ -1,6 +1,7 @@
 //! One view: what it holds, and how events and commits change that.
 
 use std::{
+    borrow::Cow,
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -423,15 +424,9 @@ impl View {
         shard: &mut swiftwater_live::Shard,
         batch: &EventBatch,
     ) -> Result<(), TakeError> {
-        let first = batch.meta().first.0;
+        let Some(batch) = rest_of(batch, self.at().position) else { return Ok(()) };
+        let (batch, first) = (&*batch, batch.meta().first.0);
         let next = first + batch.len() as u64;
-        let position = self.at().position;
-        if next <= position {
-            return Ok(());
-        }
-        // What came from the table was not taken in by the batches that the log has.
-        let rest = (first < position).then(|| rest_of(batch, position));
-        let batch = rest.as_ref().unwrap_or(batch);
         let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().latest)));
         let mut fold: Fold = folded.map_err(|_| {
             shard.recover();
@@ -586,9 +581,51 @@ impl View {
     }
 }
 
-/// The events of a batch from an offset on, which is within it.
-fn rest_of(batch: &EventBatch, from: u64) -> EventBatch {
+/// The events of a batch from an offset on; none where all stand before it. What came from the table ends anywhere within what
+/// the log has as one batch.
+fn rest_of(batch: &EventBatch, from: u64) -> Option<Cow<'_, EventBatch>> {
+    let first = batch.meta().first.0;
+    let known = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+    if known >= batch.len() {
+        return None;
+    }
+    if known == 0 {
+        return Some(Cow::Borrowed(batch));
+    }
+    let rows: Vec<u32> = (known as u32..batch.len() as u32).collect();
     let meta = EventMeta { first: Offset(from), ..*batch.meta() };
-    let rows: Vec<u32> = ((from - batch.meta().first.0) as u32..batch.len() as u32).collect();
-    batch.select(&rows).with_meta(meta)
+    Some(Cow::Owned(batch.select(&rows).with_meta(meta)))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use swiftwater_event::{CheckLimits, check_block};
+
+    use super::*;
+
+    #[test]
+    fn events_that_were_taken_are_left_out() {
+        let batch =
+            check_block(Bytes::from_static(b"{\"k\":5}\n{\"k\":6}\n{\"k\":7}"), &CheckLimits::default(), 1)
+                .batch;
+        let batch = batch.with_meta(EventMeta { first: Offset(5), ..EventMeta::default() });
+        let left = |from: u64| {
+            rest_of(&batch, from).map(|rest| {
+                let events: Vec<_> = (0..rest.len()).map(|row| rest.event(row).to_vec()).collect();
+                (rest.meta().first.0, String::from_utf8(events.concat()).unwrap())
+            })
+        };
+        let all = (5, "{\"k\":5}{\"k\":6}{\"k\":7}".to_owned());
+        for (from, expected) in [
+            (0, Some(all.clone())),
+            (5, Some(all)),
+            (6, Some((6, "{\"k\":6}{\"k\":7}".to_owned()))),
+            (7, Some((7, "{\"k\":7}".to_owned()))),
+            (8, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(left(from), expected, "from {from}");
+        }
+    }
 }
