@@ -275,7 +275,7 @@ pub(crate) struct SqlArgs {
     #[arg(value_name = "SQL")]
     pub(crate) text: Option<String>,
     /// The same as SQL, as psql has it
-    #[arg(short, long = "command", value_name = "SQL", conflicts_with_all = ["text", "file"])]
+    #[arg(short, long = "command", value_name = "SQL", allow_hyphen_values = true, conflicts_with_all = ["text", "file"])]
     pub(crate) command: Option<String>,
     /// Reads the statements from a file; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "text")]

@@ -500,6 +500,9 @@ impl EngineError {
                 "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
             )),
             EngineError::Schedule(error) => Some(error.hint().to_owned()),
+            EngineError::NoStream(_) => Some(
+                "SHOW STREAMS tells which there are, SHOW VIEWS and SHOW TABLES what else has a name.".to_owned(),
+            ),
             EngineError::NoView(_) => Some("SHOW VIEWS tells which there are.".to_owned()),
             EngineError::ViewOfNoStream => Some("Write FROM STREAM(name).".to_owned()),
             EngineError::ViewOfUnstored(stream)

@@ -201,21 +201,6 @@ impl Pieces {
         Ok(whole.freeze())
     }
 
-    /// Reads on without looking, so that a client that is still sending comes to read its answer; up to `bytes_max`
-    /// bytes and `time_max`.
-    pub(crate) async fn drain(mut self, bytes_max: usize, time_max: Duration) {
-        let rest = async {
-            let mut bytes = 0;
-            while bytes < bytes_max
-                && let Some(Ok(frame)) = self.body.frame().await
-            {
-                bytes += frame.data_ref().map_or(0, Bytes::len);
-            }
-        };
-        // Whether it took too long does not matter: the connection is then closed.
-        let _ = tokio::time::timeout(time_max, rest).await;
-    }
-
     /// Waits for bytes, and joins small chunks that are there at once.
     async fn gather(&mut self) {
         let Some(first) = self.chunk().await else { return };

@@ -12,7 +12,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 use swiftwater_engine::{
@@ -23,10 +22,10 @@ use swiftwater_lang::ddl::{EndpointMethod, ErrorForm};
 
 use crate::{
     body::{Encoding, Pieces},
-    ingest::{DRAIN_BYTES_MAX, DRAIN_TIME_MAX},
     numbered::number_of,
     parameters::{bad, cut, no_text, pairs},
     problem::Problem,
+    received::Received,
     server::Shared,
     views::{POSITION, entity_tag, has_tag, marks, wanted_as},
 };
@@ -37,7 +36,7 @@ const FIELDS: usize = 8;
 const REPEATED: HeaderName = HeaderName::from_static("swiftwater-repeated");
 
 /// Answers a request of an endpoint.
-pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request<Incoming>) -> Response {
+pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Request<Received>) -> Response {
     let (parts, body) = request.into_parts();
     let answered = match endpoint.create.name.method {
         EndpointMethod::Get => get(shared, endpoint, &parts).await,
@@ -155,14 +154,7 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
     let body = if endpoint.reads_body() {
         let encoding = Encoding::of(&request.headers)?;
         let mut pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
-        match pieces.at_once().await {
-            Ok(body) => body,
-            Err(fault) => {
-                // So that its sender comes to read why.
-                tokio::spawn(pieces.drain(DRAIN_BYTES_MAX, DRAIN_TIME_MAX));
-                return Err(fault.problem(setting, bytes_max as u64).into());
-            }
-        }
+        pieces.at_once().await.map_err(|fault| fault.problem(setting, bytes_max as u64))?
     } else {
         Bytes::new()
     };

@@ -57,9 +57,6 @@ const REFUSED_BYTES_KEPT: usize = 64 << 10;
 const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
 /// What of an answer says that events are stored.
 const SAID_OF_STORED: [&str; 5] = ["accepted", "position", "quarantined", "repeated", "next"];
-/// What is still read of a body that was refused, so that its sender comes to read why.
-pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
-pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 /// Rows of a Parquet file are taken in pieces of this much text, or a little more.
 const PARQUET_PIECE_BYTES: usize = 1 << 20;
 
@@ -288,8 +285,6 @@ impl Ingest {
         if gone || matches!(stop, Some(Stop::Body(BodyFault::BrokenOff(_)))) {
             let Tally { accepted, rejected, .. } = self.tally;
             tracing::debug!(stream = %self.stream, accepted, rejected, "a client broke off");
-        } else if stop.is_some() {
-            pieces.drain(DRAIN_BYTES_MAX, DRAIN_TIME_MAX).await;
         }
     }
 

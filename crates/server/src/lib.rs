@@ -22,6 +22,7 @@ mod inputs;
 mod numbered;
 mod postgres;
 mod queries;
+mod received;
 mod results;
 mod sql;
 mod status;

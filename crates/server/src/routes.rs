@@ -21,6 +21,7 @@ use crate::{
     backups, bullet, changes, endpoints, ingest, inputs, openapi, prepared,
     problem::Problem,
     queries,
+    received::{self, Received},
     server::{Connection, Shared},
     sql, status, views,
 };
@@ -109,6 +110,22 @@ pub(crate) async fn answer(
     router: &Router,
     connection: &Arc<Connection>,
     request: hyper::Request<Incoming>,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let body = Received::new(body, &head.headers);
+    let ends_connection = body.ends_connection();
+    let mut response = routed(shared, router, connection, hyper::Request::from_parts(head, body)).await;
+    if ends_connection {
+        received::close(&mut response);
+    }
+    response
+}
+
+async fn routed(
+    shared: &Arc<Shared>,
+    router: &Router,
+    connection: &Arc<Connection>,
+    request: hyper::Request<Received>,
 ) -> Response {
     match shared.engine.route(request.method().as_str(), request.uri().path()) {
         EndpointRoute::None => {

@@ -275,8 +275,22 @@ impl Server {
             shared.phase.send_replace(Phase::Closing);
             all_gone.recv().await;
         };
+        // Statements have the grace; what is left of them then is ended.
+        let statements = async {
+            tokio::time::sleep(grace).await;
+            if let Ok(access) = shared.sql.access() {
+                access.sql.shut_down();
+            }
+            std::future::pending::<()>().await
+        };
+        let ended = tokio::time::timeout(grace * 2, async {
+            tokio::select! {
+                () = everything => {}
+                () = statements => {}
+            }
+        });
         // The engine keeps to the grace itself; it gets as much again to hand over what it has.
-        if tokio::time::timeout(grace * 2, everything).await.is_err() {
+        if ended.await.is_err() {
             tracing::warn!(
                 connections = shared.stats.connections(),
                 "cutting connections that did not end in time"

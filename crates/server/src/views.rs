@@ -220,6 +220,8 @@ pub(crate) async fn rows(
     Ok((marks(&page.reading), fields, Body::from(text)).into_response())
 }
 
+const KEYS_HINT: &str = "Write [\"a\", \"b\"], or [[\"a\", 1], [\"b\", 2]] where a key has several values.";
+
 /// The rows of many keys, in the order in which they are asked for; null where there is none.
 pub(crate) async fn many(
     State(shared): State<Arc<Shared>>,
@@ -234,7 +236,7 @@ pub(crate) async fn many(
     let pieces = Pieces::new(body, encoding, KEYS_BYTES_MAX, shared.config.body_read_timeout_ms);
     let text = pieces.whole().await.map_err(|fault| fault.problem("a request for keys", KEYS_BYTES_MAX))?;
     let keys: Vec<&RawValue> = serde_json::from_slice(&text)
-        .map_err(|error| Problem::bad_request(format!("expected a JSON array of keys: {error}")))?;
+        .map_err(|_| Problem::bad_request("the body is no JSON array of keys").hint(KEYS_HINT))?;
     if keys.len() > KEYS_MAX {
         return Err(Problem::bad_request(format!("{} keys, the most at once are {KEYS_MAX}", keys.len())));
     }

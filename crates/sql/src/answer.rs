@@ -74,7 +74,7 @@ impl Task {
         let end = std::task::ready!(Pin::new(&mut self.handle).poll(context));
         Poll::Ready(match end {
             Err(error) if error.is_panic() => panicked(&*error.into_panic()),
-            Err(_) => cancelled(),
+            Err(_) => self.stop.why(),
             Ok(()) => SqlError::internal("the statement ended without an answer"),
         })
     }
@@ -96,6 +96,10 @@ fn panicked(payload: &(dyn Any + Send)) -> SqlError {
 
 pub(crate) fn cancelled() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the statement was cancelled").with_state(state::CANCELLED)
+}
+
+pub(crate) fn shutting_down() -> SqlError {
+    SqlError::new(ErrorKind::Unavailable, "the server is shutting down").with_state(state::SHUTDOWN)
 }
 
 impl Answer {

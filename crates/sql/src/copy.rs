@@ -1,22 +1,25 @@
 //! `COPY query TO 'file'`: Parquet, CSV or JSON files, under the configured roots only.
 //!
-//! A file is written under another name beside its own, and has its own when all of it is there. Directories of files, as
-//! `PARTITIONED BY` makes them, are written in place.
+//! A file, or a directory of files, is written elsewhere under its root, and has its name when all of it is there and on the
+//! disk. A slash at the name's end, or `PARTITIONED BY`, asks for a directory.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, UInt64Array};
+use arrow::datatypes::Field;
 use datafusion::common::Column;
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use futures_util::StreamExt;
 
 use crate::answer::Command;
-use crate::forms::json_text;
+use crate::forms::{json_text, plain};
 use crate::names::Names;
 use crate::run::{Outcome, Run, count, outcome};
 use crate::{ErrorKind, SqlError};
@@ -30,8 +33,8 @@ impl Run {
         mut copy: CopyToStatement,
         names: Arc<Names>,
     ) -> Result<Outcome, SqlError> {
-        let target = target(&copy.target, &self.inner.options.output_roots)?;
-        let extension = target.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let target = Target::of(&copy.target, &self.inner.options.output_roots)?;
+        let extension = target.path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let format = copy.stored_as.as_deref().unwrap_or(extension).to_lowercase();
         if !FORMATS.contains(&format.as_str()) {
             return Err(SqlError::invalid(format!("`{format}` is no format to write")).with_hint(
@@ -41,11 +44,14 @@ impl Run {
         // A row a line, as DataFusion writes JSON in any case.
         let format = if matches!(format.as_str(), "ndjson" | "jsonl") { "json".to_owned() } else { format };
         copy.stored_as = Some(format.to_uppercase());
-        let unfinished = copy.partitioned_by.is_empty().then(|| Unfinished::of(&target)).flatten();
-        let written_to = unfinished.as_ref().map_or(&target, |unfinished| &unfinished.path);
-        copy.target = written_to
+        let is_directory = target.is_directory || !copy.partitioned_by.is_empty();
+        target.check_is_free(is_directory)?;
+        let unfinished =
+            Unfinished::begin(&target, is_directory, &format).map_err(|error| target.unwritten(error))?;
+        copy.target = unfinished
+            .written
             .to_str()
-            .ok_or_else(|| SqlError::invalid("the file's name is no text in UTF-8"))?
+            .ok_or_else(|| SqlError::invalid("the directory's name is no text in UTF-8"))?
             .to_owned();
         if let CopyToSource::Relation(name) = &copy.source {
             let (ident, found) = names.target(name)?;
@@ -63,9 +69,11 @@ impl Run {
                 "The columns that it names are the names of directories; write another column too.",
             ));
         }
-        if format == "csv" {
-            planned.plan = nested_as_json(planned.plan)?;
-        }
+        planned.plan = match format.as_str() {
+            "csv" => with_columns(planned.plan, nested_as_json)?,
+            "parquet" | "arrow" => with_columns(planned.plan, plainly_typed)?,
+            _ => planned.plan,
+        };
         let mut rows = self.open(&planned, &planned.plan).await?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
@@ -74,12 +82,7 @@ impl Run {
                 batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
             written += counts.map_or(0, |counts| counts.iter().flatten().sum::<u64>());
         }
-        if let Some(unfinished) = &unfinished {
-            std::fs::rename(&unfinished.path, &target).map_err(|error| {
-                SqlError::new(ErrorKind::Unavailable, format!("`{}` cannot be written", target.display()))
-                    .with_source(error)
-            })?;
-        }
+        unfinished.finish(&target).await?;
         Ok(outcome(Command::Copy, count(written)?))
     }
 }
@@ -94,88 +97,181 @@ fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
     }
 }
 
-/// A file that is being written. What is left of it when this is dropped goes away.
+/// How the directories under a root begin in which that lies which is being written, one for each `COPY`.
+const UNFINISHED: &str = ".unfinished-";
+
+/// Takes away what a process that was killed left unfinished. No other process writes under these roots.
+pub(crate) fn clear_unfinished(roots: &[PathBuf]) {
+    for entry in roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            // If it cannot be taken away, it is in nobody's way.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A file, or a directory of files, that is being written. What is left of it when this is dropped goes away.
 struct Unfinished {
-    path: PathBuf,
+    directory: PathBuf,
+    /// Within the directory.
+    written: PathBuf,
 }
 
 impl Unfinished {
-    /// None where DataFusion makes a directory of files.
-    fn of(target: &Path) -> Option<Unfinished> {
+    fn begin(target: &Target, is_directory: bool, format: &str) -> io::Result<Unfinished> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let name = target.file_name()?.to_str()?;
-        if target.extension().is_none() || target.is_dir() || target.to_str()?.ends_with('/') {
-            return None;
-        }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        // Its ending stays: DataFusion looks at it.
-        let name = format!("unfinished-{}-{number}-{name}", std::process::id());
-        Some(Unfinished { path: target.with_file_name(name) })
+        let directory = target.root.join(format!("{UNFINISHED}{number}"));
+        fs::create_dir_all(&directory)?;
+        // DataFusion looks at the name: with an ending it is one file's, with a slash a directory's.
+        let written = match is_directory {
+            true => directory.join("files").join(""),
+            false => directory.join(format!("file.{format}")),
+        };
+        let unfinished = Unfinished { directory, written };
+        if is_directory {
+            // Where there are no rows there are no files, and DataFusion makes no directory.
+            fs::create_dir(&unfinished.written)?;
+        }
+        Ok(unfinished)
+    }
+
+    /// Gives it its name.
+    async fn finish(self, target: &Target) -> Result<(), SqlError> {
+        let target = target.clone();
+        let finished = tokio::task::spawn_blocking(move || {
+            let done = (|| {
+                sync(&self.written)?;
+                let parent = target.path.parent().unwrap_or(&target.root);
+                fs::create_dir_all(parent)?;
+                fs::rename(&self.written, &target.path)?;
+                File::open(parent)?.sync_all()
+            })();
+            done.map_err(|error| target.unwritten(error))
+        });
+        finished.await.map_err(|error| SqlError::internal("a file's end was lost").with_source(error))?
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Most often it has its own name by now.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Lists, maps and structs as JSON texts, as answers in CSV have them: DataFusion writes none.
-fn nested_as_json(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+/// Writes a file, or all files of a directory, down to the disk.
+fn sync(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            sync(&entry?.path())?;
+        }
+    }
+    file.sync_all()
+}
+
+/// The copy, with other columns where `other` gives one for a column.
+fn with_columns(plan: LogicalPlan, other: fn(&Field, Expr) -> Option<Expr>) -> Result<LogicalPlan, SqlError> {
     let copy = match plan {
         LogicalPlan::Copy(copy) => copy,
-        other => return Ok(other),
+        plan => return Ok(plan),
     };
     let schema = copy.input.schema();
-    if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
-        return Ok(LogicalPlan::Copy(copy));
-    }
-    let function = json_text();
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (qualifier, field) in schema.iter() {
         let column = Expr::Column(Column::from((qualifier, field)));
-        columns.push(if field.data_type().is_nested() {
-            function.call(vec![column]).alias_qualified(qualifier.cloned(), field.name())
-        } else {
-            column
+        columns.push(match other(field, column.clone()) {
+            Some(other) => other.alias_qualified(qualifier.cloned(), field.name()),
+            None => column,
         });
     }
     let input = LogicalPlanBuilder::from(copy.input.as_ref().clone()).project(columns)?.build()?;
     Ok(LogicalPlan::Copy(CopyTo { input: Arc::new(input), ..copy }))
 }
 
-/// Where a file may be written: a path without links, under one of the roots.
-fn target(written: &str, roots: &[PathBuf]) -> Result<PathBuf, SqlError> {
-    let Some(first) = roots.first() else {
-        return Err(SqlError::invalid("files cannot be written here")
-            .with_hint("Set sql.output_roots to the directories that COPY may write to."));
-    };
-    let refused = |why: &str| {
-        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        SqlError::invalid(format!("`{written}` {why}"))
-            .with_hint(format!("COPY writes under {} only.", roots.join(", ")))
-    };
-    if written.contains("://") {
-        return Err(refused("is no path of a local file"));
+/// Lists, maps and structs as JSON texts, as answers in CSV have them: DataFusion writes none.
+fn nested_as_json(field: &Field, column: Expr) -> Option<Expr> {
+    field.data_type().is_nested().then(|| json_text().call(vec![column]))
+}
+
+/// In types that all readers know, as in answers.
+fn plainly_typed(field: &Field, column: Expr) -> Option<Expr> {
+    let ty = plain(field.data_type());
+    (&ty != field.data_type()).then(|| cast(column, ty))
+}
+
+/// Where a `COPY` writes to: a path without links, under one of the roots.
+#[derive(Debug, Clone)]
+struct Target {
+    root: PathBuf,
+    path: PathBuf,
+    /// Whether its name says that it is a directory, with a slash at its end.
+    is_directory: bool,
+}
+
+impl Target {
+    fn of(written: &str, roots: &[PathBuf]) -> Result<Target, SqlError> {
+        let Some(first) = roots.first() else {
+            return Err(SqlError::invalid("files cannot be written here")
+                .with_hint("This server keeps nothing on a disk; start it with a data directory."));
+        };
+        let refused = |why: &str| {
+            let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+            SqlError::invalid(format!("`{written}` {why}"))
+                .with_hint(format!("COPY writes under {} only.", roots.join(", ")))
+        };
+        if written.contains("://") {
+            return Err(refused("is no path of a local file"));
+        }
+        if written.contains(['*', '?', '[', '\0']) {
+            return Err(refused("holds a character that is none of a file's name here"));
+        }
+        let path = first.join(written);
+        if path.components().any(|component| matches!(component, Component::ParentDir)) {
+            return Err(refused("leads upwards"));
+        }
+        let path = resolve(&path).map_err(|error| {
+            SqlError::new(ErrorKind::Unavailable, format!("`{written}` cannot be looked up"))
+                .with_source(error)
+        })?;
+        let below = |root: &PathBuf| {
+            let root = root.canonicalize().ok()?;
+            (path.starts_with(&root) && path != root).then_some(root)
+        };
+        let Some(root) = roots.iter().find_map(below) else {
+            return Err(refused("is not under a directory that may be written to"));
+        };
+        let below = path.strip_prefix(&root).unwrap_or(&path);
+        if below.to_string_lossy().starts_with(UNFINISHED) {
+            return Err(refused("is where files lie that are being written"));
+        }
+        Ok(Target { root, path, is_directory: written.ends_with('/') })
     }
-    if written.contains(['*', '?', '[', '\0']) {
-        return Err(refused("holds a character that is none of a file's name here"));
+
+    /// Refuses what would be mixed with other files, or take the place of them.
+    fn check_is_free(&self, is_directory: bool) -> Result<(), SqlError> {
+        let taken = |what: &str, hint: &str| {
+            Err(SqlError::new(ErrorKind::Conflict, format!("`{}` is {what}", self.path.display()))
+                .with_hint(hint))
+        };
+        match fs::read_dir(&self.path).map(Iterator::count) {
+            Ok(_) if !is_directory => {
+                taken("a directory", "Write a slash behind the name for a directory of files.")
+            }
+            Ok(entries) if entries > 0 => {
+                taken("a directory that is not empty", "Write to another one, or remove it first.")
+            }
+            Err(error) if is_directory && error.kind() == io::ErrorKind::NotADirectory => {
+                taken("a file", "Write to another directory, or remove it first.")
+            }
+            _ => Ok(()),
+        }
     }
-    let path = first.join(written);
-    if path.components().any(|component| matches!(component, Component::ParentDir)) {
-        return Err(refused("leads upwards"));
+
+    fn unwritten(&self, error: io::Error) -> SqlError {
+        SqlError::new(ErrorKind::Unavailable, format!("`{}` cannot be written", self.path.display()))
+            .with_source(error)
     }
-    let path = resolve(&path).map_err(|error| {
-        SqlError::new(ErrorKind::Unavailable, format!("`{written}` cannot be looked up")).with_source(error)
-    })?;
-    let is_below =
-        |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(&root) && path != root);
-    if !roots.iter().any(is_below) {
-        return Err(refused("is not under a directory that may be written to"));
-    }
-    // A directory is told by the slash at its end.
-    Ok(if written.ends_with('/') { path.join("") } else { path })
 }
 
 /// The path with all links followed; what does not exist yet stays as it is written.
@@ -213,9 +309,10 @@ mod tests {
         let roots = [root.clone()];
         let root = root.canonicalize().unwrap();
 
-        assert_eq!(target("a.csv", &roots).unwrap(), root.join("a.csv"));
-        assert_eq!(target("new/deep/a.csv", &roots).unwrap(), root.join("new/deep/a.csv"));
-        assert_eq!(target(root.join("b.csv").to_str().unwrap(), &roots).unwrap(), root.join("b.csv"));
+        let path = |written: &str| Target::of(written, &roots).unwrap().path;
+        assert_eq!(path("a.csv"), root.join("a.csv"));
+        assert_eq!(path("new/deep/a.csv"), root.join("new/deep/a.csv"));
+        assert_eq!(path(root.join("b.csv").to_str().unwrap()), root.join("b.csv"));
         for refused in [
             "../outside/a.csv",
             "x/../../outside/a.csv",
@@ -225,9 +322,10 @@ mod tests {
             "s3://bucket/a.csv",
             "a*.csv",
             "",
+            ".unfinished-0/a.csv",
         ] {
-            assert!(target(refused, &roots).is_err(), "{refused}");
+            assert!(Target::of(refused, &roots).is_err(), "{refused}");
         }
-        assert!(target("a.csv", &[]).is_err());
+        assert!(Target::of("a.csv", &[]).is_err());
     }
 }

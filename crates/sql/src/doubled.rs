@@ -5,8 +5,9 @@
 //! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Beside a `*`, or a `t.*`, it is what has
 //! the name of a column of the tables, with an alias too: `SELECT *, length`, `SELECT *, length * 2 AS length`. Columns of
 //! subqueries are not known here, and refused still. Once the statement is planned, what has the name of an
-//! earlier column is named apart too: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
+//! earlier column is named apart too, and `Int64(1) + Int64(1)` becomes `1 + 1`: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::SchemaRef;
+use crate::words::name_in_sql;
 
 /// The statement's tables, by the names that they have in it.
 type Schemas = HashMap<String, SchemaRef>;
@@ -146,30 +148,39 @@ fn in_items(items: &mut [SelectItem], stars: &[(String, SchemaRef)]) {
     }
 }
 
-/// The plan, with what has the name of an earlier column named apart.
+/// The plan, with what has the name of an earlier column named apart, and constants in names as they are in SQL.
 pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
-    let mut taken: HashSet<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    if taken.len() == schema.fields().len() {
+    // What is computed is of no table.
+    let names: Vec<Cow<'_, str>> = schema
+        .iter()
+        .map(|(qualifier, field)| match qualifier {
+            Some(_) => field.name().into(),
+            None => name_in_sql(field.name()).into(),
+        })
+        .collect();
+    let mut taken: HashSet<Cow<'_, str>> = names.iter().cloned().collect();
+    let is_as_planned = names.iter().zip(schema.fields()).all(|(name, field)| name == field.name());
+    if taken.len() == names.len() && is_as_planned {
         return Ok(plan);
     }
-    let mut seen: HashSet<&str> = HashSet::with_capacity(taken.len());
-    let mut columns = Vec::with_capacity(schema.fields().len());
-    for (qualifier, field) in schema.iter() {
+    let mut seen: HashSet<&str> = HashSet::with_capacity(names.len());
+    let mut columns = Vec::with_capacity(names.len());
+    for ((qualifier, field), name) in schema.iter().zip(&names) {
         let column = Planned::Column(Column::from((qualifier, field)));
-        if seen.insert(field.name()) {
-            columns.push(column);
+        if seen.insert(name) {
+            columns.push(if name == field.name() { column } else { column.alias(name.as_ref()) });
             continue;
         }
         let mut number = 2;
-        let name = loop {
-            let name = format!("{}_{number}", field.name());
-            if taken.insert(name.clone()) {
-                break name;
+        let apart = loop {
+            let apart = format!("{name}_{number}");
+            if taken.insert(apart.clone().into()) {
+                break apart;
             }
             number += 1;
         };
-        columns.push(column.alias(name));
+        columns.push(column.alias(apart));
     }
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }

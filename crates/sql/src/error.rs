@@ -6,9 +6,13 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
+
+use crate::type_name;
+use crate::words::in_sql;
 
 /// Coarse kinds of errors: one exists where a caller would act differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -210,6 +214,10 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             format!("no function `{call}`"),
             Some(format!("Cast its arguments; it takes {taken}.")),
         ),
+        DataFusionError::Plan(message) if let Some(operation) = of_intervals(message) => {
+            let hint = "A number of seconds is a duration so: arrow_cast(seconds * 1000000, 'Duration(Microsecond)').";
+            (ErrorKind::Invalid, format!("`{operation}` is not computed"), Some(hint.to_owned()))
+        }
         DataFusionError::Plan(message) if let Some(name) = without_over(message) => {
             let hint = format!("Write over which rows: {name}(…) OVER (ORDER BY …).");
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
@@ -233,7 +241,10 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::ArrowError(arrow, _) if is_of_storage(&**arrow) => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&arrow.to_string())), hint)
         }
-        DataFusionError::ArrowError(arrow, _) => (ErrorKind::Invalid, plain(&arrow.to_string()), hint),
+        DataFusionError::ArrowError(arrow, _) => {
+            let message = arrow.to_string();
+            (ErrorKind::Invalid, uncast(&message).unwrap_or_else(|| plain(&message)), hint)
+        }
         DataFusionError::Execution(message) => (ErrorKind::Invalid, plain(message), hint),
         DataFusionError::ResourcesExhausted(message) => {
             (ErrorKind::Limit, format!("the statement needs more than it may have: {}", plain(message)), hint)
@@ -269,12 +280,19 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
 }
 
 /// Of a call that no signature fits, the call by its types, and what may be called.
-fn mistyped_call(message: &str) -> Option<(&str, String)> {
+fn mistyped_call(message: &str) -> Option<(String, String)> {
     let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
     let (call, rest) = rest.split_once('\'')?;
     let (_, candidates) = rest.split_once("Candidate functions:")?;
     let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    Some((call, candidates.join(", ")))
+    Some((in_sql(call), in_sql(&candidates.join(", "))))
+}
+
+/// The multiplication or division of an interval that a statement asks for, by types.
+fn of_intervals(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("Cannot get result type for temporal operation ")?;
+    let (operation, _) = rest.split_once(": ")?;
+    Some(in_sql(operation)).filter(|operation| operation.contains("INTERVAL"))
 }
 
 /// The functions that DataFusion has over windows only.
@@ -302,6 +320,14 @@ fn of_one_name(message: &str) -> Option<(usize, usize)> {
         rest[..end].parse::<usize>().ok()
     });
     Some((places.next()?? + 1, places.next()?? + 1))
+}
+
+/// Arrow's message of a text that is no value of a type, with the type's name in SQL.
+fn uncast(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("annot cast string '")?;
+    let (text, ty) = rest.rsplit_once("' to value of ")?;
+    let ty: DataType = ty.strip_suffix(" type")?.parse().ok()?;
+    Some(format!("'{text}' is no {}", type_name(&ty)))
 }
 
 /// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
@@ -340,6 +366,8 @@ pub mod state {
     pub(crate) const NOT_SUPPORTED: &str = "0A000";
     pub(crate) const OUT_OF_RANGE: &str = "22003";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
+    /// Others depend on what would be dropped.
+    pub const DEPENDED_ON: &str = "2BP01";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const BAD_COPY: &str = "22P04";
     /// A null where there cannot be one.
@@ -358,7 +386,11 @@ pub mod state {
     pub(crate) const LIMIT: &str = "53000";
     /// Something is longer than it may be.
     pub const TOO_LONG: &str = "54000";
+    /// What is named is not in a state that allows it.
+    pub const NOT_NOW: &str = "55000";
     pub(crate) const CANCELLED: &str = "57014";
+    /// The server ends.
+    pub const SHUTDOWN: &str = "57P01";
     pub(crate) const UNAVAILABLE: &str = "57P03";
     pub(crate) const INTERNAL: &str = "XX000";
     pub(crate) const CORRUPT: &str = "XX001";
@@ -394,8 +426,13 @@ fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
 fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, String, Option<String>) {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            let mut names: Vec<&str> = valid_fields.iter().map(|column| column.name()).collect();
-            names.dedup();
+            // Of a grouped query DataFusion tells those of its groups and those of its tables.
+            let mut names: Vec<&str> = Vec::new();
+            for column in valid_fields {
+                if !names.contains(&column.name()) {
+                    names.push(column.name());
+                }
+            }
             let more = names.len().saturating_sub(COLUMNS_TOLD);
             names.truncate(COLUMNS_TOLD);
             let hint = match (names.is_empty(), more) {
@@ -410,12 +447,17 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
             format!("column `{}` may be one of several", field.flat_name()),
             Some(hint.unwrap_or_else(|| "Write its table in front of it: t.column.".to_owned())),
         ),
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => (
+            ErrorKind::Invalid,
+            format!("two tables of the statement are called `{qualifier}`"),
+            Some(format!("Give each a name of its own: {qualifier} AS a, {qualifier} AS b.")),
+        ),
         other => (ErrorKind::Invalid, plain(&other.to_string()), hint),
     }
 }
 
 /// What is run here.
-pub(crate) const STATEMENTS: &str = "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, CREATE TABLE, DROP TABLE and COPY … TO.";
+pub(crate) const STATEMENTS: &str = "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, COPY … TO, and CREATE and DROP of TABLE, STREAM, MATERIALIZED VIEW, JOIN, SINK, JOB, ALERT and ENDPOINT.";
 
 /// What can be shown.
 const SHOWN: &str = "There are STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS and ENDPOINTS; SHOW ALL tells the settings.";
@@ -442,7 +484,10 @@ fn plain(message: &str) -> String {
     for prefix in ["Error during planning: ", "Execution error: ", "Arrow error: ", "External error: "] {
         message = message.strip_prefix(prefix).unwrap_or(message);
     }
-    let message = message.strip_suffix('.').unwrap_or(message);
+    // What follows is the parser's tree.
+    let message = message.split(" Substring {").next().unwrap_or(message);
+    let message = in_sql(message.strip_suffix('.').unwrap_or(message));
+    let message = message.strip_prefix("[return_type] ").unwrap_or(&message);
     let mut characters = message.chars();
     match (characters.next(), characters.next()) {
         // `INSERT …` and `NULL` stay as they are.

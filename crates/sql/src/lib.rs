@@ -38,6 +38,7 @@ mod text;
 mod types;
 mod whole;
 mod wire_copy;
+mod words;
 mod write;
 
 pub use answer::{Answer, Command};

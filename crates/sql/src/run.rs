@@ -190,9 +190,10 @@ impl Run {
             },
         };
         // What has no place of its own is at least in this statement.
-        end.map_err(
-            |error| if error.kind() == ErrorKind::Invalid { error.at(Some(text.place)) } else { error },
-        )
+        end.map_err(|error| {
+            let error = not_a_text(error, text);
+            if error.kind() == ErrorKind::Invalid { error.at(Some(text.place)) } else { error }
+        })
     }
 
     async fn query(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
@@ -370,12 +371,42 @@ pub(crate) fn check_kind(statement: &Statement, text: &StatementText) -> Result<
     if is_run { Ok(()) } else { Err(refused(text)) }
 }
 
+/// Says of a column that there is none of, and that is written `"so"`, how a text is written.
+fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
+    if error.state() != state::NO_COLUMN {
+        return error;
+    }
+    let message = error.to_string();
+    let name = message.strip_prefix("no column `").and_then(|rest| rest.strip_suffix('`'));
+    let columns = error.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
+    let is_text = |name: &&str| {
+        // A column of other letters is meant, rather.
+        let is_column = columns.to_lowercase().contains(&name.to_lowercase());
+        !is_column && text.text.contains(&format!("\"{name}\""))
+    };
+    match name.map(|name| name.trim_matches('"')).filter(is_text) {
+        Some(name) => {
+            let hint = format!("A text stands in single quotes: '{name}'.{columns}");
+            error.with_hint(hint)
+        }
+        None => error,
+    }
+}
+
 fn refused(text: &StatementText) -> SqlError {
-    let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
+    // The second word of others is a name, and not as it was written.
+    let count = match text.words.first().map(String::as_str) {
+        Some("CREATE" | "DROP" | "ALTER" | "SHOW" | "TRUNCATE") => 2,
+        _ => 1,
+    };
+    let words = text.words.iter().take(count).map(String::as_str).collect::<Vec<_>>().join(" ");
     let error =
         SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
     let of_views = text.words.iter().take(4).any(|word| matches!(word.as_str(), "VIEW" | "VIEWS"));
-    error.at(Some(text.place)).with_hint(if of_views {
+    let changes_rows = matches!(words.as_str(), "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE TABLE");
+    error.at(Some(text.place)).with_hint(if changes_rows {
+        "Rows stay as they are, and events do: INSERT OVERWRITE t SELECT … replaces all rows of a table, DROP TABLE takes it away."
+    } else if of_views {
         "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. None of these can stand in a job."
     } else {
         STATEMENTS

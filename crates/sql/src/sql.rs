@@ -6,7 +6,7 @@
 //! Limits: [`SqlOptions`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Task};
+use crate::answer::{Answer, Task, shutting_down};
+use crate::copy::clear_unfinished;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::stop::Stop;
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
     running: Mutex<BTreeMap<Arc<str>, Entry>>,
+    /// No more runs are begun.
+    is_shutdown: AtomicBool,
     runs: AtomicU64,
 }
 
@@ -68,7 +71,8 @@ pub struct Running {
 }
 
 impl Sql {
-    /// Over these tables. Starts `options.threads` threads.
+    /// Over these tables. Starts `options.threads` threads, and takes away what an earlier process left unfinished of files
+    /// under `options.output_roots`.
     pub fn new(options: SqlOptions, tables: Arc<dyn Tables>) -> Result<Sql, SqlError> {
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -82,6 +86,7 @@ impl Sql {
             .enable_all()
             .build()
             .map_err(|error| SqlError::internal("threads for SQL cannot be started").with_source(error))?;
+        clear_unfinished(&options.output_roots);
         let turns = Arc::new(Semaphore::new(options.statements_max.max(1)));
         let inner = Inner {
             options,
@@ -90,6 +95,7 @@ impl Sql {
             turns,
             waiting: AtomicUsize::new(0),
             running: Mutex::new(BTreeMap::new()),
+            is_shutdown: AtomicBool::new(false),
             runs: AtomicU64::new(0),
         };
         Ok(Sql { inner: Arc::new(inner), runtime: Some(runtime) })
@@ -133,6 +139,10 @@ impl Sql {
         let handle = runtime.spawn(work);
         if let Some(entry) = self.inner.lock().get_mut(&id) {
             entry.abort = Some(handle.abort_handle());
+            // It was told before there was anything to abort.
+            if self.inner.is_shutdown.load(Ordering::Acquire) {
+                handle.abort();
+            }
         }
         let mut task = Task { handle, stop };
         match columns.await {
@@ -196,6 +206,17 @@ impl Sql {
         }
     }
 
+    /// Ends all runs, and lets none begin: their answers end with an error that says why.
+    pub fn shut_down(&self) {
+        self.inner.is_shutdown.store(true, Ordering::Release);
+        for entry in self.inner.lock().values() {
+            entry.stop.tell_shutdown();
+            if let Some(abort) = &entry.abort {
+                abort.abort();
+            }
+        }
+    }
+
     /// Names of all functions that statements may call, in order.
     pub fn functions(&self) -> Vec<String> {
         self.inner.sessions.functions()
@@ -219,6 +240,9 @@ impl Sql {
             None => format!("sql-{number}").into(),
         };
         let mut running = self.inner.lock();
+        if self.inner.is_shutdown.load(Ordering::Acquire) {
+            return Err(shutting_down());
+        }
         if running.contains_key(&id) {
             return Err(SqlError::new(ErrorKind::Conflict, format!("a statement `{id}` is running")));
         }

@@ -26,13 +26,15 @@ use datafusion::physical_plan::joins::{
 };
 use tokio::time::Instant;
 
-use crate::answer::cancelled;
+use crate::answer::{cancelled, shutting_down};
 use crate::{ErrorKind, SqlError};
 
 /// Whether a run of statements is still wanted.
 #[derive(Debug)]
 pub(crate) struct Stop {
     told: AtomicBool,
+    /// Not because of its reader, but because all end.
+    is_shutdown: AtomicBool,
     /// When its time is over, and how long that is.
     end: Option<(Instant, Duration)>,
 }
@@ -41,7 +43,7 @@ impl Stop {
     /// Of a run that begins now.
     pub(crate) fn new(duration_max: Option<Duration>) -> Stop {
         let end = duration_max.and_then(|duration| Some((Instant::now().checked_add(duration)?, duration)));
-        Stop { told: AtomicBool::new(false), end }
+        Stop { told: AtomicBool::new(false), is_shutdown: AtomicBool::new(false), end }
     }
 
     /// Nobody wants it any more.
@@ -49,9 +51,20 @@ impl Stop {
         self.told.store(true, Ordering::Relaxed);
     }
 
+    /// All runs end.
+    pub(crate) fn tell_shutdown(&self) {
+        self.is_shutdown.store(true, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Why it was ended.
+    pub(crate) fn why(&self) -> SqlError {
+        if self.is_shutdown.load(Ordering::Relaxed) { shutting_down() } else { cancelled() }
+    }
+
     fn check(&self) -> Result<(), SqlError> {
         if self.told.load(Ordering::Relaxed) {
-            return Err(cancelled());
+            return Err(self.why());
         }
         match self.end {
             Some((at, duration)) if at <= Instant::now() => Err(took_longer(duration)),

@@ -9,6 +9,8 @@ use rustyline::{
 };
 use swiftwater_sql::{Dialect, is_complete};
 
+use super::prompt::spelled_out;
+
 /// Words of statements.
 const KEYWORDS: [&str; 67] = [
     "ALL",
@@ -102,6 +104,12 @@ impl Words {
         let names = self.names.iter().filter(|name| fits(name)).cloned();
         names.chain(keywords).take(OFFERED_MAX).collect()
     }
+
+    /// Whether what was typed is a command, or statements up to their end.
+    fn is_whole(&self, text: &str) -> bool {
+        let is_command = text.trim_start().starts_with('\\') || spelled_out(text.trim()).is_some();
+        is_command || is_complete(text, self.dialect)
+    }
 }
 
 /// Where the word begins that ends at `at`.
@@ -124,8 +132,7 @@ impl Completer for Words {
 
 impl Validator for Words {
     fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
-        let text = context.input();
-        let is_whole = text.trim_start().starts_with('\\') || is_complete(text, self.dialect);
+        let is_whole = self.is_whole(context.input());
         Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
     }
 }
@@ -141,6 +148,17 @@ impl Helper for Words {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_and_whole_statements_end_with_their_line() {
+        let words = Words { dialect: Dialect::Native, names: Vec::new() };
+        for whole in ["\\d", "exit", " quit ", "help;", "SELECT 1;"] {
+            assert!(words.is_whole(whole), "{whole}");
+        }
+        for begun in ["SELECT 1", "exit x", "SELECT\nhelp"] {
+            assert!(!words.is_whole(begun), "{begun}");
+        }
+    }
 
     #[test]
     fn words_are_completed_as_they_were_begun() {

@@ -94,7 +94,7 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
 }
 
 /// The command that a word means which stands alone, as other prompts have it.
-fn spelled_out(text: &str) -> Option<&'static str> {
+pub(super) fn spelled_out(text: &str) -> Option<&'static str> {
     let word = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     match word.to_ascii_lowercase().as_str() {
         "exit" | "quit" => Some("q"),

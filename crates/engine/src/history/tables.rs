@@ -466,9 +466,32 @@ pub(crate) fn from_engine(error: EngineError) -> SqlError {
         ErrorKind::Unavailable => SqlErrorKind::Unavailable,
         ErrorKind::Limit => SqlErrorKind::Limit,
     };
-    let sql = SqlError::new(kind, error.to_string());
+    let mut sql = SqlError::new(kind, error.to_string());
+    if let Some(state) = state_of(&error) {
+        sql = sql.with_state(state);
+    }
     match error.hint() {
         Some(hint) => sql.with_hint(hint),
         None => sql,
+    }
+}
+
+/// SQLSTATE, where the kind does not say it: of conflicts, whether something exists already or others depend on it.
+fn state_of(error: &EngineError) -> Option<&'static str> {
+    match error {
+        EngineError::StreamHasView { .. }
+        | EngineError::ViewReadsColumn { .. }
+        | EngineError::ViewHasView { .. }
+        | EngineError::ViewHasAlert { .. }
+        | EngineError::StreamHasAlert { .. }
+        | EngineError::StreamIsWatched { .. }
+        | EngineError::StreamHasJoin { .. }
+        | EngineError::HasEndpoint { .. }
+        | EngineError::ViewHasSink { .. }
+        | EngineError::TargetHasSink { .. }
+        | EngineError::QuarantineOf(_)
+        | EngineError::JoinedByView { .. } => Some(state::DEPENDED_ON),
+        EngineError::Exists { .. } | EngineError::EndpointExists(_) => None,
+        _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
     }
 }

@@ -83,6 +83,8 @@ pub enum Value {
     Text(Box<str>),
     /// `100`.
     Number(u64),
+    /// A number below 0, or with a point, as no option takes it.
+    OtherNumber,
     /// `(a, b)`.
     Names(Vec<Box<str>>),
 }

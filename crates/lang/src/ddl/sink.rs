@@ -122,7 +122,7 @@ impl SinkOption {
         match self {
             SinkOption::Format => "ndjson or csv",
             SinkOption::BatchRows => "a number from 1 to 100000",
-            SinkOption::Retries => "a number",
+            SinkOption::Retries => "a whole number from 0",
             SinkOption::DeadLetter => "the name of a stream",
             SinkOption::Timeout => "a time like '10 seconds', at most an hour",
             SinkOption::Headers => "lines of `Name: value`",

@@ -89,6 +89,18 @@ fn alerts_are_on_views_or_queries_and_go_into_streams_or_to_webhooks() {
              for as long as it takes.)",
         ),
         (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = -1)",
+            "1:85 `retries` takes a whole number from 0",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = 1.5)",
+            "1:85 `retries` takes a whole number from 0",
+        ),
+        (
+            "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = - x)",
+            "1:87 expected a number, found `x`",
+        ),
+        (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (format = csv)",
             "1:58 no option `format` (Options are resolve, batch_rows, retries, dead_letter, timeout, headers.)",
         ),

@@ -38,13 +38,22 @@ impl Outgoing {
 
     /// An error with its place as a count of characters, from 1, of the text in which so many stand before `statement`.
     pub(crate) fn error(&mut self, error: &SqlError, statement: &str, before: usize) {
+        self.error_of("ERROR", error, statement, before);
+    }
+
+    /// An error after which the connection ends.
+    pub(crate) fn fatal(&mut self, error: &SqlError) {
+        self.error_of("FATAL", error, "", 0);
+    }
+
+    fn error_of(&mut self, severity: &str, error: &SqlError, statement: &str, before: usize) {
         self.message(b'E', |out| {
             let mut field = |kind: u8, value: &str| {
                 out.push(kind);
                 text(value, out);
             };
-            field(b'S', "ERROR");
-            field(b'V', "ERROR");
+            field(b'S', severity);
+            field(b'V', severity);
             field(b'C', error.state());
             field(b'M', &error.to_string());
             if let Some(hint) = error.hint() {

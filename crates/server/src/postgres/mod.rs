@@ -112,7 +112,8 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
     let mut session = Session::new(stream, Arc::clone(shared), number, secret);
     let ended = tokio::select! {
         ended = session.run() => ended,
-        () = shared.reached(Phase::Closing) => Ok(()),
+        // What is idle has left by then.
+        () = shared.reached(Phase::Cut) => Ok(()),
     };
     shared.postgres.end(number);
     if let Err(error) = ended {

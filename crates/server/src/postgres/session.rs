@@ -7,7 +7,7 @@ mod statements;
 use std::{collections::HashMap, io, sync::Arc};
 
 use bytes::{Buf, BytesMut};
-use swiftwater_sql::{ErrorKind, SqlError, postgres_setting};
+use swiftwater_sql::{ErrorKind, SqlError, postgres_setting, state};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -17,7 +17,7 @@ use super::{
     MESSAGE_BYTES_MAX,
     message::{Incoming, Outgoing, malformed},
 };
-use crate::server::Shared;
+use crate::server::{Phase, Shared};
 use settings::Settings;
 use statements::{Portal, Prepared};
 
@@ -88,7 +88,13 @@ impl Session {
         let mut skipping = false;
         loop {
             self.flush().await?;
-            let Some((kind, body)) = self.message().await? else { return Ok(()) };
+            let shared = Arc::clone(&self.shared);
+            let message = tokio::select! {
+                biased;
+                message = self.message() => message?,
+                () = shared.reached(Phase::Closing) => return self.leave().await,
+            };
+            let Some((kind, body)) = message else { return Ok(()) };
             let mut message = Incoming(&body);
             let done = match kind {
                 b'X' => return Ok(()),
@@ -182,6 +188,14 @@ impl Session {
                 return Ok(Err(*failed));
             }
         }
+    }
+
+    /// Tells the client that the server ends.
+    async fn leave(&mut self) -> io::Result<()> {
+        self.out.fatal(
+            &SqlError::new(ErrorKind::Unavailable, "the server is shutting down").with_state(state::SHUTDOWN),
+        );
+        self.flush().await
     }
 
     fn fail(&mut self, error: &SqlError, text: &str) {

@@ -42,6 +42,53 @@ async fn bodies_that_are_held_whole_have_a_limit_after_unpacking() {
     }
 }
 
+/// The head of an answer, and its body, of which the head tells the length.
+async fn answer(stream: &mut tokio::net::TcpStream) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(soon(stream.read_u8()).await.unwrap());
+    }
+    let head = String::from_utf8(text).unwrap().to_lowercase();
+    let (_, rest) = head.split_once("content-length: ").unwrap();
+    let mut body = vec![0; rest.split("\r\n").next().unwrap().parse().unwrap()];
+    soon(stream.read_exact(&mut body)).await.unwrap();
+    head
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_goes_on_after_a_request_that_was_refused_before_its_body_came() {
+    let server = Running::start().await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let host = server.address;
+    for (request, status) in [
+        ("POST /nothing", "404"),
+        ("POST /v1/streams", "405"),
+        ("POST /v1/streams/s/events?unknown=1", "400"),
+        ("POST /v1/streams/s/events", "415"),
+    ] {
+        let head = format!(
+            "{request} HTTP/1.1\r\nHost: {host}\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let told = answer(&mut stream).await;
+        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{request}: {told}");
+        assert!(!told.contains("connection:"), "{told}");
+        stream.write_all(b"{\"n\": 1}\n").await.unwrap();
+    }
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("http/1.1 200 "));
+
+    // A body that is not sent, or longer than what is read off, ends the connection, and the answer says so.
+    for field in ["Content-Length: 9\r\nExpect: 100-continue", "Content-Length: 99999999"] {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let head = format!("POST /nothing HTTP/1.1\r\nHost: {host}\r\n{field}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let told = answer(&mut stream).await;
+        assert!(told.starts_with("http/1.1 404 ") && told.contains("connection: close"), "{told}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_past_its_limit_is_cut_and_what_was_taken_is_told() {
     let server = Running::with(EngineConfig::default(), |config| config.body_bytes_max = 25).await;

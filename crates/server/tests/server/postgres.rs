@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use hyper::StatusCode;
 use swiftwater_engine::EngineConfig;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -329,6 +330,48 @@ async fn answer(stream: &mut TcpStream, text: &str) -> (Vec<String>, Option<Stri
             _ => {}
         }
     }
+}
+
+/// The fields of the error that a connection ends with, on shutdown.
+async fn last_error(stream: &mut TcpStream) -> String {
+    let mut rest = Vec::new();
+    soon(stream.read_to_end(&mut rest)).await.unwrap();
+    String::from_utf8_lossy(&rest).replace('\0', " ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_told_that_the_server_ends_and_long_statements_are_ended() {
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+        config.shutdown_grace_ms = 200;
+    };
+    let mut server = Running::with_sql(EngineConfig::default(), change, Some(access())).await;
+    let port = server.postgres.unwrap().port();
+    let mut idle = connect(port).await;
+    assert!(kinds(&mut idle).await.ends_with('Z'));
+    let mut busy = connect(port).await;
+    kinds(&mut busy).await;
+    let long = "SELECT count(*) FROM generate_series(1, 4000000000) AS a, generate_series(1, 1000) AS b";
+    busy.write_all(&message(b'Q', &[long.as_bytes(), b"\0"].concat())).await.unwrap();
+    let mut client = server.client().await;
+    let of_http = tokio::spawn(async move { client.send("POST", "/v1/sql", &[], long).await });
+    soon(async {
+        while server.get("/v1/sql").await.text().await.matches("generate_series").count() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.begin_stop();
+    let told = last_error(&mut idle).await;
+    assert!(told.contains("FATAL") && told.contains("57P01"), "{told}");
+    let told = last_error(&mut busy).await;
+    assert!(
+        told.contains("SERROR") && told.contains("FATAL") && told.matches("57P01").count() == 2,
+        "{told}"
+    );
+    let problem = soon(of_http).await.unwrap().problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+    assert_eq!(problem["detail"], "the server is shutting down");
+    server.stopped().await;
 }
 
 #[tokio::test]

@@ -65,8 +65,8 @@ fn unwritten(error: ArrowError) -> SqlError {
     SqlError::internal("rows cannot be written as Arrow").with_source(error)
 }
 
-/// The type in which it travels: views, and the dictionaries that scans make, are not known to all readers.
-fn plain(ty: &DataType) -> DataType {
+/// The type in which it leaves: views, and the dictionaries that scans make, are not known to all readers.
+pub(crate) fn plain(ty: &DataType) -> DataType {
     match ty {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,

@@ -27,6 +27,7 @@ use arrow_stream::ArrowWriter;
 use csv::CsvWriter;
 use json::JsonWriter;
 
+pub(crate) use arrow_stream::plain;
 pub(crate) use json_text::json_text;
 pub use parquet_rows::ParquetRows;
 pub use pg::{PgType, PgWriter};

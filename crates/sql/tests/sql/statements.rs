@@ -423,6 +423,100 @@ fn files_are_written_and_hold_all_rows() {
 }
 
 #[test]
+fn directories_of_files_are_whole_and_never_mixed_with_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 2, 1000);
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default()));
+    let refused = |text: &str| {
+        let error = run(text).unwrap_err();
+        (error.kind(), error.to_string().replace(&format!("{}/", root.canonicalize().unwrap().display()), ""))
+    };
+    let files = |name: &str| std::fs::read_dir(root.join(name)).unwrap().count();
+
+    // A name alone is a file's.
+    assert_eq!(run("COPY n TO 'n' STORED AS CSV").unwrap(), "rows\n2000\n");
+    assert_eq!(std::fs::read_to_string(root.join("n")).unwrap().lines().count(), 2001);
+    assert_eq!(run("COPY n TO 'deep/parts/' STORED AS CSV").unwrap(), "rows\n2000\n");
+    assert!(files("deep/parts") > 0);
+    let by_k = "COPY (SELECT k % 3 AS k, g FROM n) TO 'by_k' STORED AS PARQUET PARTITIONED BY (k)";
+    assert_eq!(run(by_k).unwrap(), "rows\n2000\n");
+    assert_eq!(files("by_k"), 3);
+
+    let taken = |what: &str| (ErrorKind::Conflict, what.to_owned());
+    assert_eq!(refused(by_k), taken("`by_k` is a directory that is not empty"));
+    assert_eq!(refused("COPY n TO 'n/' STORED AS CSV"), taken("`n` is a file"));
+    assert_eq!(refused("COPY n TO 'by_k' STORED AS CSV"), taken("`by_k` is a directory"));
+    assert_eq!(files("by_k"), 3);
+    std::fs::create_dir(root.join("empty")).unwrap();
+    assert_eq!(run("COPY n TO 'empty/' STORED AS CSV").unwrap(), "rows\n2000\n");
+    assert!(files("empty") > 0);
+
+    // One that fails leaves nothing, and one without rows is there too.
+    let fails = "COPY (SELECT 1 / (k - 500) AS x FROM n) TO 'fails/' STORED AS PARQUET";
+    assert_eq!(run(fails).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(!root.join("fails").exists());
+    for nothing in ["nothing/", "nothing.csv", "nothing.parquet", "nothing.json"] {
+        let text = format!("COPY (SELECT k FROM n WHERE k < 0) TO '{nothing}' STORED AS ");
+        let format = nothing.rsplit_once('.').map_or("csv", |(_, ending)| ending);
+        assert_eq!(run(&(text + format)).unwrap(), "rows\n0\n", "{nothing}");
+        assert!(root.join(nothing).exists(), "{nothing}");
+    }
+    let hidden = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    assert!(!std::fs::read_dir(&root).unwrap().any(|entry| hidden(entry.unwrap())));
+}
+
+#[test]
+fn what_a_killed_process_left_unfinished_goes_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let left = root.join(".unfinished-0");
+    std::fs::create_dir_all(&left).unwrap();
+    std::fs::write(left.join("file.csv"), "k\n1").unwrap();
+    std::fs::write(root.join("whole.csv"), "k\n1\n").unwrap();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 1, 10);
+    assert!(!left.exists() && root.join("whole.csv").exists());
+    block_on(csv(&sql, "COPY n TO 'n.csv'", RunOptions::default())).unwrap();
+    let error = block_on(csv(&sql, "COPY n TO '.unfinished-1/n.csv'", RunOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn files_of_parquet_have_types_that_all_readers_know() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    let sql = over_numbers(SqlOptions { output_roots: vec![root.clone()], ..SqlOptions::default() }, 1, 10);
+    let text = "COPY (SELECT arrow_cast('a', 'Utf8View') AS t, [arrow_cast('b', 'Utf8View')] AS l, \
+                {x: arrow_cast('c', 'Utf8View')} AS s FROM n LIMIT 2) TO 'w.parquet'";
+    assert_eq!(block_on(csv(&sql, text, RunOptions::default())).unwrap(), "rows\n2\n");
+    let file = std::fs::File::open(root.join("w.parquet")).unwrap();
+    let reader =
+        datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let types: Vec<String> =
+        reader.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert_eq!(types.len(), 3);
+    assert!(types.iter().all(|ty| ty.contains("Utf8") && !ty.contains("View")), "{types:?}");
+}
+
+#[test]
+fn shut_down_ends_what_runs_and_lets_nothing_begin() {
+    let sql = over_numbers(SqlOptions::default(), 4, 10_000);
+    block_on(async {
+        let mut answer = sql.run("SELECT a.k FROM n a, n b, n c", RunOptions::default()).await.unwrap();
+        answer.next().await.unwrap().unwrap();
+        sql.shut_down();
+        let error = loop {
+            if let Err(error) = answer.next().await.unwrap() {
+                break error;
+            }
+        };
+        assert_eq!((error.state(), error.to_string().as_str()), ("57P01", "the server is shutting down"));
+        let error = csv(&sql, "SELECT 1", RunOptions::default()).await.unwrap_err();
+        assert_eq!((error.kind(), error.state()), (ErrorKind::Unavailable, "57P01"));
+    });
+}
+
+#[test]
 fn files_of_csv_hold_lists_maps_and_structs_as_json() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().to_owned();

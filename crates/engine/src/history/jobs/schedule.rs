@@ -65,8 +65,12 @@ impl Schedule {
         };
         let fault = |why: String| ScheduleError::Cron { schedule: text.to_owned(), why };
         let fields = text.split_whitespace().count();
-        if fields != 5 && !text.trim_start().starts_with('@') {
+        let is_named = text.trim_start().starts_with('@');
+        if fields != 5 && !is_named {
             return Err(fault(format!("it has {fields} fields, not five")));
+        }
+        if fields != 1 && is_named {
+            return Err(fault("a name of a schedule stands alone".to_owned()));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|error| fault(why(&error)))?;
@@ -249,6 +253,10 @@ mod tests {
         assert_eq!(
             fault("61 * * * *", None),
             "the schedule `61 * * * *` cannot be read: number out of bounds"
+        );
+        assert_eq!(
+            fault("@every 1s", None),
+            "the schedule `@every 1s` cannot be read: a name of a schedule stands alone"
         );
         assert!(fault("@sometimes", None).starts_with("the schedule `@sometimes` cannot be read: "));
         assert_eq!(fault("0 0 30 2 *", None), "the schedule `0 0 30 2 *` names a time that never comes");

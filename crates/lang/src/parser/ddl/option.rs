@@ -64,6 +64,16 @@ impl Parser<'_> {
             TokenKind::String(text) => Value::Text(text.clone()),
             TokenKind::Word(_) => Value::Text(self.word(span).into()),
             TokenKind::Whole { value, .. } => Value::Number(u64::try_from(*value).unwrap_or(u64::MAX)),
+            TokenKind::Double(_) | TokenKind::Float(_) => Value::OtherNumber,
+            TokenKind::Symbol(Symbol::Minus) => {
+                self.advance();
+                match self.kind() {
+                    TokenKind::Whole { .. } | TokenKind::Double(_) | TokenKind::Float(_) => {
+                        Value::OtherNumber
+                    }
+                    _ => return Err(self.expected("a number")),
+                }
+            }
             TokenKind::Symbol(Symbol::LeftParen) => {
                 self.advance();
                 let names = self.list(|parser| parser.name("a column").map(|name| name.text))?;
