@@ -30,10 +30,9 @@ pub(crate) struct Received {
 
 impl Received {
     pub(crate) fn new(body: Incoming, headers: &HeaderMap) -> Received {
-        Received {
-            body: (!body.is_end_stream()).then_some(body),
-            is_held_back: headers.contains_key(header::EXPECT),
-        }
+        let body = (!body.is_end_stream()).then_some(body);
+        let is_held_back = body.is_some() && headers.contains_key(header::EXPECT);
+        Received { body, is_held_back }
     }
 
     /// Whether a connection cannot be used any further if this is not read.

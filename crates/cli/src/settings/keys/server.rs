@@ -90,7 +90,7 @@ pub(super) fn keys() -> Vec<Key> {
             "server.shutdown_grace_ms",
             Kind::Millis(0, HOUR),
             server.shutdown_grace_ms,
-            "The time that running requests and queries get to finish on shutdown."
+            "The time that running requests, queries and statements get to finish on shutdown; what still runs then is ended."
         ),
         number!(
             "server.metrics_streams_max",
