@@ -413,7 +413,7 @@ async fn jobs_are_altered_described_and_kept() {
         ("CREATE JOB j SCHEDULE '@daily' AS DROP VIEW v", "`DROP VIEW` is no statement for here"),
         (
             "CREATE JOB j SCHEDULE '@daily' AS $$ SELECT 1; UPDATE t SET a = 1 $$",
-            "`UPDATE T` is no statement for here",
+            "`UPDATE` is no statement for here",
         ),
         ("ALTER JOB j DISABLE", "no job `j`"),
         ("RUN JOB j", "no job `j`"),
