@@ -10,7 +10,8 @@ Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
   --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves,
-                      rollups, views, history
+                      rollups, views, history; of the last two also a piece alone: views/folding, app, updates, derived,
+                      many-keys; history/log, acks, smart-home, articles, recovery
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
   --gib N             size of the files of events (default 2.1, with --quick 0.25)
@@ -60,12 +61,19 @@ pub(crate) const PARTS: [(&str, Part); 13] = [
     ("history", Part::History),
 ];
 
+/// Pieces of parts that can be run alone.
+const PIECES: [(Part, &[&str]); 2] = [
+    (Part::Views, &["folding", "app", "updates", "derived", "many-keys"]),
+    (Part::History, &["log", "acks", "smart-home", "articles", "recovery"]),
+];
+
 /// The command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Args {
     pub(crate) quick: bool,
     pub(crate) write: bool,
-    only: Vec<Part>,
+    /// With a piece, that alone.
+    only: Vec<(Part, Option<&'static str>)>,
     gib: Option<f64>,
     rounds: Option<usize>,
     history_events: Option<usize>,
@@ -104,11 +112,7 @@ impl Args {
                 "--write" => args.write = true,
                 "--only" => {
                     for part in value()?.split(',') {
-                        let known = PARTS.iter().find(|(name, _)| *name == part);
-                        let names = || PARTS.map(|(name, _)| name).join(", ");
-                        let known =
-                            known.with_context(|| format!("no part `{part}`; parts are: {}", names()))?;
-                        args.only.push(known.1);
+                        args.only.push(part_of(part)?);
                     }
                 }
                 "--gib" => {
@@ -132,7 +136,14 @@ impl Args {
     }
 
     pub(crate) fn wants(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+        self.only.is_empty() || self.only.iter().any(|(only, _)| *only == part)
+    }
+
+    /// Whether a piece of a part is wanted; `piece` is one of [`PIECES`].
+    pub(crate) fn wants_piece(&self, part: Part, piece: &str) -> bool {
+        let is_it =
+            |(only, alone): &(Part, Option<&str>)| *only == part && alone.is_none_or(|alone| alone == piece);
+        self.only.is_empty() || self.only.iter().any(is_it)
     }
 
     /// The least size of a file of events, in bytes.
@@ -171,6 +182,20 @@ impl Args {
     }
 }
 
+/// A part, or a piece of one, by its name.
+fn part_of(text: &str) -> anyhow::Result<(Part, Option<&'static str>)> {
+    let (name, piece) = text.split_once('/').map_or((text, None), |(name, piece)| (name, Some(piece)));
+    let names = || PARTS.map(|(name, _)| name).join(", ");
+    let known = PARTS.iter().find(|(known, _)| *known == name);
+    let (_, part) = known.with_context(|| format!("no part `{name}`; parts are: {}", names()))?;
+    let Some(piece) = piece else { return Ok((*part, None)) };
+    let pieces = PIECES.iter().find(|(of, _)| of == part).map_or(&[][..], |(_, pieces)| pieces);
+    let known = pieces.iter().find(|known| **known == piece);
+    let piece = known
+        .with_context(|| format!("no piece `{piece}` of `{name}`; pieces are: {}", pieces.join(", ")))?;
+    Ok((*part, Some(piece)))
+}
+
 /// The directory of this program's sources, where cargo runs it.
 fn sources() -> Option<PathBuf> {
     Some(std::env::var_os("CARGO_MANIFEST_DIR")?.into())
@@ -196,14 +221,27 @@ mod tests {
         let args = parse("--quick --only latency,memory --gib 0.5").unwrap().unwrap();
         assert!(args.wants(Part::Memory) && !args.wants(Part::Throughput));
         assert_eq!((args.file_bytes(), args.rounds()), (1 << 29, 1));
+        assert!(!args.wants_piece(Part::History, "acks"));
+        let args = parse("--only history/acks,views").unwrap().unwrap();
+        assert!(args.wants(Part::History) && args.wants_piece(Part::History, "acks"));
+        assert!(!args.wants_piece(Part::History, "log") && args.wants_piece(Part::Views, "app"));
+        assert!(parse("").unwrap().unwrap().wants_piece(Part::History, "log"));
         assert!(parse("--help").unwrap().is_none());
     }
 
     #[test]
     fn wrong_options_are_refused() {
-        for line in
-            ["--fast", "--only speed", "--gib", "--gib 0", "--rounds 0", "--shards two", "--history-events 0"]
-        {
+        for line in [
+            "--fast",
+            "--only speed",
+            "--gib",
+            "--gib 0",
+            "--rounds 0",
+            "--shards two",
+            "--history-events 0",
+            "--only history/speed",
+            "--only decode/acks",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

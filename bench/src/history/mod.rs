@@ -33,7 +33,7 @@ mod catching_up;
 mod recovery;
 
 use crate::{
-    args::Args,
+    args::{Args, Part},
     stored::directory,
     table::{Row, Table},
 };
@@ -58,13 +58,27 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    log::run(args, &directory, table)?;
-    acks::run(args, &directory, table)?;
-    let mut duckdb = DuckDb::start();
-    if let Err(why) = &duckdb {
-        eprintln!("without DuckDB: {why:#}");
+    let wants = |piece| args.wants_piece(Part::History, piece);
+    if wants("log") {
+        log::run(args, &directory, table)?;
     }
-    smart_home::run(args, &directory, duckdb.as_mut().ok(), table)?;
-    articles::run(args, &directory, duckdb.as_mut().ok(), table)?;
-    recovery::run(args, &directory, table)
+    if wants("acks") {
+        acks::run(args, &directory, table)?;
+    }
+    if wants("smart-home") || wants("articles") {
+        let mut duckdb = DuckDb::start();
+        if let Err(why) = &duckdb {
+            eprintln!("without DuckDB: {why:#}");
+        }
+        if wants("smart-home") {
+            smart_home::run(args, &directory, duckdb.as_mut().ok(), table)?;
+        }
+        if wants("articles") {
+            articles::run(args, &directory, duckdb.as_mut().ok(), table)?;
+        }
+    }
+    if wants("recovery") {
+        recovery::run(args, &directory, table)?;
+    }
+    Ok(())
 }

@@ -24,7 +24,7 @@ mod wrk;
 pub(crate) use bare::{WORD, run as run_bare};
 
 use crate::{
-    args::Args,
+    args::{Args, Part},
     stored::directory,
     table::{Row, Table},
 };
@@ -34,13 +34,25 @@ const BYTES: u64 = 12 << 30;
 
 /// Measures all of it and adds the rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
-    folding::run(args, table)?;
+    let wants = |piece| args.wants_piece(Part::Views, piece);
+    if wants("folding") {
+        folding::run(args, table)?;
+    }
     match directory(args, if args.quick { BYTES / 8 } else { BYTES }) {
         Ok(directory) => {
-            app::run(args, &directory, table)?;
-            updates::run(args, &directory, table)?;
-            derived::run(args, &directory, table)?;
-            many_keys::run(args, &directory, table)
+            if wants("app") {
+                app::run(args, &directory, table)?;
+            }
+            if wants("updates") {
+                updates::run(args, &directory, table)?;
+            }
+            if wants("derived") {
+                derived::run(args, &directory, table)?;
+            }
+            if wants("many-keys") {
+                many_keys::run(args, &directory, table)?;
+            }
+            Ok(())
         }
         Err(why) => {
             table.push(Row::not_measured("answers by key, from outside", &why));
