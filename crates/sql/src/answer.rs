@@ -98,7 +98,8 @@ pub(crate) fn cancelled() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the statement was cancelled").with_state(state::CANCELLED)
 }
 
-pub(crate) fn shutting_down() -> SqlError {
+/// Why all statements end, and connections do.
+pub fn shutting_down() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the server is shutting down").with_state(state::SHUTDOWN)
 }
 

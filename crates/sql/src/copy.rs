@@ -145,7 +145,9 @@ impl Unfinished {
                 let parent = target.path.parent().unwrap_or(&target.root);
                 fs::create_dir_all(parent)?;
                 fs::rename(&self.written, &target.path)?;
-                File::open(parent)?.sync_all()
+                // Directories that were made for it are as durable as it is.
+                let mut above = parent.ancestors().take_while(|above| above.starts_with(&target.root));
+                above.try_for_each(|above| File::open(above)?.sync_all())
             })();
             done.map_err(|error| target.unwritten(error))
         });

@@ -13,7 +13,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::{Column, Result as DataFusionResult};
-use datafusion::logical_expr::{Expr as Planned, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::dml::CopyTo;
+use datafusion::logical_expr::{
+    CreateMemoryTable, DdlStatement, Expr as Planned, LogicalPlan, LogicalPlanBuilder,
+};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
@@ -148,8 +151,24 @@ fn in_items(items: &mut [SelectItem], stars: &[(String, SchemaRef)]) {
     }
 }
 
-/// The plan, with what has the name of an earlier column named apart, and constants in names as they are in SQL.
+/// The plan, with what has the name of an earlier column named apart, and constants in names as they are in SQL; of what is
+/// written somewhere, its query.
 pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
+    let apart = |input: Arc<LogicalPlan>| columns_apart(Arc::unwrap_or_clone(input)).map(Arc::new);
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
+            let input = apart(table.input)?;
+            Ok(LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(CreateMemoryTable { input, ..table })))
+        }
+        LogicalPlan::Copy(copy) => {
+            let input = apart(copy.input)?;
+            Ok(LogicalPlan::Copy(CopyTo { input, ..copy }))
+        }
+        query => columns_of_query_apart(query),
+    }
+}
+
+fn columns_of_query_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     // What is computed is of no table.
     let names: Vec<Cow<'_, str>> = schema

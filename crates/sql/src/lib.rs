@@ -41,7 +41,7 @@ mod wire_copy;
 mod words;
 mod write;
 
-pub use answer::{Answer, Command};
+pub use answer::{Answer, Command, shutting_down};
 pub use array_text::array_elements;
 pub use copy_in::CopyIn;
 pub use error::{ErrorKind, Place, SqlError, state};

@@ -381,7 +381,7 @@ fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
     let columns = error.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
     let is_text = |name: &&str| {
         // A column of other letters is meant, rather.
-        let is_column = columns.to_lowercase().contains(&name.to_lowercase());
+        let is_column = columns.split([' ', ',', '.']).any(|column| column.eq_ignore_ascii_case(name));
         !is_column && text.text.contains(&format!("\"{name}\""))
     };
     match name.map(|name| name.trim_matches('"')).filter(is_text) {

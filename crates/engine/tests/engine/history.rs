@@ -501,6 +501,23 @@ async fn directory_belongs_to_one_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn conflicts_say_whether_something_is_there_or_depended_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM s (a LONG) WITH (store = true)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM STREAM(s) GROUP BY a").await;
+    for (text, state) in [
+        ("DROP STREAM s", "2BP01"),
+        ("CREATE STREAM s (a LONG)", "42P07"),
+        ("ALTER STREAM s SET (store = false)", "55000"),
+        ("DROP STREAM v", "42P01"),
+    ] {
+        let error = try_sql(&engine, text).await.unwrap_err();
+        assert_eq!(error.state(), state, "{text}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn insert_that_breaks_a_rule_of_the_stream_says_which() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;

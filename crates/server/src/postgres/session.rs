@@ -7,7 +7,7 @@ mod statements;
 use std::{collections::HashMap, io, sync::Arc};
 
 use bytes::{Buf, BytesMut};
-use swiftwater_sql::{ErrorKind, SqlError, postgres_setting, state};
+use swiftwater_sql::{ErrorKind, SqlError, postgres_setting, shutting_down};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -192,9 +192,7 @@ impl Session {
 
     /// Tells the client that the server ends.
     async fn leave(&mut self) -> io::Result<()> {
-        self.out.fatal(
-            &SqlError::new(ErrorKind::Unavailable, "the server is shutting down").with_state(state::SHUTDOWN),
-        );
+        self.out.fatal(&shutting_down());
         self.flush().await
     }
 

@@ -452,6 +452,14 @@ fn directories_of_files_are_whole_and_never_mixed_with_others() {
     assert_eq!(run("COPY n TO 'empty/' STORED AS CSV").unwrap(), "rows\n2000\n");
     assert!(files("empty") > 0);
 
+    // Columns have the names that answers have.
+    assert_eq!(
+        run("COPY (SELECT 1 + 1, a.k, b.k FROM n a JOIN n b ON a.k = b.k LIMIT 1) TO 'names.csv'").unwrap(),
+        "rows\n1\n"
+    );
+    let names = std::fs::read_to_string(root.join("names.csv")).unwrap();
+    assert_eq!(names.lines().next(), Some("1 + 1,k,k_2"));
+
     // One that fails leaves nothing, and one without rows is there too.
     let fails = "COPY (SELECT 1 / (k - 500) AS x FROM n) TO 'fails/' STORED AS PARQUET";
     assert_eq!(run(fails).unwrap_err().kind(), ErrorKind::Invalid);
