@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::ScalarValue;
+use datafusion_common::{ScalarValue, utils::memory::get_record_batch_memory_size};
 
 use crate::{
     error::{Result, StoreError},
@@ -179,9 +179,14 @@ fn compact(column: ArrayRef) -> ArrayRef {
     Arc::new(texts.gc())
 }
 
-/// Bytes that a batch holds in memory.
+/// Bytes that a batch holds in memory. A buffer is counted once, however many columns have their texts in it: those within
+/// maps, lists and objects all lie in the events' own bytes.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
-    batch.get_array_memory_size()
+    let arrays = batch.columns().iter().map(|array| {
+        // Of both, buffers are a part.
+        array.get_array_memory_size().saturating_sub(array.get_buffer_memory_size())
+    });
+    arrays.sum::<usize>() + get_record_batch_memory_size(batch)
 }
 
 /// What a table's schema becomes when it is asked for these fields.
@@ -238,5 +243,34 @@ fn type_name(ty: &DataType) -> String {
         DataType::Utf8View => "STRING".to_owned(),
         DataType::Timestamp(..) => "TIMESTAMP".to_owned(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{StructArray, builder::StringViewBuilder};
+    use arrow_schema::Fields;
+
+    use super::*;
+
+    /// Rows whose texts lie within objects, in one buffer.
+    fn rows(texts: usize, buffer: usize) -> RecordBatch {
+        let mut text = StringViewBuilder::new().with_fixed_block_size(buffer as u32);
+        text.append_value("x".repeat(buffer));
+        let text: ArrayRef = Arc::new(text.finish());
+        let fields: Fields =
+            (0..texts).map(|n| Field::new(format!("t{n}"), DataType::Utf8View, true)).collect();
+        let object = StructArray::new(fields.clone(), vec![text; texts], None);
+        let schema = Schema::new(vec![Field::new("o", DataType::Struct(fields), true)]);
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(object)]).unwrap()
+    }
+
+    #[test]
+    fn what_columns_share_is_counted_once() {
+        const BUFFER: usize = 1 << 20;
+        let (one, many) = (bytes_of(&rows(1, BUFFER)), bytes_of(&rows(50, BUFFER)));
+        assert!((BUFFER..BUFFER + BUFFER / 8).contains(&one), "{one}");
+        // Each column has an array of its own.
+        assert!((one + 49 * 100..one + 49 * 400).contains(&many), "{many}, and {one} of one");
     }
 }

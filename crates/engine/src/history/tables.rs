@@ -34,6 +34,9 @@ const INSERT_BYTES: usize = 16 << 20;
 /// The longest event that an INSERT makes, whatever requests may send; the stream may want shorter ones.
 const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
 
+/// Of a row that is refused, so much is told.
+const SHOWN_CHARACTERS: usize = 200;
+
 /// What there is, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
@@ -422,7 +425,7 @@ impl HistoryTables {
             let numbered = number.clone().filter(|_| is_end);
             let options = AppendOptions { numbered, all_or_none: true, ..AppendOptions::default() };
             let appended = history
-                .append(&shared, (&stream, stored), batch.with_meta(meta), options)
+                .append(&shared, (&stream, stored), batch.clone().with_meta(meta), options)
                 .await
                 .map_err(from_engine)?;
             if let Some(refusal) = appended.refusals.first() {
@@ -432,7 +435,10 @@ impl HistoryTables {
                     Rule::Check => state::CHECK,
                     Rule::Size => state::TOO_LONG,
                 };
-                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message).with_state(state));
+                let row = shown(batch.event(refusal.row as usize));
+                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message)
+                    .with_state(state)
+                    .with_hint(format!("The row is {row}")));
             }
             count += appended.accepted;
             ticket = ticket.max(appended.ticket);
@@ -441,6 +447,15 @@ impl HistoryTables {
             history.synced(ticket).await.map_err(from_engine)?;
         }
         Ok(count)
+    }
+}
+
+/// The beginning of an event, for a message.
+fn shown(event: &[u8]) -> String {
+    let text = String::from_utf8_lossy(event);
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
     }
 }
 

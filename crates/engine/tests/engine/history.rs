@@ -521,14 +521,28 @@ async fn conflicts_say_whether_something_is_there_or_depended_on() {
 async fn insert_that_breaks_a_rule_of_the_stream_says_which() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).await;
-    sql(&engine, "CREATE STREAM t (a LONG NOT NULL CHECK (a > 0), b LONG, CHECK (a <> b))").await;
-    for (values, state, message) in [
-        ("(0, 1)", "23514", "column `a`: `CHECK (a > 0)` does not hold"),
-        ("(NULL, 1)", "23502", "column `a`: expected LONG, found nothing"),
-        ("(2, 2)", "23514", "`CHECK (a <> b)` does not hold"),
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL CHECK (a > 0), b LONG, c STRING, CHECK (a <> b))").await;
+    let long = "ä".repeat(300);
+    let told = format!("{{\"a\":0,\"c\":\"{}…", "ä".repeat(188));
+    for (rows, state, message, row) in [
+        ("(a, b) VALUES (0, 1)", "23514", "column `a`: `CHECK (a > 0)` does not hold", r#"{"a":0,"b":1}"#),
+        (
+            "(a, b) VALUES (NULL, 1)",
+            "23502",
+            "column `a`: expected LONG, found nothing",
+            r#"{"a":null,"b":1}"#,
+        ),
+        ("(a, b) VALUES (1, 2), (2, 2)", "23514", "`CHECK (a <> b)` does not hold", r#"{"a":2,"b":2}"#),
+        (
+            &format!("(a, c) VALUES (0, '{long}')"),
+            "23514",
+            "column `a`: `CHECK (a > 0)` does not hold",
+            &told,
+        ),
     ] {
-        let error = try_sql(&engine, &format!("INSERT INTO t (a, b) VALUES {values}")).await.unwrap_err();
+        let error = try_sql(&engine, &format!("INSERT INTO t {rows}")).await.unwrap_err();
         assert_eq!((error.state(), &*error.to_string()), (state, message));
+        assert_eq!(error.hint(), Some(&*format!("The row is {row}")));
     }
     sql(&engine, "INSERT INTO t (a, b) VALUES (1, 2)").await;
     assert_eq!(sql(&engine, "SELECT a, b FROM t").await, "{\"a\":1,\"b\":2}\n");
