@@ -91,6 +91,22 @@ pub(crate) fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// Seconds that all threads of a process ran, by number; as fine as the system's ticks.
+pub(crate) fn process_seconds(process: &str) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    ticks(&stat) as f64 / TICKS_PER_SECOND
+}
+
+/// `USER_HZ`, in which Linux tells times to programs (proc_pid_stat(5)); 100 wherever this runs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// In the program and in the system.
+fn ticks(stat: &str) -> u64 {
+    // As above; the 12th and 13th.
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
 /// Seconds that this thread ran.
 pub(crate) fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -117,6 +133,7 @@ mod tests {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
         assert_eq!(kib(status, "VmHWM"), Some(2 << 20));
         assert_eq!(kib(status, "RssAnon"), None);
+        assert_eq!(ticks("7 (a) b) S 1 7 7 0 -1 0 99 0 0 0 250 50 3 4 20"), 300);
     }
 
     #[test]

@@ -73,10 +73,29 @@ struct Run<'t> {
     scripts: &'t Path,
 }
 
+/// A server's address, and its process.
+type At = (SocketAddr, String);
+
+/// What a run came to.
+#[derive(Debug)]
+struct Asked {
+    report: Report,
+    /// Processor time of the server an answer, with all that it did meanwhile.
+    micros: f64,
+}
+
 impl Run<'_> {
-    fn wrk(&self, address: SocketAddr, script: &str) -> anyhow::Result<Report> {
-        wrk::run(address, self.scripts, script, self.seconds)
+    fn wrk(&self, (address, process): &At, script: &str) -> anyhow::Result<Asked> {
+        let before = machine::process_seconds(process);
+        let report = wrk::run(*address, self.scripts, script, self.seconds)?;
+        let seconds = machine::process_seconds(process) - before;
+        Ok(Asked { report, micros: seconds * 1e6 / report.answers.max(1) as f64 })
     }
+}
+
+fn at(stored: &Stored) -> anyhow::Result<At> {
+    let server = stored.server()?;
+    Ok((server.address, server.process()))
 }
 
 fn begun(directory: &Path) -> anyhow::Result<Stored> {
@@ -85,19 +104,39 @@ fn begun(directory: &Path) -> anyhow::Result<Stored> {
     Ok(stored)
 }
 
-/// Of some runs: requests a second, and the 99th percentile.
+/// Of some runs: requests a second, the 99th percentile, and the server's processor time.
 struct Told {
     rate: Samples,
     p99_ms: Samples,
+    micros: Samples,
 }
 
 impl Told {
-    fn of(reports: &[Report]) -> anyhow::Result<Told> {
+    fn of(asked: &[Asked]) -> anyhow::Result<Told> {
+        let samples = |of: fn(&Asked) -> f64| Samples::new(asked.iter().map(of).collect());
         Ok(Told {
-            rate: Samples::new(reports.iter().map(|report| report.per_second).collect())?,
-            p99_ms: Samples::new(reports.iter().map(|report| report.p99_ms).collect())?,
+            rate: samples(|asked| asked.report.per_second)?,
+            p99_ms: samples(|asked| asked.report.p99_ms)?,
+            micros: samples(|asked| asked.micros)?,
         })
     }
+}
+
+/// Our share of the bare server's speed, round by round: what the machine gives to both changes from one to the next.
+fn shares(ours: &[Asked], theirs: &[Asked]) -> anyhow::Result<Samples> {
+    let rounds = ours.iter().zip(theirs);
+    Samples::new(rounds.map(|(ours, theirs)| ours.report.per_second / theirs.report.per_second).collect())
+}
+
+/// A share as it is told.
+fn told(shares: &Samples) -> String {
+    format!(
+        "{:.2} ({:.2} to {:.2} in {} rounds)",
+        shares.median(),
+        shares.least(),
+        shares.most(),
+        shares.len()
+    )
 }
 
 /// Posts, acknowledged from disk and from memory, by turns with the bare server; answers half the speed of those from disk.
@@ -107,10 +146,10 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
     let script = posting()?;
     let (mut theirs, mut disk, mut memory, mut answered) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for round in 1..=run.rounds {
-        theirs.push(run.wrk(bare.address, &script)?);
+        theirs.push(run.wrk(&(bare.address, bare.process()), &script)?);
         for (ack, reports) in [("disk", &mut disk), ("memory", &mut memory)] {
             stored.declare(&format!("ALTER STREAM swipes SET (ack = {ack})"))?;
-            reports.push(run.wrk(stored.server()?.address, &script)?);
+            reports.push(run.wrk(&at(&stored)?, &script)?);
         }
         eprintln!(
             "round {round}: posts: bare {:?}, disk {:?}, memory {:?}",
@@ -119,10 +158,10 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
             memory.last()
         );
     }
-    for report in disk.iter().chain(&memory).chain(&theirs) {
+    for Asked { report, .. } in disk.iter().chain(&memory).chain(&theirs) {
         ensure!(report.failures == 0, "{} of {} posts failed", report.failures, report.answers);
     }
-    disk.iter().chain(&memory).for_each(|report| answered += report.answers);
+    disk.iter().chain(&memory).for_each(|asked| answered += asked.report.answers);
     // Those that were on their way when a run ended may be there without an answer.
     let count = stored.asker()?.count("swipes")?;
     let runs = (disk.len() + memory.len()) as u64;
@@ -134,27 +173,31 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
         ("acknowledged from disk", &disk, POSTS_SHARE_DISK),
         ("acknowledged from memory", &memory, POSTS_SHARE_MEMORY),
     ] {
-        let ours = Told::of(reports)?;
-        let share = ours.rate.median() / bare.rate.median();
+        let (ours, shares) = (Told::of(reports)?, shares(reports, &theirs)?);
+        let share = shares.median();
         if half == 0.0 {
             half = ours.rate.median() / 2.0;
         }
         table.push(Row {
             what: format!("swipes posted one a request, {what}: share of a bare server's speed"),
             figure: format!(
-                "{share:.2}; {}/s, p99 {:.1} ms",
+                "{}; {}/s, p99 {:.1} ms",
+                told(&shares),
                 grouped(ours.rate.median() as u64),
                 ours.p99_ms.median()
             ),
             conditions: format!(
                 "{}the release binary, routes and four views of examples/swipes; wrk with one thread and {CONNECTIONS} \
                  connections on the same {} cores, {} s by turns; a bare axum route that reads the body and answers 201: \
-                 {}/s, p99 {:.1} ms; all of {} swipes are in the stream and in the view of counts",
+                 {}/s, p99 {:.1} ms; processor time of the server a request {:.1} µs, the bare one's {:.1}; all of {} swipes \
+                 are in the stream and in the view of counts",
                 if is_right { "" } else { "swipes are missing, or there twice; " },
                 machine::cores(),
                 run.seconds,
                 grouped(bare.rate.median() as u64),
                 bare.p99_ms.median(),
+                ours.micros.median(),
+                bare.micros.median(),
                 grouped(count),
             ),
             needed: format!("≥ {wanted}, p99 < {POSTS_P99_MS_MAX} ms"),
@@ -186,37 +229,40 @@ fn fill(stored: &Stored) -> anyhow::Result<()> {
 /// Reads of random users while swipes come in, by turns with the bare server's constant of the same size, and Redis.
 fn gets(run: &Run<'_>, stored: &Stored, table: &mut Table) -> anyhow::Result<()> {
     for what in ["stats", "matches"] {
-        let address = stored.server()?.address;
+        let at = at(stored)?;
+        let address = at.0;
         let answer = Client::connect(address)?.get(&format!("/{what}/4242/"))?;
         let answer = String::from_utf8(answer).context("an answer is no text")?;
         let bare = Bare::start(&answer)?;
         let script = getting(what)?;
         let (mut theirs, mut ours, mut swipes) = (Vec::new(), Vec::new(), 0.0);
         for round in 1..=run.rounds {
-            theirs.push(run.wrk(bare.address, &script)?);
-            let (report, sent) = while_swiping(address, || run.wrk(address, &script))?;
+            theirs.push(run.wrk(&(bare.address, bare.process()), &script)?);
+            let (report, sent) = while_swiping(address, || run.wrk(&at, &script))?;
             (swipes, _) = (swipes + sent / run.rounds as f64, ours.push(report?));
             eprintln!("round {round}: {what}: bare {:?}, ours {:?}", theirs.last(), ours.last());
         }
-        for report in ours.iter().chain(&theirs) {
+        for Asked { report, .. } in ours.iter().chain(&theirs) {
             ensure!(report.failures == 0, "{} of {} reads failed", report.failures, report.answers);
         }
         let redis = redis::gets(&answer);
-        let (bare, ours) = (Told::of(&theirs)?, Told::of(&ours)?);
-        let share = ours.rate.median() / bare.rate.median();
+        let shares = shares(&ours, &theirs)?;
+        let (bare, ours, share) = (Told::of(&theirs)?, Told::of(&ours)?, shares.median());
         let p99 = ours.p99_ms.median() / bare.p99_ms.median();
         let is_above = redis.as_ref().is_ok_and(|redis| ours.rate.median() > *redis);
         table.push(Row {
             what: format!("GET of {what} of random users: share of a bare server's speed"),
             figure: format!(
-                "{share:.2}; {}/s, p99 {:.2} ms, {p99:.2} of the bare server's",
+                "{}; {}/s, p99 {:.2} ms, {p99:.2} of the bare server's",
+                told(&shares),
                 grouped(ours.rate.median() as u64),
                 ours.p99_ms.median()
             ),
             conditions: format!(
                 "the release binary, examples/swipes, {} users, {} swipes/s coming in; wrk with one thread and \
                  {CONNECTIONS} connections on the same {} cores, {} s by turns; a bare axum route that answers a constant of \
-                 {} bytes, and no swipes: {}/s, p99 {:.2} ms; {}",
+                 {} bytes, and no swipes: {}/s, p99 {:.2} ms; processor time of the server a request {:.1} µs, with what \
+                 swipes take, the bare one's {:.1}; {}",
                 grouped(USERS as u64),
                 grouped(swipes as u64),
                 machine::cores(),
@@ -224,6 +270,8 @@ fn gets(run: &Run<'_>, stored: &Stored, table: &mut Table) -> anyhow::Result<()>
                 answer.len(),
                 grouped(bare.rate.median() as u64),
                 bare.p99_ms.median(),
+                ours.micros.median(),
+                bare.micros.median(),
                 match &redis {
                     Ok(rate) => format!("Redis, a GET of as many bytes, {CONNECTIONS} connections: {}/s", grouped(*rate as u64)),
                     Err(why) => format!("without Redis: {why:#}"),

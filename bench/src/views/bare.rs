@@ -36,6 +36,11 @@ impl Bare {
         bare.address = address?;
         Ok(bare)
     }
+
+    /// Its process's number.
+    pub(super) fn process(&self) -> String {
+        self.child.id().to_string()
+    }
 }
 
 impl Drop for Bare {
