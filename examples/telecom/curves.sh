@@ -8,6 +8,7 @@ records=${1:-500000}
 export SWIFTWATER_ENGINE__QUERY_STATE_BYTES_MAX=16GiB
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
 dims="probe.id probe.vendor probe.sw probe.site probe.link probe.iface rec.type rec.procedure rec.close sub.hash sub.segment
 sub.plan sub.contract sub.homeMcc sub.homeMnc sub.roaming dev.tac dev.vendor dev.model dev.os dev.osVer dev.type dev.volte

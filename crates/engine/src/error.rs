@@ -232,7 +232,7 @@ pub enum EngineError {
         why: String,
     },
     /// A key has not as many values as the view's.
-    #[error("a key of view `{view}` has {wanted} values, not {found}")]
+    #[error("a key of view `{view}` has {}, not {found}", values(*.wanted))]
     KeyValues {
         /// The view.
         view: String,
@@ -408,6 +408,15 @@ pub enum EngineError {
     /// The engine is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
+}
+
+/// So many values of a key.
+fn values(count: usize) -> String {
+    match count {
+        0 => "no values".to_owned(),
+        1 => "1 value".to_owned(),
+        count => format!("{count} values"),
+    }
 }
 
 impl EngineError {

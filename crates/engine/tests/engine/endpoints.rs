@@ -735,7 +735,7 @@ async fn what_is_missing_leaves_no_empty_object_and_nothing_that_was_sent_is_los
             r#"{"user":"x"}"#,
             "the body has a field `user` that is no object, and `age` lies within",
         ),
-        ("/within", r#"{"user":{"age":"x"}}"#, "`age`: expected LONG, found \"x\""),
+        ("/within", r#"{"user":{"age":"x"}}"#, "`user.age`: expected LONG, found \"x\""),
     ] {
         assert_eq!(told(send(&engine, path, body, None).await), (400, expected.to_owned()), "{path} {body}");
     }

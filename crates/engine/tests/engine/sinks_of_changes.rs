@@ -316,3 +316,35 @@ async fn alerts_and_sinks_of_the_documents_can_be_created() {
     assert_eq!(alerts.lines().count(), 2, "{alerts}");
     assert_eq!(engine.sinks(&Principal::local()).len(), 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_the_stream_refuses_go_elsewhere_with_their_own_reasons_and_the_others_are_delivered() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open_local(dir.path()).await;
+    for text in [
+        "CREATE STREAM t (k LONG, x LONG)",
+        "CREATE STREAM lost WITH (store = true)",
+        "CREATE STREAM half (key JSON, \"row\" JSON, position LONG, kk LONG PATH 'row.k' CHECK (kk < 5), s LONG PATH 'row.s' \
+         CHECK (s <> 8))",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS s FROM STREAM(t) GROUP BY k",
+        "CREATE SINK part FROM CHANGES OF v INTO STREAM half WITH (dead_letter = lost)",
+    ] {
+        sql(&engine, text).await;
+    }
+    let events: Vec<String> = (0..10).map(|k| format!("{{\"k\":{k},\"x\":{}}}", 2 * k)).collect();
+    append(&engine, "t", &events.join("\n"), None).await;
+    let expected = [0, 1, 2, 3].map(|k| format!("{{\"kk\":{k}}}\n")).concat();
+    until_said(&engine, "SELECT kk FROM half ORDER BY kk", &expected).await;
+    let why = |k: i64| match k {
+        4 => "column `s`: `CHECK (s <> 8)` does not hold",
+        _ => "column `kk`: `CHECK (kk < 5)` does not hold",
+    };
+    let expected = [4, 5, 6, 7, 8, 9].map(|k: i64| {
+        let error = format!("the row is no event of the stream: {}", why(k));
+        format!("{{\"sink\":\"part\",\"error\":\"{error}\",\"k\":{k}}}\n")
+    });
+    let lost = "SELECT sink, error, json_get_int(\"row\", 'row', 'k') AS k FROM lost ORDER BY json_get_int(\"row\", 'row', 'k')";
+    until_said(&engine, lost, &expected.concat()).await;
+    let sink: Value = serde_json::from_str(&sql(&engine, "SHOW SINKS").await).unwrap();
+    assert_eq!((&sink["rows"], &sink["dead_rows"], &sink["failing"]), (&json!(10), &json!(6), &Value::Null));
+}

@@ -125,7 +125,7 @@ impl SinkOption {
             SinkOption::Retries => "a whole number from 0",
             SinkOption::DeadLetter => "the name of a stream",
             SinkOption::Timeout => "a time like '10 seconds', at most an hour",
-            SinkOption::Headers => "lines of `Name: value`",
+            SinkOption::Headers => "lines of `Name: value` in ASCII",
         }
     }
 }
@@ -341,7 +341,7 @@ mod tests {
             ),
             (
                 "CREATE SINK s FROM r INTO WEBHOOK 'http://x' WITH (headers = 'no')",
-                "1:62: `headers` takes lines of `Name: value`",
+                "1:62: `headers` takes lines of `Name: value` in ASCII",
             ),
             (
                 "CREATE SINK s FROM (SELECT 1) INTO STREAM t",

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt::Write, ops::Bound};
 
 use serde_json::json;
-use swiftwater_event::Millis;
-use swiftwater_live::{Key, expr::push_rfc3339};
+use swiftwater_event::{Millis, Value, write_json};
+use swiftwater_live::Key;
 use swiftwater_views::ViewStoreError;
 
 use super::Alert;
@@ -99,16 +99,17 @@ impl Known {
     }
 
     fn tell(&mut self, alert: &Alert, change: &ViewChange, state: &str, (since, at): (Millis, Millis)) {
+        // In quotes, and written as times in rows are.
         let time = |ms: Millis| {
-            let mut text = String::new();
-            push_rfc3339(ms.saturating_mul(1000), &mut text);
-            text
+            let mut text = Vec::new();
+            write_json(&Value::Timestamp(ms.saturating_mul(1000)), &mut text);
+            String::from_utf8_lossy(&text).into_owned()
         };
         let mut head = String::new();
         // Writing to a String does not fail.
         let _ = write!(
             head,
-            "{{\"alert\":{},\"state\":\"{state}\",\"at\":\"{}\",\"since\":\"{}\",\"key\":",
+            "{{\"alert\":{},\"state\":\"{state}\",\"at\":{},\"since\":{},\"key\":",
             json!(alert.name()),
             time(at),
             time(since)

@@ -255,7 +255,9 @@ impl Parameter {
             Some(DefaultProgram::Now) if self.ty == Type::LONG => Ok(Value::Long(now)),
             Some(DefaultProgram::Now) => Ok(Value::Timestamp(now.saturating_mul(1000))),
             Some(DefaultProgram::Constant(program)) => Ok(program.value(&[], now, scratch, arena).0),
-            None if self.not_null => Err(EndpointError::refused(400, format!("`{}` is missing", self.name))),
+            None if self.not_null => {
+                Err(EndpointError::refused(400, format!("`{}` is missing", self.sent_as())))
+            }
             None => Ok(Value::Null),
         }
     }
@@ -273,8 +275,17 @@ impl Parameter {
     fn misfit(&self, found: &str) -> EndpointError {
         let mut message = String::new();
         // Writing to a String does not fail.
-        let _ = write!(message, "`{}`: expected {}, found {found}", self.name, self.ty);
+        let _ = write!(message, "`{}`: expected {}, found {found}", self.sent_as(), self.ty);
         EndpointError::refused(400, message)
+    }
+
+    /// As whoever sends it knows it.
+    fn sent_as(&self) -> Cow<'_, str> {
+        match &self.place {
+            EndpointPlace::Path(_) => Cow::Borrowed(&self.name),
+            EndpointPlace::Query(name) => Cow::Borrowed(name),
+            EndpointPlace::Body(path) => Cow::Owned(path.join(".")),
+        }
     }
 }
 

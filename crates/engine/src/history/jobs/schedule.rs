@@ -70,7 +70,7 @@ impl Schedule {
             return Err(fault(format!("it has {fields} fields, not five")));
         }
         if fields != 1 && is_named {
-            return Err(fault("a name of a schedule stands alone".to_owned()));
+            return Err(fault("a name is one of @hourly, @daily, @weekly, @monthly, @yearly".to_owned()));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|error| fault(why(&error)))?;
@@ -256,7 +256,7 @@ mod tests {
         );
         assert_eq!(
             fault("@every 1s", None),
-            "the schedule `@every 1s` cannot be read: a name of a schedule stands alone"
+            "the schedule `@every 1s` cannot be read: a name is one of @hourly, @daily, @weekly, @monthly, @yearly"
         );
         assert!(fault("@sometimes", None).starts_with("the schedule `@sometimes` cannot be read: "));
         assert_eq!(fault("0 0 30 2 *", None), "the schedule `0 0 30 2 *` names a time that never comes");

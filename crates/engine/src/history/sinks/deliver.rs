@@ -17,7 +17,7 @@ use swiftwater_sql::{
 use swiftwater_store::Application;
 
 use crate::{
-    AppendOptions, Appended, EngineError, Numbered,
+    AppendOptions, Appended, EngineError, Numbered, Refusal,
     history::{
         once::{OnceTables, SeenOtherwise},
         rows::as_events,
@@ -42,8 +42,9 @@ pub(crate) enum DeliverError {
     File(#[from] FileSinkError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    #[error("the rows are no events of the stream: {0}")]
-    Refused(String),
+    /// Some rows of it, at least one.
+    #[error("the rows are no events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
+    Refused(Vec<Refusal>),
 }
 
 impl DeliverError {
@@ -53,6 +54,17 @@ impl DeliverError {
             DeliverError::Webhook(error) => error.is_final(),
             DeliverError::Refused(_) => true,
             DeliverError::Engine(_) | DeliverError::Sql(_) | DeliverError::File(_) => false,
+        }
+    }
+
+    /// Why a row of the delivery is not delivered; none where others are the reason that it was not.
+    fn of_row(&self, row: usize) -> Option<String> {
+        match self {
+            DeliverError::Refused(refusals) => {
+                let refusal = refusals.iter().find(|refusal| refusal.row as usize == row)?;
+                Some(format!("the row is no event of the stream: {}", refusal.message))
+            }
+            error => Some(error.to_string()),
         }
     }
 }
@@ -130,6 +142,18 @@ impl Target {
 }
 
 impl Delivery {
+    /// Its rows, and where they stand.
+    fn rows(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).enumerate()
+    }
+
+    /// What is left of it without the rows that are at fault; none where that is nothing.
+    pub(super) fn without(&self, error: &DeliverError) -> Option<Delivery> {
+        let good = self.rows().filter(|(place, _)| error.of_row(*place).is_none());
+        let rows: Vec<u8> = good.flat_map(|(_, row)| [row, b"\n"].concat()).collect();
+        (!rows.is_empty()).then(|| Delivery { rows: rows.into(), ..self.clone() })
+    }
+
     /// Posts it, with a key that it has whenever it is posted again.
     pub(crate) async fn post(&self, webhook: &Webhook) -> Result<(), DeliverError> {
         Ok(webhook.post(self.rows.clone(), &format!("{}-{}", self.by, self.number)).await?)
@@ -189,14 +213,14 @@ impl History {
         delivery: &Delivery,
     ) -> Result<(), DeliverError> {
         let appended = self.append_once(shared, stream, delivery, true).await?;
-        match appended.refusals.first() {
-            None => Ok(()),
-            Some(refusal) => Err(DeliverError::Refused(refusal.message.clone())),
+        match appended.refusals.is_empty() {
+            true => Ok(()),
+            false => Err(DeliverError::Refused(appended.refusals)),
         }
     }
 
-    /// What cannot be delivered goes to the stream for that, if there is one: an event a row, with the reason. `what` and
-    /// `name` say whose it was.
+    /// Rows that are at fault go to the stream for that, if there is one: an event a row, with the reason. `what` and `name`
+    /// say whose they were. Answers how many they are.
     pub(crate) async fn bury(
         &self,
         shared: &Arc<Shared>,
@@ -204,22 +228,24 @@ impl History {
         dead_letter: Option<&str>,
         delivery: &Delivery,
         error: &DeliverError,
-    ) -> Result<(), DeliverError> {
-        let Some(stream) = dead_letter else { return Ok(()) };
+    ) -> Result<u64, DeliverError> {
+        let Some(stream) = dead_letter else { return Ok(0) };
         let stream = stream_name(stream)?;
-        let head =
-            serde_json::json!({ (what): name, "delivery": delivery.number, "error": error.to_string() });
-        let head = head.to_string();
-        let mut events = Vec::new();
-        for row in delivery.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
+        let (mut events, mut count) = (Vec::new(), 0);
+        for (place, row) in delivery.rows() {
+            let Some(why) = error.of_row(place) else { continue };
+            let head =
+                serde_json::json!({ (what): name, "delivery": delivery.number, "error": why }).to_string();
             // The object goes on with the row.
             events.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
             events.extend_from_slice(b",\"row\":");
             events.extend_from_slice(row);
             events.extend_from_slice(b"}\n");
+            count += 1;
         }
         let events = Delivery { rows: events.into(), ..delivery.clone() };
-        self.append_whole(shared, &stream, &events).await
+        self.append_whole(shared, &stream, &events).await?;
+        Ok(count)
     }
 }
 

@@ -148,8 +148,14 @@ impl History {
                     Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
                         let CreateSink { name, options, .. } = &entry.create;
                         let dead_letter = options.dead_letter.as_deref();
-                        self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
-                        (count, length)
+                        let dead =
+                            self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
+                        // These go on without those.
+                        let bytes = match delivery.without(&error) {
+                            Some(good) => target.deliver(self, &shared, &good, (&*view, now), length).await?,
+                            None => length,
+                        };
+                        (dead, bytes)
                     }
                     Err(error) => return Err(error),
                 };
