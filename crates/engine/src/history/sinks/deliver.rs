@@ -42,7 +42,7 @@ pub(crate) enum DeliverError {
     File(#[from] FileSinkError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// Some rows of it, at least one.
+    /// Some rows of it, at least one, in order.
     #[error("the rows are no events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
 }
@@ -61,8 +61,8 @@ impl DeliverError {
     fn of_row(&self, row: usize) -> Option<String> {
         match self {
             DeliverError::Refused(refusals) => {
-                let refusal = refusals.iter().find(|refusal| refusal.row as usize == row)?;
-                Some(format!("the row is no event of the stream: {}", refusal.message))
+                let place = refusals.binary_search_by_key(&row, |refusal| refusal.row as usize).ok()?;
+                Some(format!("the row is no event of the stream: {}", refusals[place].message))
             }
             error => Some(error.to_string()),
         }
@@ -243,7 +243,12 @@ impl History {
             events.extend_from_slice(b"}\n");
             count += 1;
         }
-        let events = Delivery { rows: events.into(), ..delivery.clone() };
+        // Where the others cannot be delivered in the end, all of it is buried, which is no repetition of this.
+        let by = match error {
+            DeliverError::Refused(_) => format!("{}-refused", delivery.by),
+            _ => delivery.by.clone(),
+        };
+        let events = Delivery { by, rows: events.into(), ..delivery.clone() };
         self.append_whole(shared, &stream, &events).await?;
         Ok(count)
     }
