@@ -6,11 +6,12 @@ use swiftwater_event::{Offset, Position, RefusedText, StreamName};
 use swiftwater_live::columns::{Rejected, Rule};
 
 /// When the sender of events gets its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ack {
     /// When they were checked.
     None,
     /// When the engine has taken them.
+    #[default]
     Memory,
     /// When they are on disk; only where the stream is stored.
     Disk,
@@ -31,6 +32,9 @@ pub struct AppendOptions {
     pub numbered: Option<Numbered>,
     /// If one of them is refused by the stream's columns, none is taken in.
     pub all_or_none: bool,
+    /// When their sender is told. SQL over a stored stream sees all that was acknowledged before: with [`Ack::Disk`], what
+    /// is synced, and whoever appends tells of it when [`crate::Engine::synced`] has; else all that was taken.
+    pub ack: Ack,
 }
 
 /// A part of a numbered request.

@@ -471,7 +471,7 @@ impl Ingest {
         rejected: Bad,
         numbered: Option<Numbered>,
     ) -> Result<Appended, Stop> {
-        let Options { sent_micros, sample, .. } = self.options;
+        let Options { ack, sent_micros, sample, .. } = self.options;
         let engine = &self.shared.engine;
         let read_micros = engine.clock().now_micros();
         let batch = piece.into_batch().with_meta(EventMeta {
@@ -486,6 +486,7 @@ impl Ingest {
             rejected: rejected.count,
             refused: rejected.texts,
             numbered,
+            ack,
             ..AppendOptions::default()
         };
         engine.append(&Principal::anonymous(), &self.stream, batch, options).await.map_err(Stop::Engine)

@@ -133,7 +133,7 @@ impl History {
 
     /// Lets a table commit all that was appended to its stream.
     async fn hurry(&self, stored: &Stored) {
-        let Some(next) = stored.awaited() else { return };
+        let Some(next) = stored.hurry(stored.next()) else { return };
         let Some(table) = stored.table() else { return };
         let mut progress = table.progress();
         let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;

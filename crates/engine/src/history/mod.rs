@@ -14,6 +14,7 @@ mod error;
 mod catalog;
 mod snapshots;
 
+mod acknowledged;
 mod feed;
 mod producers;
 mod quarantine;

@@ -88,7 +88,7 @@ impl History {
             part: 0,
             after: 0,
         });
-        let options = AppendOptions { numbered, ..AppendOptions::default() };
+        let options = AppendOptions { numbered, ack: options.ack, ..AppendOptions::default() };
         let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
         Ok((bad.len() as u64, appended.ticket))
     }

@@ -400,7 +400,7 @@ impl History {
         let now_micros = self.clock.now_micros();
         stream.count_rejected(options.rejected);
         if let Some(numbered) = &options.numbered
-            && let Some(receipt) = stored.look(numbered)?
+            && let Some(receipt) = stored.look(numbered, options.ack)?
         {
             return Ok(repeated(stored, receipt, &batch, &options, now_micros));
         }

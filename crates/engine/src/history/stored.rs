@@ -14,17 +14,20 @@ use std::{
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
-use swiftwater_log::{EventsHead, Head, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId};
+use swiftwater_log::{
+    EventsHead, Head, Horizons, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId,
+};
 use swiftwater_store::{Status as TableStatus, Table};
 use tokio::sync::{Notify, SetOnce};
 
 use super::{
+    acknowledged::Acknowledged,
     catalog::{ReceiptSnapshot, StreamNumbers},
     columns::{AcceptedColumns, Columns},
     feed::{Fed, Feed},
     producers::{Producers, Receipt, Verdict},
 };
-use crate::{AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
+use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
 
 /// Who reads a stored stream's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,7 @@ struct State {
     feed: Feed,
     views: Vec<ViewFeed>,
     producers: Producers,
+    acknowledged: Acknowledged,
 }
 
 /// What the log, or the catalog's snapshot, says of a stream when a server starts.
@@ -142,7 +146,15 @@ impl Stored {
             unopened: Mutex::default(),
             began: next,
             next: AtomicU64::new(next),
-            state: Mutex::new(State { next, last, kept_from, feed, views, producers }),
+            state: Mutex::new(State {
+                next,
+                last,
+                kept_from,
+                feed,
+                views,
+                producers,
+                acknowledged: Acknowledged::new(next),
+            }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
             awaited: Notify::new(),
@@ -206,11 +218,17 @@ impl Stored {
         self.next.load(Ordering::Acquire)
     }
 
-    /// The offset that the table is to reach for all events to be in it; none where it has them all. Who asks waits for it.
-    pub(crate) fn awaited(&self) -> Option<u64> {
-        let next = Some(self.next()).filter(|next| *next > self.settled);
-        let appended = self.table().map(|table| table.appended().0);
-        if next > appended {
+    /// The offset before which events may have been acknowledged.
+    pub(crate) fn acknowledged(&self, log: &Log) -> u64 {
+        let synced = log.horizons().synced;
+        lock(&self.state).acknowledged.up_to(synced)
+    }
+
+    /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
+    /// is to reach; none where nothing is on its way to it.
+    pub(crate) fn hurry(&self, next: u64) -> Option<u64> {
+        let next = Some(next).filter(|next| *next > self.settled);
+        if next > self.table().map(|table| table.appended().0) {
             self.awaited.notify_one();
         }
         next
@@ -228,7 +246,7 @@ impl Stored {
         let Packing { batch, columns, packed, room } = packing;
         let mut state = lock(&self.state);
         if let Some(numbered) = &options.numbered
-            && let Some(receipt) = state.look(numbered)?
+            && let Some(receipt) = state.look(numbered, options.ack)?
         {
             return Ok(Outcome::Repeated(receipt));
         }
@@ -246,7 +264,7 @@ impl Stored {
                 .map(|numbered| Producer { id: (&*numbered.producer).into(), sequence: numbered.sequence }),
             part: options.numbered.as_ref().map_or(0, |numbered| numbered.part),
         };
-        let start = log.horizons().appended;
+        let Horizons { appended: start, synced, .. } = log.horizons();
         let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
         state.next = first + events;
         self.next.store(state.next, Ordering::Release);
@@ -254,6 +272,8 @@ impl Stored {
             state.kept_from = Some(first);
         }
         state.last = end;
+        let next = state.next;
+        state.acknowledged.take((end, next), options.ack, synced);
         if let Some(Numbered { producer, sequence, part, .. }) = &options.numbered {
             let receipt = Receipt {
                 sequence: *sequence,
@@ -278,8 +298,8 @@ impl Stored {
     }
 
     /// Whether a part is stored already, before anything is done about it.
-    pub(crate) fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
-        lock(&self.state).look(numbered)
+    pub(crate) fn look(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+        lock(&self.state).look(numbered, ack)
     }
 
     /// Takes what is synced out of a reader's feed.
@@ -447,11 +467,17 @@ impl State {
         }
     }
 
-    fn look(&self, numbered: &Numbered) -> Result<Option<Receipt>, EngineError> {
+    /// Whether a part is stored already. Its sender is told so, when it waits for no disk.
+    fn look(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
         let Numbered { producer, sequence, part, after } = numbered;
         match self.producers.look(producer, *sequence, *part, *after) {
             Verdict::New => Ok(None),
-            Verdict::Stored(receipt) => Ok(Some(receipt)),
+            Verdict::Stored(receipt) => {
+                if ack != Ack::Disk {
+                    self.acknowledged.at_once(receipt.offset);
+                }
+                Ok(Some(receipt))
+            }
             Verdict::Forgotten(lowest) => Err(EngineError::NumberForgotten {
                 producer: producer.to_string(),
                 sequence: *sequence,

@@ -23,7 +23,7 @@ use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Tab
 use tokio::sync::oneshot;
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, plain::Plain, stored::Stored};
-use crate::{AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared};
+use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared};
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -108,9 +108,9 @@ async fn opened(stored: &Stored) -> Result<&Table, SqlError> {
     })
 }
 
-/// Waits until a table has all events that the stream had taken when this was called.
+/// Waits until a table has all events of the stream that were acknowledged when this was called.
 async fn fresh(log: &Log, stored: &Stored, table: &Table) -> Result<(), SqlError> {
-    let Some(next) = stored.awaited() else { return Ok(()) };
+    let Some(next) = stored.hurry(stored.acknowledged(log)) else { return Ok(()) };
     let mut progress = table.progress();
     let waited =
         tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;
@@ -119,7 +119,7 @@ async fn fresh(log: &Log, stored: &Stored, table: &Table) -> Result<(), SqlError
         Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
         Err(_) => {
             let behind = next.saturating_sub(table.appended().0);
-            let message = format!("table `{}` is {behind} events behind what was taken", stored.name);
+            let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
             let hint = match (table.status().failing, log.horizons().trouble) {
                 (Some(failing), _) => {
                     let why = causes(&failing.error);
@@ -384,7 +384,7 @@ impl HistoryTables {
         number: Option<Numbered>,
     ) -> Result<u64, SqlError> {
         if let Some(number) = &number
-            && let Some(receipt) = stored.look(number).map_err(from_engine)?
+            && let Some(receipt) = stored.look(number, Ack::Disk).map_err(from_engine)?
         {
             return Ok(receipt.accepted);
         }
@@ -423,7 +423,8 @@ impl HistoryTables {
             let meta =
                 EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
             let numbered = number.clone().filter(|_| is_end);
-            let options = AppendOptions { numbered, all_or_none: true, ..AppendOptions::default() };
+            let options =
+                AppendOptions { numbered, all_or_none: true, ack: Ack::Disk, ..AppendOptions::default() };
             let appended = history
                 .append(&shared, (&stream, stored), batch.clone().with_meta(meta), options)
                 .await

@@ -7,7 +7,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_engine::{
-    AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
+    Ack, AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
     Principal,
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, StreamName, SystemClock};
@@ -562,4 +562,30 @@ async fn who_waits_for_a_disk_that_takes_nothing_is_told_so() {
     parts.log.fail_all(None);
     engine.synced(ticket).await.unwrap();
     assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
+}
+
+#[tokio::test]
+async fn events_that_are_neither_on_disk_nor_refused_hold_up_nobody_who_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut parts = Parts::new();
+    parts.views = Some(dir.path().into());
+    let clock = Arc::new(TestClock::at(0));
+    let engine = parts.open(&clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    sql(&engine, "CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM STREAM(s) GROUP BY a").await;
+    let (name, local) = (StreamName::new("s").unwrap(), Principal::local());
+    let append = async |text: &str, ack| {
+        let options = AppendOptions { ack, ..AppendOptions::default() };
+        engine.append(&local, &name, batch(text), options).await.unwrap().ticket.unwrap()
+    };
+    engine.synced(append("{\"a\":1}", Ack::Disk).await).await.unwrap();
+    parts.log.fail_all(Some(std::io::ErrorKind::StorageFull));
+    let in_doubt = append("{\"a\":2}", Ack::Disk).await;
+    assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
+    assert_eq!(sql(&engine, "SELECT a FROM v").await, "{\"a\":1}\n");
+    parts.log.fail_all(None);
+    engine.synced(in_doubt).await.unwrap();
+    assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n{\"a\":2}\n");
+    append("{\"a\":3}", Ack::Memory).await;
+    assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
 }

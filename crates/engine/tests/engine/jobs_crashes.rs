@@ -10,7 +10,7 @@
     reason = "what fails here fails a test, and it tells what it did"
 )]
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::json;
 use swiftwater_engine::{Disks, Engine, EngineConfig};
@@ -29,17 +29,19 @@ pub(crate) struct Parts {
     pub(crate) log: SimDisk,
     catalog: SimDisk,
     store: FailingStore,
+    /// Where views are kept, if there are to be any.
+    pub(crate) views: Option<PathBuf>,
 }
 
 impl Parts {
     pub(crate) fn new() -> Parts {
-        Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote() }
+        Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote(), views: None }
     }
 
     /// What is left of them, as another process finds it.
     async fn left(&self) -> Parts {
         let (log, catalog) = (self.log.only_synced(), self.catalog.only_synced());
-        Parts { log, catalog, store: self.store.restart().await }
+        Parts { log, catalog, store: self.store.restart().await, views: None }
     }
 
     pub(crate) async fn open(&self, clock: &Arc<TestClock>) -> Engine {
@@ -49,7 +51,7 @@ impl Parts {
         (history.checkpoint_interval_ms, history.store_commit_interval_ms) = (3_600_000, 3_600_000);
         history.sql_threads = 2;
         let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
-        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: None };
+        let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: self.views.clone() };
         let options =
             StoreOptions { commit_interval: Duration::from_secs(3600), ..StoreOptions::at("memory") };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;

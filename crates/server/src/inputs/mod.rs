@@ -81,12 +81,11 @@ async fn append(
         read_micros,
         ..EventMeta::default()
     };
-    let options = AppendOptions { rejected, ..AppendOptions::default() };
     let engine = &shared.engine;
+    let ack = engine.ack(stream).unwrap_or_default();
+    let options = AppendOptions { rejected, ack, ..AppendOptions::default() };
     let appended = engine.append(&Principal::anonymous(), stream, batch.with_meta(meta), options).await?;
-    if let Some(ticket) = appended.ticket
-        && engine.ack(stream) == Some(Ack::Disk)
-    {
+    if let (Some(ticket), Ack::Disk) = (appended.ticket, ack) {
         engine.synced(ticket).await?;
     }
     Ok(appended)

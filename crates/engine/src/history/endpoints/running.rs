@@ -250,20 +250,19 @@ impl Engine {
                 Some(self.take_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
             return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
         }
-        let ack = self.ack(&plan.stream);
+        let ack = endpoint.ack().or(self.ack(&plan.stream)).unwrap_or_default();
         let event = checked("event", &Bytes::from(event), limits)?.with_meta(EventMeta {
             arrival: now,
             read_micros: micros,
             ..EventMeta::default()
         });
-        let options = AppendOptions { numbered, ..AppendOptions::default() };
+        let options = AppendOptions { numbered, ack, ..AppendOptions::default() };
         let appended = self.append(principal, &plan.stream, event, options).await?;
         let Appended { position, refusals, is_repeated, ticket, .. } = appended;
         if let Some(refusal) = refusals.into_iter().next() {
             return Err(EndpointError::refused(400, refusal.message));
         }
-        let waits = endpoint.ack().or(ack) == Some(Ack::Disk);
-        if let (Some(ticket), true) = (ticket, waits) {
+        if let (Some(ticket), Ack::Disk) = (ticket, ack) {
             self.synced(ticket).await?;
         }
         let position = Some(position.offset.0);

@@ -71,14 +71,14 @@ impl Engine {
         let (told, is_first) = together.put(event);
         if is_first {
             let (engine, together, stream) = (self.clone(), Arc::clone(together), stream.clone());
-            let waits = endpoint.ack().or(self.ack(&stream)) == Some(Ack::Disk);
+            let ack = endpoint.ack().or(self.ack(&stream)).unwrap_or_default();
             let limits = *limits;
             // A task of its own, which goes on where the first request is given up.
             tokio::spawn(async move {
                 // Whoever else is ready puts an event by before this goes on.
                 tokio::task::yield_now().await;
                 for group in together.take() {
-                    group.take_in(&engine, &stream, waits, &limits).await;
+                    group.take_in(&engine, &stream, ack, &limits).await;
                 }
             });
         }
@@ -88,7 +88,7 @@ impl Engine {
 }
 
 impl Group {
-    async fn take_in(self, engine: &Engine, stream: &StreamName, waits: bool, limits: &EndpointLimits) {
+    async fn take_in(self, engine: &Engine, stream: &StreamName, ack: Ack, limits: &EndpointLimits) {
         let Group { text, members } = self;
         let text = Bytes::from(text);
         let ends: Vec<usize> = members.iter().map(|member| member.end).collect();
@@ -97,7 +97,7 @@ impl Group {
             None => one_by_one(&text, &ends, limits),
         };
         let appended =
-            if batch.is_empty() { Ok(None) } else { append(engine, stream, batch, waits).await.map(Some) };
+            if batch.is_empty() { Ok(None) } else { append(engine, stream, batch, ack).await.map(Some) };
         let mut offsets = appended.map(|appended| appended.map(Offsets::new));
         for (Member { told, .. }, fault) in members.into_iter().zip(faults) {
             let answer = match (fault, &mut offsets) {
@@ -134,7 +134,7 @@ async fn append(
     engine: &Engine,
     stream: &StreamName,
     batch: EventBatch,
-    waits: bool,
+    ack: Ack,
 ) -> Result<Appended, EngineError> {
     let micros = engine.clock().now_micros();
     let batch = batch.with_meta(EventMeta {
@@ -142,8 +142,9 @@ async fn append(
         read_micros: micros,
         ..EventMeta::default()
     });
-    let appended = engine.append(&Principal::anonymous(), stream, batch, AppendOptions::default()).await?;
-    if let (Some(ticket), true) = (appended.ticket, waits) {
+    let options = AppendOptions { ack, ..AppendOptions::default() };
+    let appended = engine.append(&Principal::anonymous(), stream, batch, options).await?;
+    if let (Some(ticket), Ack::Disk) = (appended.ticket, ack) {
         engine.synced(ticket).await?;
     }
     Ok(appended)

@@ -27,7 +27,7 @@ impl JobReads {
     /// What the run reads of a stream, written down before it does. An attempt after the first reads the same.
     async fn read(&self, stored: &Stored, ends: &HashMap<u32, u64>) -> Result<StreamRead, SqlError> {
         let id = stored.id.0;
-        let end = ends.get(&id).copied().unwrap_or_else(|| stored.next());
+        let end = ends.get(&id).copied().unwrap_or_else(|| stored.acknowledged(&self.history.log));
         let (known, unread) = self.history.with_catalog(|catalog| {
             let job = catalog.job_of(self.job);
             let known = job.and_then(|job| job.open()).and_then(|run| run.reads.get(&id)).cloned();
@@ -56,7 +56,7 @@ impl SeenOtherwise for JobReads {
             return Ok(None);
         };
         let StreamRead { from, to, .. } = self.read(&stored, ends).await?;
-        // It has all that was appended before, so all that is read.
+        // It has all that was acknowledged before, so all that is read.
         let Some(table) = tables.table(name, None).await? else { return Ok(None) };
         rows_between(table, OFFSET_COLUMN, from..to).map(Some)
     }

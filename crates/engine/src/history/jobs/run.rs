@@ -100,9 +100,9 @@ impl History {
         }
     }
 
-    /// Where each stored stream ends now.
+    /// Where what was acknowledged of each stored stream ends now.
     fn ends(&self) -> HashMap<u32, u64> {
-        self.all_stored().iter().map(|stored| (stored.id.0, stored.next())).collect()
+        self.all_stored().iter().map(|stored| (stored.id.0, stored.acknowledged(&self.log))).collect()
     }
 }
 

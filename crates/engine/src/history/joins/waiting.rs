@@ -4,6 +4,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use swiftwater_log::Log;
+
 use super::{
     sources::JoinSources,
     tables::{JoinedTable, TableError},
@@ -34,10 +36,10 @@ pub(in crate::history) enum WaitError {
 }
 
 impl Awaited {
-    /// All that was taken so far by the streams of what is joined. Whatever was in the log before what the caller has is
-    /// among it.
-    pub(in crate::history) fn now(joined: &JoinSources) -> Awaited {
-        let views = joined.views.iter().map(|view| (Arc::clone(view), view.stored.next()));
+    /// All that was acknowledged so far of the streams of what is joined. Whatever was in the log before what the caller has,
+    /// which is synced, is among it.
+    pub(in crate::history) fn now(joined: &JoinSources, log: &Log) -> Awaited {
+        let views = joined.views.iter().map(|view| (Arc::clone(view), view.stored.acknowledged(log)));
         Awaited { views: views.collect(), tables: joined.tables.clone() }
     }
 

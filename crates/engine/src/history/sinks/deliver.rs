@@ -17,7 +17,7 @@ use swiftwater_sql::{
 use swiftwater_store::Application;
 
 use crate::{
-    AppendOptions, Appended, EngineError, Numbered, Refusal,
+    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal,
     history::{
         once::{OnceTables, SeenOtherwise},
         rows::as_events,
@@ -198,7 +198,12 @@ impl History {
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
         let producer = delivery.by.as_str().into();
         let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0 };
-        let options = AppendOptions { numbered: Some(numbered), all_or_none, ..AppendOptions::default() };
+        let options = AppendOptions {
+            numbered: Some(numbered),
+            all_or_none,
+            ack: Ack::Disk,
+            ..AppendOptions::default()
+        };
         let appended = self.append(shared, (&live, &stored), batch.with_meta(meta), options).await?;
         if let Some(ticket) = appended.ticket {
             self.synced(ticket).await?;

@@ -20,7 +20,7 @@ use super::{
     join::{Failing, Known, LoadError, compile, plan},
 };
 use crate::{
-    AppendOptions, EngineError, Numbered,
+    Ack, AppendOptions, EngineError, Numbered,
     history::{
         HistoryConfig, HistoryError,
         catalog::{Catalog, Change, StreamEntry},
@@ -282,7 +282,7 @@ impl History {
     /// Goes on with a join from what is on disk.
     async fn join_on(&self, shared: &Weak<Shared>, join: &Join) -> Result<Infallible, JoinError> {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0 };
-        let was_told = !matches!(join.target.look(&first), Ok(None));
+        let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
         let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
         let mut known = heavy(usize::MAX, || Known::load(join, memory, was_told))?;
         let mut committed = known.position;
@@ -404,7 +404,8 @@ impl History {
             let batch = as_events(lines.to_vec());
             let too_large = told.saturating_sub(batch.len() as u64);
             let numbered = Numbered { producer: join.producer().into(), sequence: number, part, after: 0 };
-            let options = AppendOptions { numbered: Some(numbered), ..AppendOptions::default() };
+            let options =
+                AppendOptions { numbered: Some(numbered), ack: Ack::Disk, ..AppendOptions::default() };
             let refused = match self.append(&shared, (&stream, &join.target), batch, options).await {
                 Ok(appended) => {
                     if let Some(ticket) = appended.ticket {

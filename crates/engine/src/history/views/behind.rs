@@ -55,7 +55,7 @@ impl History {
         let sql = shared.sql.get().ok_or(PastError::Starting)?;
         let table = stored.opened().await;
         let mut progress = table.progress();
-        stored.awaited();
+        stored.hurry(until);
         progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
         let events = past_events(sql, stored, (position, until)).await?;
         // Where nothing is left, on to where something is.

@@ -281,7 +281,7 @@ impl History {
         kept: &mut Option<u64>,
     ) -> Result<Option<(Vec<EventBatch>, u64)>, KeepError> {
         let past = self.past_of(view, kept).await?;
-        Awaited::now(&view.joined).reached(self).await?;
+        Awaited::now(&view.joined, &self.log).reached(self).await?;
         Ok(past)
     }
 
@@ -299,7 +299,7 @@ impl History {
                 Next::Events(events) if !view.joined.is_empty() => events,
                 next => return Ok(next),
             };
-            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined) });
+            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined, &self.log) });
         }
         if let Some(Waiting { awaited, .. }) = waiting {
             awaited.reached(self).await?;

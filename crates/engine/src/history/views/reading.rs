@@ -374,7 +374,7 @@ impl History {
         let position = match wanted {
             Wanted::AsItIs if view.is_whole() => return Ok(()),
             Wanted::AsItIs => 0,
-            Wanted::Acknowledged => view.stored.next(),
+            Wanted::Acknowledged => view.stored.acknowledged(&self.log),
             Wanted::Position(position) => position,
         };
         view.hasten(position);
