@@ -218,6 +218,11 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             let hint = "A number of seconds is a duration so: arrow_cast(seconds * 1000000, 'Duration(Microsecond)').";
             (ErrorKind::Invalid, format!("`{operation}` is not computed"), Some(hint.to_owned()))
         }
+        DataFusionError::Plan(message) if is_of_a_stream(message) => (
+            ErrorKind::Invalid,
+            "`STREAM(…)` is for live queries and views".to_owned(),
+            Some("SQL reads what is stored of a stream by its name: FROM name.".to_owned()),
+        ),
         DataFusionError::Plan(message) if let Some(name) = without_over(message) => {
             let hint = format!("Write over which rows: {name}(…) OVER (ORDER BY …).");
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
@@ -304,6 +309,11 @@ fn without_over(message: &str) -> Option<&'static str> {
     let (_, rest) = message.split_once("Invalid function '")?;
     let (name, _) = rest.split_once('\'')?;
     OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether events to come are asked for, as live queries do.
+fn is_of_a_stream(message: &str) -> bool {
+    message.to_ascii_lowercase().contains("table function 'stream' not found")
 }
 
 /// What SHOW does not know.
@@ -511,10 +521,29 @@ fn passed(message: &str) -> Option<(String, &'static str)> {
     let (told, pool) = told.split_once(" for the total memory pool")?;
     let limit = pool.split_once("pool_size: ").and_then(|(_, rest)| rest.split([')', ',']).next());
     let limit = limit.map(|limit| format!(", limit is {limit}")).unwrap_or_default();
+    let told = in_words(told).unwrap_or_else(|| told.to_owned());
     let message = format!(
         "the statement needs more memory than it may have{limit} (`sql.memory_bytes_max`): it wants another {told}"
     );
     Some((message, "Ask for less at once, or raise sql.memory_bytes_max."))
+}
+
+/// How much more was wanted, for what, beside how much, and what was left: DataFusion tells it with the name of an operator.
+fn in_words(told: &str) -> Option<String> {
+    let (wanted, rest) = told.split_once(" for ")?;
+    let (operator, rest) = rest.split_once(" with ")?;
+    let (held, left) = rest.split_once(" already allocated for this reservation - ")?;
+    let left = left.strip_suffix(" remain available")?;
+    let purposes = [
+        (" to group", ["Aggregate", "Group"].as_slice()),
+        (" to join", &["Join", "SMJ"]),
+        (" to sort", &["Sort", "TopK", "Merge"]),
+        (" to write Parquet", &["Parquet"]),
+        (" for a recursive query", &["Recursive"]),
+    ];
+    let is_meant = |words: &[&str]| words.iter().any(|word| operator.contains(word));
+    let purpose = purposes.iter().find(|(_, words)| is_meant(words)).map_or("", |(purpose, _)| purpose);
+    Some(format!("{wanted}{purpose} beside {held} that it has there, and {left} are left"))
 }
 
 fn sentence(text: &str) -> String {
@@ -572,7 +601,7 @@ mod tests {
         assert_eq!(
             message,
             "the statement needs more memory than it may have, limit is 1024.0 KB (`sql.memory_bytes_max`): it wants another \
-             64.0 KB for ExternalSorter[0] with 0.0 B already allocated for this reservation - 12.0 KB remain available"
+             64.0 KB to sort beside 0.0 B that it has there, and 12.0 KB are left"
         );
         assert!(hint.contains("raise sql.memory_bytes_max"));
         let told = "IO error: The used disk space during the spilling process has exceeded the allowable limit of 2.0 MB. \
