@@ -645,11 +645,14 @@ impl Engine {
     }
 
     /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it no longer waits for events to be looked at. Does nothing the second time.
+    /// `grace` it no longer waits for events to be looked at. Whoever calls it beside another waits for the same end; where
+    /// the first is given up half-way, the next goes on with it.
     pub async fn shutdown(&self, grace: Duration) {
-        if self.shared.is_closing.swap(true, Ordering::AcqRel) {
-            return;
-        }
+        self.shared.is_closing.store(true, Ordering::Release);
+        self.shared.stopped.get_or_init(|| self.stop(grace)).await;
+    }
+
+    async fn stop(&self, grace: Duration) {
         if let Some(history) = self.shared.history.get()
             && tokio::time::timeout(grace, history.jobs.stop()).await.is_err()
         {

@@ -14,6 +14,7 @@ use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_lang::Dialect;
 use swiftwater_live::{Commons, SlicePlan};
 use swiftwater_sql::Sql;
+use tokio::sync::OnceCell;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) read_to_match_micros: AtomicU64,
     pub(crate) errands: mpsc::Sender<Errand>,
     pub(crate) is_closing: AtomicBool,
+    /// Set when all has stopped.
+    pub(crate) stopped: OnceCell<()>,
     pub(crate) line: Line,
     /// Detached queries that ended.
     pub(crate) kept: Mutex<Kept>,
@@ -100,6 +103,7 @@ impl Shared {
             read_to_match_micros: AtomicU64::new(0),
             errands,
             is_closing: AtomicBool::new(false),
+            stopped: OnceCell::new(),
             line: Line::default(),
             kept: Mutex::default(),
             commons: Mutex::default(),

@@ -5,7 +5,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use swiftwater_engine::{
     Ack, AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
     Principal,
@@ -588,4 +588,18 @@ async fn events_that_are_neither_on_disk_nor_refused_hold_up_nobody_who_asks() {
     assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n{\"a\":2}\n");
     append("{\"a\":3}", Ack::Memory).await;
     assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
+}
+
+#[tokio::test]
+async fn a_shutdown_that_was_given_up_is_gone_on_with_by_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    append(&engine, "s", "{\"a\":1}", None).await;
+    assert!(engine.shutdown(Duration::from_secs(60)).now_or_never().is_none());
+    stop(engine, Duration::from_secs(60)).await;
+    // Threads that went on would hold the directory.
+    let engine = open(dir.path()).await;
+    assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
+    stop(engine, Duration::from_secs(60)).await;
 }
