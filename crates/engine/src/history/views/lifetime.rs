@@ -140,6 +140,9 @@ impl History {
             view: entry.create.name.to_string(),
             why: error.to_string(),
         };
+        // A commit between a look at where both stand and this one's coming into the commits would leave it behind for ever.
+        let commits = Arc::clone(&lower.commits);
+        let _none_is_written = heavy(usize::MAX, || crate::stream::lock(&commits.writing));
         let noted = lower.store.noted(entry.id).map_err(unavailable)?;
         let lower_at = lower.store.position(lower.id()).map_err(unavailable)?.unwrap_or(0);
         let view = View::over(entry.clone(), &lower, compiled, noted.as_ref(), lower_at);
