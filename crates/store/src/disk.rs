@@ -149,12 +149,9 @@ impl ObjectStore for Durable {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let inner = self.inner.put_multipart_opts(location, options).await?;
-        Ok(Box::new(DurableUpload {
-            inner,
-            durability: Arc::clone(&self.durability),
-            location: location.clone(),
-        }))
+        let unfinished = Durable::unfinished(location);
+        let upload = self.inner.put_multipart_opts(&unfinished, options).await?;
+        Ok(Box::new(DurableUpload { upload, store: self.clone(), unfinished, location: location.clone() }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -205,29 +202,37 @@ impl ObjectStore for Durable {
     }
 }
 
-/// An upload in parts that is durable when it is complete. Local stores give the file its name then, unsynced; that is
-/// well, since nothing refers to it before this returns.
+/// An upload in parts that is durable when it is complete, and has its name then only: a checkpoint is read by whoever finds it.
 #[derive(Debug)]
 struct DurableUpload {
-    inner: Box<dyn MultipartUpload>,
-    durability: Arc<dyn Durability>,
+    upload: Box<dyn MultipartUpload>,
+    store: Durable,
+    unfinished: Path,
     location: Path,
 }
 
 #[async_trait]
 impl MultipartUpload for DurableUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        self.inner.put_part(data)
+        self.upload.put_part(data)
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let result = self.inner.complete().await?;
-        self.durability.sync_file(&self.location).await?;
-        self.durability.sync_names(&self.location).await?;
+        let result = self.upload.complete().await?;
+        let named = async {
+            self.store.durability.sync_file(&self.unfinished).await?;
+            self.store.inner.rename(&self.unfinished, &self.location).await
+        };
+        if let Err(error) = named.await {
+            // As of a put.
+            let _ = self.store.inner.delete(&self.unfinished).await;
+            return Err(error);
+        }
+        self.store.durability.sync_names(&self.location).await?;
         Ok(result)
     }
 
     async fn abort(&mut self) -> Result<()> {
-        self.inner.abort().await
+        self.upload.abort().await
     }
 }

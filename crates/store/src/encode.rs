@@ -121,6 +121,7 @@ pub(crate) async fn write_rows<E: Display>(
     now: Millis,
     rows: impl Stream<Item = std::result::Result<RecordBatch, E>> + Send,
 ) -> Result<(Vec<Add>, u64)> {
+    place.check().await?;
     let mut encoder = Encoder::new(place.clone(), layout.clone(), now, true);
     let mut count = 0;
     let mut rows = std::pin::pin!(rows);
@@ -313,8 +314,12 @@ impl Encoder {
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Gives up: uploads that were begun are aborted. What cannot be aborted is swept by vacuum.
+    /// Gives up: uploads that were begun are aborted, files that are finished are deleted, as a full disk needs their room. What
+    /// cannot be is swept by vacuum.
     pub(crate) async fn abort(mut self) {
+        for add in &self.finished {
+            let _ = self.place.store.delete(&self.place.file(&add.path)).await;
+        }
         for file in &mut self.open {
             if let Some(upload) = &mut file.upload {
                 let _ = upload.abort().await;

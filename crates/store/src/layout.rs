@@ -160,8 +160,20 @@ impl Layout {
     }
 }
 
+/// The UTC day of a time, since 1970-01-01.
+pub(crate) fn day_of(micros: i64) -> i64 {
+    micros.div_euclid(24 * MICROS_PER_HOUR)
+}
+
+/// Whether a day, since 1970-01-01, is of a year with four digits, 0001 to 9999. Python's `datetime` and Spark's SQL know no
+/// others, and a reader that meets one in the Delta log reads nothing of the table: there are none in it.
+pub(crate) fn is_in_calendar(day: i64) -> bool {
+    (-719_162..=2_932_896).contains(&day)
+}
+
+/// None for a time out of the calendar.
 fn days(time: &TimestampMicrosecondArray) -> Date32Array {
-    time.unary(|micros| micros.div_euclid(24 * MICROS_PER_HOUR) as i32)
+    time.unary_opt(|micros| Some(day_of(micros)).filter(|day| is_in_calendar(*day)).map(|day| day as i32))
 }
 
 fn hours(time: &TimestampMicrosecondArray) -> Int32Array {
@@ -263,6 +275,15 @@ mod tests {
         let object = StructArray::new(fields.clone(), vec![text; texts], None);
         let schema = Schema::new(vec![Field::new("o", DataType::Struct(fields), true)]);
         RecordBatch::try_new(Arc::new(schema), vec![Arc::new(object)]).unwrap()
+    }
+
+    #[test]
+    fn times_out_of_the_calendar_have_no_day() {
+        let day = 24 * MICROS_PER_HOUR;
+        let (first, last) = (-719_162 * day, 2_932_897 * day - 1);
+        let found = days(&TimestampMicrosecondArray::from(vec![first - 1, first, -1, 0, last, last + 1]));
+        let expected = [None, Some(-719_162), Some(-1), Some(0), Some(2_932_896), None];
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -32,10 +32,19 @@ impl Life {
 
     /// Whether an earlier life wrote the file at a path.
     pub(crate) fn is_after(self, path: &str) -> bool {
+        Life::of(path).is_some_and(|life| life != self)
+    }
+
+    /// Whether this life wrote the file at a path.
+    pub(crate) fn has_written(self, path: &str) -> bool {
+        Life::of(path) == Some(self)
+    }
+
+    fn of(path: &str) -> Option<Life> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let id = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
         let id = id.filter(|id| id.len() == ID_CHARS).and_then(|id| Uuid::parse_str(id).ok());
-        id.is_some_and(|id| id.as_fields().0 != self.0)
+        id.map(|id| Life(id.as_fields().0))
     }
 }
 
@@ -49,10 +58,11 @@ mod tests {
         let name = life.file_name();
         assert_ne!(name, life.file_name());
         assert!(!life.is_after(&name) && later.is_after(&name), "{name}");
+        assert!(life.has_written(&name) && !later.has_written(&name), "{name}");
         assert!(later.is_after(&format!("_day=2026-01-01/{name}")));
         let spark = "part-00000-3b1f0f33-6a50-4b53-9d4c-2a4f9d0c8e11-c000.zstd.parquet";
         for other in [spark, "part-x.zstd.parquet", "_delta_log/00000000000000000001.json", ""] {
-            assert!(!later.is_after(other), "{other}");
+            assert!(!later.is_after(other) && !later.has_written(other), "{other}");
         }
     }
 }

@@ -15,12 +15,14 @@ use crate::{
     error::{Result, StoreError},
     ledger::Ledger,
     life::Life,
+    mark::Expected,
 };
 
 /// A store and where a table lies in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) expected: Arc<Expected>,
     pub(crate) table: Box<str>,
     pub(crate) pins: Arc<Pins>,
     pub(crate) life: Life,
@@ -34,6 +36,11 @@ impl Place {
     /// Where a file lies that the log names.
     pub(crate) fn file(&self, path: &str) -> Path {
         path.split('/').fold(self.root(), |root, part| root.join(part))
+    }
+
+    /// Whether the store is there, and the one that is expected.
+    pub(crate) async fn check(&self) -> Result<()> {
+        self.expected.check(&*self.store).await
     }
 
     /// Opens the log at a version, or at the newest one. `None` if there is no table.
@@ -174,12 +181,16 @@ impl Place {
         Ok(false)
     }
 
-    /// Whether the commit that is there is the one of this id, as where the answer to its put was lost.
-    pub(crate) async fn is_commit(&self, path: &Path, id: &str) -> Result<bool> {
-        let doing = "reading a commit";
-        let object = self.store.get(path).await.map_err(StoreError::store(doing))?;
-        let bytes = object.bytes().await.map_err(StoreError::store(doing))?;
-        Ok(actions::commit_id(&bytes).is_some_and(|found| found == id))
+    /// Whether the commit that is there is the one of this id, as where the answer to its put was lost; none where there is none.
+    pub(crate) async fn is_commit(&self, path: &Path, id: &str) -> Result<Option<bool>> {
+        let failed = StoreError::store("reading a commit");
+        let object = match self.store.get(path).await {
+            Ok(object) => object,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let bytes = object.bytes().await.map_err(failed)?;
+        Ok(Some(actions::commit_id(&bytes).is_some_and(|found| found == id)))
     }
 
     async fn last_checkpoint(&self) -> Result<u64> {

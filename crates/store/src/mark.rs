@@ -1,14 +1,12 @@
-//! Which store it is: a file at its root has an id. Where a certain store is expected, nothing is read or written before that
-//! id was seen: the directory of a disk that is not mounted looks like an empty store, and would be taken for one.
+//! Which store it is: a file at its root has an id. Where a certain store is expected, nothing is read from a table that is not
+//! open, nothing is written, and nothing that was written counts before that id was seen: the directory of a disk that is not
+//! mounted looks like an empty store, and would be taken for one. A disk can go at any time, so it is looked for each time.
 //!
 //! ```text
 //! _swiftwater_store = id LF
 //! ```
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::OnceLock;
 
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, path::Path};
 
@@ -24,15 +22,25 @@ const ID_BYTES_MAX: usize = 256;
 
 /// The store that is expected.
 #[derive(Debug, Default)]
-pub(crate) struct Expected {
-    id: OnceLock<Box<str>>,
-    was_seen: AtomicBool,
+pub(crate) struct Expected(OnceLock<Box<str>>);
+
+impl Expected {
+    /// Whether it is the store that is expected, if one is.
+    pub(crate) async fn check(&self, objects: &dyn ObjectStore) -> Result<()> {
+        let Some(id) = self.0.get() else { return Ok(()) };
+        let found = read(objects).await?;
+        if found.as_ref() == Some(id) { Ok(()) } else { Err(self.away(found)) }
+    }
+
+    fn away(&self, found: Option<Box<str>>) -> StoreError {
+        StoreError::Away { expected: self.0.get().cloned().unwrap_or_default(), found }
+    }
 }
 
 impl Store {
     /// The id of the store, which is given one if it has none.
     pub async fn identify(&self) -> Result<Box<str>> {
-        if let Some(id) = self.mark().await? {
+        if let Some(id) = read(self.objects()).await? {
             return Ok(id);
         }
         let id = uuid::Uuid::new_v4().to_string();
@@ -43,46 +51,33 @@ impl Store {
             Ok(_) => Ok(id.into()),
             // Somebody else was first.
             Err(object_store::Error::AlreadyExists { .. }) => {
-                self.mark().await?.ok_or_else(|| self.away(None))
+                read(self.objects()).await?.ok_or_else(|| self.expected().away(None))
             }
             Err(error) => Err(StoreError::store("giving the store an id")(error)),
         }
     }
 
-    /// From here on, tables are opened, made, listed and dropped in the store of this id only: until it is there, all that is
-    /// [`StoreError::Away`].
+    /// From here on, tables are opened, made, listed, dropped and committed to in the store of this id only: while that is not
+    /// there, all this is [`StoreError::Away`].
     pub fn expect(&self, id: &str) {
         // Whoever opens the store expects one.
-        let _ = self.expected().id.set(id.into());
+        let _ = self.expected().0.set(id.into());
     }
 
-    /// Whether it is the store that is expected, if one is. Once it was, it is not looked at again.
+    /// Whether it is the store that is expected, if one is.
     pub(crate) async fn check(&self) -> Result<()> {
-        let Some(id) = self.expected().id.get() else { return Ok(()) };
-        if self.expected().was_seen.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let found = self.mark().await?;
-        if found.as_ref() != Some(id) {
-            return Err(self.away(found));
-        }
-        self.expected().was_seen.store(true, Ordering::Release);
-        Ok(())
+        self.expected().check(self.objects()).await
     }
+}
 
-    fn away(&self, found: Option<Box<str>>) -> StoreError {
-        let expected = self.expected().id.get().cloned().unwrap_or_default();
-        StoreError::Away { expected, found }
-    }
-
-    async fn mark(&self) -> Result<Option<Box<str>>> {
-        let failed = StoreError::store("reading the store's id");
-        let got = match self.objects().get(&Path::from(MARK)).await {
-            Ok(got) => got,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        let bytes = got.bytes().await.map_err(failed)?;
-        Ok(Some(String::from_utf8_lossy(&bytes[..bytes.len().min(ID_BYTES_MAX)]).trim().into()))
-    }
+/// The id of a store; none if it has none.
+async fn read(objects: &dyn ObjectStore) -> Result<Option<Box<str>>> {
+    let failed = StoreError::store("reading the store's id");
+    let got = match objects.get(&Path::from(MARK)).await {
+        Ok(got) => got,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let bytes = got.bytes().await.map_err(failed)?;
+    Ok(Some(String::from_utf8_lossy(&bytes[..bytes.len().min(ID_BYTES_MAX)]).trim().into()))
 }

@@ -2,14 +2,16 @@
 //!
 //! It commits the tail by time and bytes, and between commits what upkeep has found. A commit is durable files first,
 //! then one conditional put into the Delta log, then the change of what callers see, in one step. A failing store is
-//! tried again for as long as it takes, with growing pauses; what was read from the tail stays there until then, so
-//! memory is bounded and nothing is lost. If a put succeeded but its answer was lost, the commit is found in the log by
+//! tried again for as long as it takes, with growing pauses, in which what has expired goes: a full disk may get room by that.
+//! What was read from the tail stays there until then, so memory is bounded and nothing is lost. If a put succeeded but its answer was lost, the commit is found in the log by
 //! its id and not made twice.
+//! Before files are written and after the put the store must be the one that is expected: a disk can go at any time, and the
+//! directory that it is mounted on takes all that is put. A commit that went there is made anew, with its files.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use arrow_schema::Field;
-use object_store::{PutMode, PutOptions, PutPayload};
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
 use swiftwater_event::Millis;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -48,6 +50,17 @@ pub(crate) enum Request {
     Upkeep { reply: Reply },
 }
 
+/// What a task of upkeep does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Checkpoint,
+    Compact,
+    Vacuum,
+}
+
+/// A task of upkeep.
+type Work = futures_util::future::BoxFuture<'static, Result<Upkept>>;
+
 /// What a task of upkeep found.
 enum Upkept {
     Compacted { inputs: Vec<Arc<FileEntry>>, adds: Vec<Add> },
@@ -56,21 +69,31 @@ enum Upkept {
 }
 
 /// Whether a commit took place.
-#[derive(PartialEq)]
 enum Outcome {
     Committed,
     /// Another writer came first; the ledger is that writer's, and the commit must be made anew.
     Moved,
+    /// The store went away meanwhile, and is back without it, and perhaps without its files.
+    Lost(StoreError),
+}
+
+/// Which commit has a version.
+enum Found {
+    Ours,
+    Another,
+    None,
 }
 
 pub(crate) struct Owner {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
-    upkeep: Option<JoinHandle<Result<Upkept>>>,
+    upkeep: Option<(Kind, JoinHandle<Result<Upkept>>)>,
     checkpointed: u64,
     vacuumed: Option<Millis>,
-    /// After a fault upkeep rests until the next tick.
-    rests: bool,
+    /// After a fault upkeep of its kind rests until the next tick.
+    resting: Vec<Kind>,
+    /// After a fault the tail rests until then; and how long it does after the next.
+    retry: Option<(Instant, Duration)>,
     /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
     cut_bytes: usize,
 }
@@ -82,13 +105,14 @@ impl Owner {
     pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Owner {
         let checkpointed = shared.state().ledger.checkpointed;
         let cut_bytes = shared.options.commit_bytes;
-        Owner { shared, requests, upkeep: None, checkpointed, vacuumed: None, rests: false, cut_bytes }
+        let (upkeep, resting) = (None, Vec::new());
+        Owner { shared, requests, upkeep, checkpointed, vacuumed: None, resting, retry: None, cut_bytes }
     }
 
     /// Works until the table is closed, dropped, or has no handle any more.
     pub(crate) async fn run(mut self) {
         let result = self.serve().await;
-        if let Some(upkeep) = self.upkeep.take() {
+        if let Some((_, upkeep)) = self.upkeep.take() {
             // Nothing is written any more once a table is closed.
             let _ = upkeep.await;
         }
@@ -129,14 +153,14 @@ impl Owner {
                 },
                 () = shared.work.notified() => {}
                 () = sleep_until(due), if due.is_some() => {}
-                found = result_of(self.upkeep.as_mut()), if self.upkeep.is_some() => {
+                (kind, found) = result_of(self.upkeep.as_mut()), if self.upkeep.is_some() => {
                     self.upkeep = None;
-                    self.take_in(found).await?;
+                    self.take_in(kind, found).await?;
                     self.continue_upkeep().await?;
                 }
                 _ = closing.changed() => {}
                 _ = tick.tick() => {
-                    self.rests = false;
+                    self.resting.clear();
                     self.expire().await?;
                     self.continue_upkeep().await?;
                 }
@@ -150,36 +174,48 @@ impl Owner {
         let since = state.tail.since()?;
         let is_full = state.tail.bytes() >= options.commit_bytes;
         let is_wanted = state.flush_to > state.ledger.committed;
-        Some(if is_full || is_wanted { Instant::now() } else { since + options.commit_interval })
+        let due = if is_full || is_wanted { Instant::now() } else { since + options.commit_interval };
+        Some(self.retry.map_or(due, |(retry, _)| due.max(retry)))
     }
 
+    /// Commits the tail, or notes why that failed and when it is tried again.
     async fn commit_tail(&mut self) -> Result<()> {
+        let next = {
+            let state = self.shared.state();
+            state.tail.cut(self.cut_bytes).map(|cut| (cut, state.layout.clone()))
+        };
+        let Some((cut, layout)) = next else { return Ok(()) };
         let bytes_max = self.shared.options.commit_bytes;
-        let mut pause = PAUSE_MIN;
-        let (cut, layout, adds) = loop {
-            let next = {
-                let state = self.shared.state();
-                state.tail.cut(self.cut_bytes).map(|cut| (cut, state.layout.clone()))
-            };
-            let Some((cut, layout)) = next else { return Ok(()) };
-            match self.write(&cut, &layout).await {
-                Ok(adds) => break (cut, layout, adds),
-                Err(error) => {
-                    // A nearly full disk may have room for less, and that lets the log give some back.
-                    self.cut_bytes = (self.cut_bytes.min(cut.bytes) / 2).max(bytes_max / LESS);
-                    self.failed(error, &mut pause).await?;
+        let failure = match self.write(&cut, &layout).await {
+            Ok(adds) => match self.commit_cut(&cut, &layout, &adds).await? {
+                Outcome::Lost(error) => error,
+                _ => {
+                    self.cut_bytes = self.cut_bytes.saturating_mul(2).min(bytes_max);
+                    self.retry = None;
+                    return Ok(());
                 }
+            },
+            Err(error) => {
+                // A nearly full disk may have room for less, and that lets the log give some back.
+                self.cut_bytes = (self.cut_bytes.min(cut.bytes) / 2).max(bytes_max / LESS);
+                error
             }
         };
-        self.cut_bytes = self.cut_bytes.saturating_mul(2).min(bytes_max);
-        let count = cut.batches.len();
+        self.note_failure(failure);
+        let pause = self.retry.map_or(PAUSE_MIN, |(_, pause)| pause);
+        self.retry = Some((Instant::now() + pause, (pause * 2).min(PAUSE_MAX)));
+        Ok(())
+    }
+
+    /// Commits files of the tail, whoever else does.
+    async fn commit_cut(&self, cut: &Cut, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
             let now = self.now();
             let commit = Commit {
                 operation: "STREAMING UPDATE",
-                metadata: new_metadata(&ledger, &layout)?,
-                adds: adds.clone(),
+                metadata: new_metadata(&ledger, layout)?,
+                adds: adds.to_vec(),
                 txn: Some(Txn {
                     app_id: load::app_id(&self.shared.place.table),
                     version: i64::try_from(cut.end).unwrap_or(i64::MAX),
@@ -187,31 +223,44 @@ impl Owner {
                 }),
                 ..Commit::default()
             };
-            if self.commit(&ledger, &commit, count).await? == Outcome::Committed {
-                return Ok(());
+            match self.commit(&ledger, &commit, cut.batches.len()).await? {
+                Outcome::Moved => {}
+                outcome => return Ok(outcome),
             }
         }
     }
 
-    /// Writes the files of one commit, off the threads that serve others.
+    /// Writes the files of one commit, off the threads that serve others. Where the table is closed meanwhile, what is not
+    /// written by then is not waited for.
     async fn write(&self, cut: &Cut, layout: &Layout) -> Result<Vec<Add>> {
         let (place, layout, now) = (self.shared.place.clone(), layout.clone(), self.now());
         let batches = cut.batches.clone();
         let doing = "writing a commit's files";
         let _turn = self.shared.writing.acquire().await.map_err(|_| StoreError::Task(doing))?;
+        place.check().await?;
+        let mut closing = self.shared.closing.subscribe();
         let work = async move {
+            let closed = StoreError::Closed(place.table.clone());
             let mut encoder = Encoder::new(place, layout.clone(), now, true);
-            for batch in &batches {
-                let written = match layout.conform(batch) {
-                    Ok(batch) => encoder.write(&batch).await,
-                    Err(error) => Err(error),
-                };
-                if let Err(error) = written {
+            let written = async {
+                for batch in &batches {
+                    encoder.write(&layout.conform(batch)?).await?;
+                }
+                encoder.finish_files().await
+            };
+            let written = tokio::select! {
+                biased;
+                // A store that does not answer is not waited for to take away what it has; vacuum sweeps that.
+                _ = closing.wait_for(|closing| *closing) => return Err(closed),
+                written = written => written,
+            };
+            match written {
+                Ok(()) => encoder.finish().await,
+                Err(error) => {
                     encoder.abort().await;
-                    return Err(error);
+                    Err(error)
                 }
             }
-            encoder.finish().await
         };
         apart(doing, work).await
     }
@@ -220,28 +269,37 @@ impl Owner {
         self.shared.clock.0.now()
     }
 
+    /// Makes a failure known.
+    fn note_failure(&self, error: StoreError) {
+        let now = self.now();
+        let mut state = self.shared.state();
+        let (since, tries) =
+            state.failing.as_ref().map_or((now, 0), |failing| (failing.since, failing.tries));
+        if tries == 0 {
+            let error = causes(&error);
+            warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
+        }
+        state.failing = Some(Failing { error, since, tries: tries + 1 });
+    }
+
     /// Makes a failure known, and waits before the next try. Fails if there is to be none, as the table is closed.
     async fn failed(&self, error: StoreError, pause: &mut Duration) -> Result<()> {
-        let since = self.now();
-        {
-            let mut state = self.shared.state();
-            let tries = state.failing.as_ref().map_or(0, |failing| failing.tries);
-            let since = state.failing.as_ref().map_or(since, |failing| failing.since);
-            if tries == 0 {
-                let error = causes(&error);
-                warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
-            }
-            state.failing = Some(Failing { error, since, tries: tries + 1 });
-        }
+        self.note_failure(error);
+        self.rest_until(Instant::now() + *pause).await?;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+
+    /// Fails if the table is closed meanwhile.
+    async fn rest_until(&self, end: Instant) -> Result<()> {
         let mut closing = self.shared.closing.subscribe();
         tokio::select! {
-            () = tokio::time::sleep(*pause) => {}
+            () = tokio::time::sleep_until(end) => {}
             _ = closing.wait_for(|closing| *closing) => {}
         }
         if *closing.borrow() || self.requests.is_closed() {
             return Err(StoreError::Closed(self.shared.place.table.clone()));
         }
-        *pause = (*pause * 2).min(PAUSE_MAX);
         Ok(())
     }
 
@@ -253,25 +311,28 @@ impl Owner {
         let bytes = bytes::Bytes::from(commit.to_bytes(&id, self.now()));
         let path = actions::commit_path(&shared.place.root(), version);
         let mut pause = PAUSE_MIN;
+        // Why it is not known which store took it. From then on it is looked for, not put again: its files lie where it went.
+        let mut doubt = None;
         loop {
-            let options = PutOptions::from(PutMode::Create);
-            match shared.place.store.put_opts(&path, PutPayload::from(bytes.clone()), options).await {
-                Ok(_) => break,
-                Err(object_store::Error::AlreadyExists { .. }) => {
-                    match shared.place.is_commit(&path, &id).await {
-                        Ok(true) => break,
-                        Ok(false) => match self.follow(ledger).await {
-                            Ok(()) => return Ok(Outcome::Moved),
-                            Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
-                                return Err(error);
-                            }
-                            Err(error) => self.failed(error, &mut pause).await?,
-                        },
-                        Err(error) => self.failed(error, &mut pause).await?,
+            let failure = match self.put(&path, &bytes, &id, doubt.is_none()).await {
+                Err(error) => error,
+                Ok(found) => match (found, shared.place.check().await) {
+                    (_, Err(error)) => doubt.insert(error).clone(),
+                    (Found::Ours, Ok(())) => break,
+                    (Found::None, Ok(())) => {
+                        let gone = || StoreError::Task("committing");
+                        return Ok(Outcome::Lost(doubt.unwrap_or_else(gone)));
                     }
-                }
-                Err(error) => self.failed(StoreError::store("committing")(error), &mut pause).await?,
-            }
+                    (Found::Another, Ok(())) => match self.follow(ledger).await {
+                        Ok(()) => return Ok(Outcome::Moved),
+                        Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
+                            return Err(error);
+                        }
+                        Err(error) => error,
+                    },
+                },
+            };
+            self.failed(failure, &mut pause).await?;
         }
         let next = Arc::new(ledger.after(version, commit)?);
         debug!(table = %shared.place.table, version, files = next.files.len(), "committed");
@@ -279,7 +340,10 @@ impl Owner {
             let mut state = shared.state();
             state.ledger = next;
             state.tail.forget(taken, Instant::now());
-            state.failing = None;
+            // One without rows says nothing of the rows that wait.
+            if taken > 0 || self.retry.is_none() {
+                state.failing = None;
+            }
             state.commits += 1;
             if state.layout.schema == state.ledger.layout.schema {
                 // One and the same, so that batches that conform to it are seen to.
@@ -292,8 +356,27 @@ impl Owner {
         Ok(Outcome::Committed)
     }
 
+    /// Puts a commit where there is none of its version, or only looks which there is.
+    async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<Found> {
+        let place = &self.shared.place;
+        if is_put {
+            let options = PutOptions::from(PutMode::Create);
+            match place.store.put_opts(path, PutPayload::from(bytes.clone()), options).await {
+                Ok(_) => return Ok(Found::Ours),
+                Err(object_store::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(StoreError::store("committing")(error)),
+            }
+        }
+        Ok(match place.is_commit(path, id).await? {
+            Some(true) => Found::Ours,
+            Some(false) => Found::Another,
+            None => Found::None,
+        })
+    }
+
     /// Takes over what another writer has made of the table, who may do anything but take our stream's place.
     async fn follow(&self, ours: &Ledger) -> Result<()> {
+        self.shared.place.check().await?;
         let time_column = Some(&*ours.layout.time_column);
         let found = self.shared.place.load(None, time_column).await?;
         let mut found = found.ok_or_else(|| StoreError::NoTable(self.shared.place.table.clone()))?;
@@ -313,7 +396,7 @@ impl Owner {
                 let result = self.insert(adds, overwrite, once.as_ref()).await;
                 // Whoever asked may be gone; it is done nevertheless.
                 let _ = reply.send(result.clone());
-                result
+                result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })
             }
             Request::Widen { fields, reply } => {
                 let result = self.widen(&fields).await;
@@ -345,8 +428,10 @@ impl Owner {
             };
             let txn = once.map(|once| Txn::of(once, now));
             let commit = Commit { operation: "WRITE", removes, adds: adds.clone(), txn, ..Commit::default() };
-            if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
-                return Ok(());
+            match self.commit(&ledger, &commit, 0).await? {
+                Outcome::Committed => return Ok(()),
+                Outcome::Moved => {}
+                Outcome::Lost(error) => return Err(error),
             }
         }
     }
@@ -357,6 +442,9 @@ impl Owner {
         let goal = shared.state().appended;
         while shared.state().ledger.committed < goal {
             self.commit_tail().await?;
+            if let Some((retry, _)) = self.retry {
+                self.rest_until(retry).await?;
+            }
         }
         loop {
             let (ledger, layout) = {
@@ -377,14 +465,17 @@ impl Owner {
                 adds,
                 ..Commit::default()
             };
-            if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
-                // Columns may have been added meanwhile.
-                let mut state = shared.state();
-                let evolved = evolve(&shared.place.table, &state.layout.schema, fields)?;
-                let time_column = Some(&*state.layout.time_column);
-                state.layout = Layout::new(&shared.place.table, evolved.fields, &partition, time_column);
-                return Ok(());
+            match self.commit(&ledger, &commit, 0).await? {
+                Outcome::Committed => {}
+                Outcome::Moved => continue,
+                Outcome::Lost(error) => return Err(error),
             }
+            // Columns may have been added meanwhile.
+            let mut state = shared.state();
+            let evolved = evolve(&shared.place.table, &state.layout.schema, fields)?;
+            let time_column = Some(&*state.layout.time_column);
+            state.layout = Layout::new(&shared.place.table, evolved.fields, &partition, time_column);
+            return Ok(());
         }
     }
 
@@ -416,7 +507,8 @@ impl Owner {
             }
             let removes = expired.iter().map(|file| file.remove(now, true)).collect();
             let commit = Commit { operation: "DELETE", removes, ..Commit::default() };
-            if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
+            // What was lost has its turn with the next tick.
+            if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
                 return Ok(());
             }
         }
@@ -424,27 +516,28 @@ impl Owner {
 
     /// Takes in what the last task of upkeep found, and begins the next.
     async fn continue_upkeep(&mut self) -> Result<()> {
-        if self.upkeep.as_ref().is_some_and(|task| !task.is_finished()) {
+        if self.upkeep.as_ref().is_some_and(|(_, task)| !task.is_finished()) {
             return Ok(());
         }
         if let Some(mut task) = self.upkeep.take() {
-            let found = result_of(Some(&mut task)).await;
-            self.take_in(found).await?;
+            let (kind, found) = result_of(Some(&mut task)).await;
+            self.take_in(kind, found).await?;
         }
-        if !self.rests
-            && let Some(work) = self.next_upkeep()
-        {
+        if let Some((kind, work)) = self.next_upkeep() {
             let permits = Arc::clone(&self.shared.upkeep);
-            self.upkeep = Some(tokio::spawn(async move {
+            let place = self.shared.place.clone();
+            let task = tokio::spawn(async move {
                 let _permit =
                     permits.acquire_owned().await.map_err(|_| StoreError::Task("keeping up a table"))?;
+                place.check().await?;
                 apart("keeping up a table", work).await
-            }));
+            });
+            self.upkeep = Some((kind, task));
         }
         Ok(())
     }
 
-    async fn take_in(&mut self, found: Result<Upkept>) -> Result<()> {
+    async fn take_in(&mut self, kind: Kind, found: Result<Upkept>) -> Result<()> {
         match found {
             Ok(found) => {
                 self.shared.state().upkeep_failing = None;
@@ -454,7 +547,7 @@ impl Owner {
                 let causes = causes(&error);
                 warn!(table = %self.shared.place.table, error = causes, "upkeep of a table failed and is tried again");
                 self.shared.state().upkeep_failing = Some(error);
-                self.rests = true;
+                self.resting.push(kind);
                 Ok(())
             }
         }
@@ -479,7 +572,8 @@ impl Owner {
                 let removes = inputs.iter().map(|file| file.remove(now, false)).collect();
                 let adds = adds.clone();
                 let commit = Commit { operation: "OPTIMIZE", removes, adds, ..Commit::default() };
-                if self.commit(&ledger, &commit, 0).await? == Outcome::Committed {
+                // Where it was lost, what was merged may be, too.
+                if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
                     break;
                 }
             },
@@ -487,7 +581,7 @@ impl Owner {
         Ok(())
     }
 
-    fn next_upkeep(&self) -> Option<futures_util::future::BoxFuture<'static, Result<Upkept>>> {
+    fn next_upkeep(&self) -> Option<(Kind, Work)> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
         let (ledger, retention, is_behind) = {
@@ -495,29 +589,33 @@ impl Owner {
             let is_behind = state.is_behind || state.tail.bytes() >= options.commit_bytes;
             (Arc::clone(&state.ledger), state.retention, is_behind)
         };
-        if ledger.version >= self.checkpointed + options.checkpoint_commits {
+        let may = |kind| !self.resting.contains(&kind);
+        if may(Kind::Checkpoint) && ledger.version >= self.checkpointed + options.checkpoint_commits {
             let (version, keep_after) = (ledger.version, upkeep::before(now, options.log_retention));
-            return Some(Box::pin(async move {
+            let work = async move {
                 upkeep::checkpoint(&place, version, keep_after).await?;
                 Ok(Upkept::Checkpointed(version))
-            }));
+            };
+            return Some((Kind::Checkpoint, Box::pin(work)));
         }
         // Where a commit is due already, or others wait to be appended, rows have the machine, until there are very many files.
         let most = options.compact_files * upkeep::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
-        if let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth) {
-            return Some(Box::pin(async move {
+        if may(Kind::Compact)
+            && let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth)
+        {
+            let work = async move {
                 let bytes_max = options.compact_file_bytes;
                 let adds = upkeep::rewrite(&place, &ledger.layout, &inputs, bytes_max, now, false).await?;
                 Ok(Upkept::Compacted { inputs, adds })
-            }));
+            };
+            return Some((Kind::Compact, Box::pin(work)));
         }
         let pause = upkeep::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
-        if self.vacuumed.is_none_or(|last| last < pause) {
+        if may(Kind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
             let keep = options.vacuum_retention;
-            return Some(Box::pin(async move {
-                Ok(Upkept::Vacuumed(upkeep::vacuum(&place, &ledger, now, keep).await?))
-            }));
+            let work = async move { Ok(Upkept::Vacuumed(upkeep::vacuum(&place, &ledger, now, keep).await?)) };
+            return Some((Kind::Vacuum, Box::pin(work)));
         }
         None
     }
@@ -526,29 +624,41 @@ impl Owner {
     async fn keep_up(&mut self) -> Result<()> {
         self.expire().await?;
         if let Some(mut task) = self.upkeep.take() {
-            let found = result_of(Some(&mut task)).await;
-            self.take_in(found).await?;
+            let (kind, found) = result_of(Some(&mut task)).await;
+            self.take_in(kind, found).await?;
         }
+        self.resting.clear();
         let last = self.vacuumed.take();
         let result = self.keep_up_to_end().await;
         self.vacuumed = self.vacuumed.or(last);
         result
     }
 
+    /// What of it fails is left, and told when the rest is done.
     async fn keep_up_to_end(&mut self) -> Result<()> {
-        let mut was_checkpointed = false;
-        loop {
-            let version = self.shared.state().ledger.version;
-            if !was_checkpointed && version > self.checkpointed {
-                let keep_after = upkeep::before(self.now(), self.shared.options.log_retention);
-                upkeep::checkpoint(&self.shared.place, version, keep_after).await?;
-                self.checkpointed = version;
-                was_checkpointed = true;
+        self.shared.place.check().await?;
+        let version = self.shared.state().ledger.version;
+        let mut result = Ok(());
+        if version > self.checkpointed {
+            let keep_after = upkeep::before(self.now(), self.shared.options.log_retention);
+            match upkeep::checkpoint(&self.shared.place, version, keep_after).await {
+                Ok(()) => self.checkpointed = version,
+                Err(error) => {
+                    self.resting.push(Kind::Checkpoint);
+                    result = Err(error);
+                }
             }
-            let Some(work) = self.next_upkeep() else { return Ok(()) };
-            let found = apart("keeping up a table", work).await?;
-            self.apply(found).await?;
         }
+        while let Some((kind, work)) = self.next_upkeep() {
+            match apart("keeping up a table", work).await {
+                Ok(found) => self.apply(found).await?,
+                Err(error) => {
+                    self.resting.push(kind);
+                    result = result.and(Err(error));
+                }
+            }
+        }
+        result
     }
 }
 
@@ -565,9 +675,9 @@ async fn sleep_until(due: Option<Instant>) {
 }
 
 /// What a task of upkeep found, when it is done.
-async fn result_of(task: Option<&mut JoinHandle<Result<Upkept>>>) -> Result<Upkept> {
+async fn result_of(task: Option<&mut (Kind, JoinHandle<Result<Upkept>>)>) -> (Kind, Result<Upkept>) {
     match task {
-        Some(task) => task.await.unwrap_or(Err(StoreError::Task("keeping up a table"))),
+        Some((kind, task)) => (*kind, task.await.unwrap_or(Err(StoreError::Task("keeping up a table")))),
         None => std::future::pending().await,
     }
 }

@@ -14,6 +14,8 @@ use datafusion_common::{ColumnStatistics, ScalarValue, Statistics, stats::Precis
 use parquet::file::{metadata::ParquetMetaData, statistics::Statistics as ParquetStatistics};
 use serde_json::{Map, Value};
 
+use crate::layout::{day_of, is_in_calendar};
+
 /// Columns with statistics, as in Spark.
 pub(crate) const COLUMNS_MAX: usize = 32;
 /// Bytes of a text's bound.
@@ -73,10 +75,10 @@ fn to_json(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Float32(Some(value)) => Value::from(f64::from(*value)),
         ScalarValue::Float64(Some(value)) => Value::from(*value),
         ScalarValue::Utf8View(Some(text)) => Value::from(text.as_str()),
-        ScalarValue::Date32(Some(days)) => {
+        ScalarValue::Date32(Some(days)) if is_in_calendar(i64::from(*days)) => {
             Value::from(date32_to_datetime(*days)?.format("%Y-%m-%d").to_string())
         }
-        ScalarValue::TimestampMicrosecond(Some(micros), _) => {
+        ScalarValue::TimestampMicrosecond(Some(micros), _) if is_in_calendar(day_of(*micros)) => {
             Value::from(timestamp_us_to_datetime(*micros)?.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
         }
         _ => return None,

@@ -66,7 +66,7 @@ struct Inner {
     runtime: Handle,
     pins: Arc<Pins>,
     life: Life,
-    expected: Expected,
+    expected: Arc<Expected>,
     making: Making,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
@@ -102,7 +102,7 @@ impl Store {
             runtime: Handle::current(),
             pins: Arc::default(),
             life: Life::begin(),
-            expected: Expected::default(),
+            expected: Arc::default(),
             making: Making::default(),
             tables: Mutex::new(HashMap::new()),
         };
@@ -110,8 +110,9 @@ impl Store {
     }
 
     fn place(&self, name: &str) -> Place {
-        let (store, pins) = (Arc::clone(&self.inner.objects), Arc::clone(&self.inner.pins));
-        Place { store, table: name.into(), pins, life: self.inner.life }
+        let inner = &self.inner;
+        let (store, expected) = (Arc::clone(&inner.objects), Arc::clone(&inner.expected));
+        Place { store, expected, table: name.into(), pins: Arc::clone(&inner.pins), life: inner.life }
     }
 
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
@@ -269,7 +270,6 @@ impl Store {
         if check_name(name).is_err() {
             return Ok(None);
         }
-        self.check().await?;
         let mut tables = self.inner.tables.lock().await;
         if let Some(table) = tables.get(name) {
             return Ok(Some(table.clone()));
@@ -277,6 +277,7 @@ impl Store {
         if self.inner.making.has(name) {
             return Ok(None);
         }
+        self.check().await?;
         let place = self.place(name);
         self.finish_drop(&place).await?;
         let Some(ledger) = place.load(None, None).await? else { return Ok(None) };
@@ -444,7 +445,7 @@ impl Store {
         let payload = PutPayload::from(commit.to_bytes(&id, now));
         let put = place.store.put_opts(&path, payload, PutOptions::from(PutMode::Create)).await;
         if let Err(error) = put
-            && !place.is_commit(&path, &id).await.unwrap_or(false)
+            && !place.is_commit(&path, &id).await.unwrap_or(None).unwrap_or(false)
         {
             return Err(StoreError::store("creating a table")(error));
         }

@@ -41,7 +41,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// Rows that are read at a time while files are rewritten, and the bytes of values that they may have on average.
 const READ_ROWS: usize = 16 << 10;
 const READ_BYTES: u64 = 32 << 20;
-/// No commit is under way as long as this.
+/// No commit of another program is under way as long as this.
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 /// Files that one compaction merges, in units of the setting `compact_files`.
 pub(crate) const COMPACT_FILES_FACTOR: usize = 16;
@@ -266,9 +266,10 @@ async fn delete(place: &Place, location: &object_store::path::Path) -> Result<bo
     }
 }
 
-/// Deletes files that are part of no version that is kept: removed longer ago than `keep`, or older than that and
-/// [`ORPHAN_AGE`] and never part of one. Of files of an earlier life nothing is under way, so they go when they are older than
-/// `keep`: checkpoints leave out what was removed so long ago, so the log may have nothing of them any more.
+/// Deletes files that are part of no version that is kept: removed longer ago than `keep`, or of an earlier life, of which
+/// nothing is under way, and older than `keep`: checkpoints leave out what was removed so long ago, so the log may have nothing of
+/// them any more. Files of this life that no version has ever had stay: a statement may insert them, however long it takes.
+/// What others have left goes after [`ORPHAN_AGE`].
 /// Returns the removed ones that are gone.
 pub(crate) async fn vacuum(
     place: &Place,
@@ -300,6 +301,7 @@ pub(crate) async fn vacuum(
         // What was never part of the table is of a commit that failed, or of one that is under way.
         let is_gone = match removed.get(path.as_str()) {
             Some(since) => *since < keep_after,
+            None if place.life.has_written(&path) => false,
             None if place.life.is_after(&path) => object.last_modified.timestamp_millis() < keep_after,
             None => object.last_modified.timestamp_millis() < orphans_after,
         };

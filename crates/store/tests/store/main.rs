@@ -5,6 +5,7 @@ mod crashes;
 mod cut;
 mod errors;
 mod making;
+mod mounts;
 mod others;
 mod tables;
 mod upkeep;

@@ -13,8 +13,10 @@ use arrow_array::{
     ArrayRef, BooleanArray, Float32Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
     TimestampMicrosecondArray,
 };
+use futures_util::TryStreamExt;
+use object_store::ObjectStore;
 use swiftwater_event::{Clock, Offset, Primitive, TimeUnit, Type};
-use swiftwater_store::{At, Rows, Store, TableSpec};
+use swiftwater_store::{At, Rows, Store, StoreOptions, TableSpec};
 
 fn files(directory: &std::path::Path, ends_with: &str) -> usize {
     let entries = std::fs::read_dir(directory).unwrap();
@@ -207,6 +209,47 @@ async fn stream_that_is_fed_keeps_little_more_than_its_retention() {
     }
     // Of six slots, up to three files each.
     assert!(most <= 18, "{most} files");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_expired_goes_from_a_store_that_has_no_room_for_more() {
+    let objects = FailingStore::remote();
+    let clock = Arc::new(TestClock::at(START_MICROS / 1000));
+    let mut options = StoreOptions::at("memory");
+    options.commit_interval = Duration::from_secs(3600);
+    (options.log_retention, options.vacuum_retention) = (Duration::ZERO, Duration::ZERO);
+    let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+    let store = Store::open_at(shared, options, Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+    let mut spec = home("homes");
+    spec.retention = Some(Duration::from_secs(400));
+    let table = store.open_table(spec).await.unwrap();
+    table.append(rows(0, 10)).await.unwrap();
+    table.flush().await.unwrap();
+    assert_eq!(table.status().files, 1);
+
+    // There is room for what a commit says, and for no file of its rows.
+    objects.set_object_bytes_max(Some(4000));
+    clock.advance(Duration::from_secs(1000));
+    table.append(rows(10, 50_000)).await.unwrap();
+    let flushing = table.clone();
+    let flushed = tokio::spawn(async move { flushing.flush().await });
+    while table.status().failing.is_none() {
+        tokio::task::yield_now().await;
+    }
+    // There is no room for a checkpoint, either; the rest is done.
+    assert!(table.upkeep().await.is_err());
+    clock.advance_ms(1);
+    assert!(table.upkeep().await.is_err());
+    assert_eq!(table.status().files, 0, "what has expired is taken out");
+    let list: Vec<_> = objects.list(None).try_collect().await.unwrap();
+    let parquet = list.iter().filter(|object| object.location.as_ref().ends_with(".parquet"));
+    assert_eq!(parquet.count(), 0, "and deleted");
+    assert!(table.status().failing.is_some());
+
+    objects.set_object_bytes_max(None);
+    flushed.await.unwrap().unwrap();
+    assert_eq!(table.committed().0, 50_000);
+    store.close().await;
 }
 
 /// A stream with a retention of 400 s by its own column `ts`, which stands behind so many others.
