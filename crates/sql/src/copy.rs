@@ -21,6 +21,7 @@ use futures_util::StreamExt;
 use crate::answer::Command;
 use crate::forms::{json_text, plain};
 use crate::names::Names;
+use crate::partitioned;
 use crate::run::{Outcome, Run, count, outcome};
 use crate::{ErrorKind, SqlError};
 
@@ -74,6 +75,9 @@ impl Run {
             "parquet" | "arrow" => with_columns(planned.plan, plainly_typed)?,
             _ => planned.plan,
         };
+        if let LogicalPlan::Copy(copy) = planned.plan {
+            planned.plan = LogicalPlan::Copy(partitioned::sorted(copy)?);
+        }
         let mut rows = self.open(&planned, &planned.plan).await?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
@@ -95,6 +99,19 @@ fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
         }
         _ => error,
     }
+}
+
+/// Takes away the files of a first try, where another is to follow.
+pub(crate) fn begin_again(copy: &CopyTo) -> Result<(), SqlError> {
+    let written = Path::new(&copy.output_url);
+    if !written.is_dir() {
+        return Ok(());
+    }
+    let emptied = fs::remove_dir_all(written).and_then(|()| fs::create_dir(written));
+    emptied.map_err(|error| {
+        SqlError::new(ErrorKind::Unavailable, "the files of a first try cannot be taken away")
+            .with_source(error)
+    })
 }
 
 /// How the directories under a root begin in which that lies which is being written, one for each `COPY`.

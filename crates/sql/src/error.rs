@@ -257,7 +257,9 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&root.to_string())), hint)
         }
-        DataFusionError::ParquetError(parquet) if is_of_storage(&**parquet) => {
+        DataFusionError::ParquetError(parquet)
+            if is_of_storage(&**parquet) || is_unfetched(&parquet.to_string()) =>
+        {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&parquet.to_string())), hint)
         }
         DataFusionError::ParquetError(parquet) => (
@@ -357,6 +359,11 @@ fn is_of_storage(error: &(dyn StdError + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+/// Whether the end of a Parquet file could not be had from the store, which is told in a text only.
+fn is_unfetched(message: &str) -> bool {
+    message.contains("Failed to fetch metadata for file") && message.contains("Object Store error")
 }
 
 /// Characters of a message that may hold the statement's values.

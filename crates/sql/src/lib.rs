@@ -25,6 +25,7 @@ mod map_keys;
 mod memory;
 mod names;
 mod options;
+mod partitioned;
 mod postgres;
 mod progress;
 mod run;

@@ -29,7 +29,9 @@ use crate::session::Aim;
 use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
-use crate::{ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, doubled, grouping};
+use crate::{
+    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, partitioned,
+};
 
 /// A run of statements at work.
 pub(crate) struct Run {
@@ -274,6 +276,9 @@ impl Run {
             planned.resolved.clone(),
             Aim::Memory,
         )?;
+        if let LogicalPlan::Copy(copy) = plan {
+            copy::begin_again(copy)?;
+        }
         match self.start(&state, plan).await? {
             Started::Rows(rows) => Ok(rows),
             Started::OutOfMemory(error) => Err(SqlError::from(error)),
@@ -292,8 +297,8 @@ impl Run {
         if has_large_limit(plan)? {
             state.to_mut().config_mut().options_mut().optimizer.enable_topk_aggregation = false;
         }
-        let plan = Box::pin(state.create_physical_plan(plan)).await?;
-        let plan = stoppable(plan, &self.stop)?;
+        let physical = Box::pin(state.create_physical_plan(plan)).await?;
+        let plan = stoppable(partitioned::in_runs(physical, plan)?, &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

@@ -443,6 +443,23 @@ fn directories_of_files_are_whole_and_never_mixed_with_others() {
     assert_eq!(run(by_k).unwrap(), "rows\n2000\n");
     assert_eq!(files("by_k"), 3);
 
+    // However many parts there are, each is one file, in the order of the query.
+    let many = "COPY (SELECT k % 700 AS part, k, g FROM n ORDER BY k DESC) TO 'many' STORED AS CSV PARTITIONED BY (part)";
+    assert_eq!(run(many).unwrap(), "rows\n2000\n");
+    assert_eq!(files("many"), 700);
+    let mut rows = 0;
+    for part in std::fs::read_dir(root.join("many")).unwrap().map(|part| part.unwrap().path()) {
+        let number: usize = part.to_str().unwrap().rsplit_once('=').unwrap().1.parse().unwrap();
+        let mut files = std::fs::read_dir(&part).unwrap();
+        let text = std::fs::read_to_string(files.next().unwrap().unwrap().path()).unwrap();
+        assert!(files.next().is_none(), "{number}");
+        let keys = text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap());
+        let keys: Vec<usize> = keys.collect();
+        assert!(keys.iter().all(|k| k % 700 == number) && keys.is_sorted_by(|a, b| a >= b), "{keys:?}");
+        rows += keys.len();
+    }
+    assert_eq!(rows, 2000);
+
     let taken = |what: &str| (ErrorKind::Conflict, what.to_owned());
     assert_eq!(refused(by_k), taken("`by_k` is a directory that is not empty"));
     assert_eq!(refused("COPY n TO 'n/' STORED AS CSV"), taken("`n` is a file"));
