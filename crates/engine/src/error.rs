@@ -343,6 +343,14 @@ pub enum EngineError {
     /// The log's disk is full, or the log has as many bytes as it may have.
     #[error("nothing can be stored at present: the disk, or what the log may take of it, is full")]
     DiskFull,
+    /// Events that are more than the log takes at once, now or later.
+    #[error("{bytes} bytes of events cannot be stored at once, limit is {bytes_max}")]
+    TooLarge {
+        /// How many there are.
+        bytes: u64,
+        /// How many there may be.
+        bytes_max: u64,
+    },
     /// Events could not be stored.
     #[error("nothing can be stored at present: {0}")]
     NotStored(String),
@@ -482,6 +490,7 @@ impl EngineError {
             EngineError::Alter(_)
             | EngineError::Columns(_)
             | EngineError::Schedule(_)
+            | EngineError::TooLarge { .. }
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::Limit { .. }
             | EngineError::JoinedTable(_)
@@ -580,6 +589,7 @@ impl EngineError {
             EngineError::JobRunning(_) => {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())
             }
+            EngineError::TooLarge { .. } => Some("Send fewer at a time.".to_owned()),
             EngineError::DiskFull => Some(
                 "Try again later; free space, or raise data.log_bytes_max or lower data.log_free_bytes_min."
                     .to_owned(),

@@ -131,6 +131,10 @@ impl From<EngineError> for Problem {
         };
         let problem = match error {
             EngineError::Query(errors) => return query_problem(&errors),
+            EngineError::TooLarge { bytes_max, .. } => {
+                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was passed", detail)
+                    .with("limit", bytes_max)
+            }
             EngineError::Limit { setting, wanted, limit, .. } => {
                 limit_problem(detail).with("setting", setting).with("limit", limit).with("wanted", wanted)
             }

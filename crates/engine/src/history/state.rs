@@ -307,6 +307,7 @@ impl History {
         }
         self.hold_for_joins().map_err(HistoryError::View)?;
         self.delete_dropped_views();
+        self.keep_views();
         self.set_endpoints(None);
         Ok(())
     }

@@ -556,12 +556,7 @@ pub(crate) fn unavailable(error: LogError) -> EngineError {
     match error {
         LogError::Full => EngineError::DiskFull,
         LogError::Closed => EngineError::ShuttingDown,
-        LogError::TooLarge { bytes, bytes_max } => EngineError::Limit {
-            what: "bytes of the events at once",
-            setting: "data.log_queue_bytes_max",
-            wanted: bytes,
-            limit: bytes_max,
-        },
+        LogError::TooLarge { bytes, bytes_max } => EngineError::TooLarge { bytes, bytes_max },
         error => EngineError::NotStored(error.to_string()),
     }
 }

@@ -326,7 +326,7 @@ fn large(events: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
+async fn request_of_which_a_part_cannot_be_stored_counts_what_is_synced() {
     let dir = tempfile::tempdir().unwrap();
     let server = soon_full(dir.path()).await;
     let mut results = server.ask("application/x-ndjson", "SELECT n FROM STREAM(s, MAX, TIME)").await;
@@ -337,7 +337,7 @@ async fn request_that_a_full_log_refuses_part_way_counts_what_is_synced() {
     pieces.send(piece(large(400))).await.unwrap();
     drop(pieces);
     let reply = soon(reply).await.unwrap().unwrap();
-    let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
+    let problem = reply.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
     assert!(synced_bytes(&server) > before, "{problem}");
     let accepted = problem["accepted"].as_u64().unwrap();
     assert!((1..400).contains(&accepted), "{problem}");
@@ -349,7 +349,7 @@ async fn request_that_waits_for_nothing_and_is_refused_part_way_counts_what_was_
     let dir = tempfile::tempdir().unwrap();
     let server = soon_full(dir.path()).await;
     let (pieces, reply) = server.client().await.stream("/v1/streams/s/events?ack=none", &[]);
-    // More than there is room for, until it is refused.
+    // More at once than the log takes, until it is refused.
     for _ in 0..100 {
         if pieces.send(piece(large(100))).await.is_err() {
             break;
@@ -357,6 +357,6 @@ async fn request_that_waits_for_nothing_and_is_refused_part_way_counts_what_was_
     }
     drop(pieces);
     let reply = soon(reply).await.unwrap().unwrap();
-    let problem = reply.problem(StatusCode::TOO_MANY_REQUESTS, "limit-passed").await;
+    let problem = reply.problem(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed").await;
     assert_eq!(problem["accepted"], server.get("/v1/streams/s").await.json().await["events"], "{problem}");
 }

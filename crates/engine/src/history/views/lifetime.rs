@@ -124,7 +124,8 @@ impl History {
     }
 
     /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
-    /// one any more, it is made anew.
+    /// one any more, it is made anew. The other one must not be kept yet ([`History::keep_views`]): its next commit would
+    /// leave this one behind.
     pub(in crate::history) fn open_over(
         self: &Arc<Self>,
         shared: &Shared,
@@ -140,9 +141,6 @@ impl History {
             view: entry.create.name.to_string(),
             why: error.to_string(),
         };
-        // A commit between a look at where both stand and this one's coming into the commits would leave it behind for ever.
-        let commits = Arc::clone(&lower.commits);
-        let _none_is_written = heavy(usize::MAX, || crate::stream::lock(&commits.writing));
         let noted = lower.store.noted(entry.id).map_err(unavailable)?;
         let lower_at = lower.store.position(lower.id()).map_err(unavailable)?.unwrap_or(0);
         let view = View::over(entry.clone(), &lower, compiled, noted.as_ref(), lower_at);
@@ -183,7 +181,7 @@ impl History {
         })
     }
 
-    /// Lets a view that is in the catalog go on where it was.
+    /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::keep_views`]).
     pub(in crate::history) fn open_view(
         self: &Arc<Self>,
         shared: &Shared,
@@ -214,7 +212,7 @@ impl History {
             stored.remove_view(entry.id);
             view.is_behind.store(true, Ordering::Relaxed);
         }
-        self.begin_view(view);
+        self.add_view(view);
         Ok(())
     }
 
@@ -297,8 +295,15 @@ impl History {
         Ok((store, noted.map(|(position, note)| (position, latest(note)))))
     }
 
+    /// Lets a new view be read, and keeps it.
     pub(in crate::history) fn begin_view(self: &Arc<Self>, view: Option<View>) {
-        let Some(view) = view.map(Arc::new) else { return };
+        if let Some(view) = self.add_view(view) {
+            self.spawn_keeping(view);
+        }
+    }
+
+    fn add_view(self: &Arc<Self>, view: Option<View>) -> Option<Arc<View>> {
+        let view = Arc::new(view?);
         heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
         *crate::stream::lock(&view.needed) = self.readers_of_windows(&view);
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
@@ -306,8 +311,20 @@ impl History {
         drop(views);
         // Before anything changes in it: those who stand over its name see all of that.
         self.stream_new_view(&view);
+        Some(view)
+    }
+
+    fn spawn_keeping(self: &Arc<Self>, view: Arc<View>) {
         let history = Arc::clone(self);
         self.spawn(async move { history.keep_view(&view).await });
+    }
+
+    /// Lets all views that were opened take events in. Those over them are open by then, and in each of their commits.
+    pub(in crate::history) fn keep_views(self: &Arc<Self>) {
+        self.all_views()
+            .into_iter()
+            .filter(|view| view.below().is_none())
+            .for_each(|view| self.spawn_keeping(view));
     }
 
     /// Ends a view that is no longer in the catalog.

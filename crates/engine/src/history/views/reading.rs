@@ -39,6 +39,9 @@ use crate::{
 /// How long a reader waits for a view to get as far as it asked.
 const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// How long of a view that changes with its commits only, where they fail.
+const FAILING_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Keys whose rows are made at once.
 const CHUNK_KEYS: usize = 1024;
 
@@ -381,16 +384,24 @@ impl History {
         let mut progress = view.progress();
         let is_there = |at: &At| view.is_whole() && at.position >= position || view.broken().is_some();
         let reached = progress.wait_for(is_there);
-        match tokio::time::timeout(CONSISTENT_TIME_MAX, reached).await {
-            Ok(Ok(_)) => Ok(()),
-            _ => {
+        tokio::pin!(reached);
+        let end = tokio::time::Instant::now() + CONSISTENT_TIME_MAX;
+        loop {
+            let has_ended = match tokio::time::timeout(FAILING_TIME_MAX, &mut reached).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(_)) => true,
+                Err(_) => tokio::time::Instant::now() >= end,
+            };
+            // One that is of another changes with its commits only.
+            let is_stuck = view.below().is_some() && view.failing().is_some();
+            if has_ended || is_stuck {
                 let why = view.failing().unwrap_or_else(|| match view.below() {
                     Some(below) if !view.is_whole() => {
                         format!("it is still taking in the rows of view `{below}`")
                     }
                     _ => format!("it is at {} and not yet at {position}", view.at().position),
                 });
-                Err(view.unavailable(why))
+                return Err(view.unavailable(why));
             }
         }
     }
