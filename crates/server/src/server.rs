@@ -283,24 +283,23 @@ impl Server {
             }
             std::future::pending::<()>().await
         };
-        let ended = tokio::time::timeout(grace * 2, async {
+        let ended = tokio::time::timeout(grace + HAND_OVER, async {
             tokio::select! {
                 () = everything => {}
                 () = statements => {}
             }
         });
-        // The engine keeps to the grace itself; it gets as much again to hand over what it has.
         if ended.await.is_err() {
-            tracing::warn!(
-                connections = shared.stats.connections(),
-                "cutting connections that did not end in time"
-            );
+            tracing::warn!(connections = shared.stats.connections(), "cutting off what did not end in time");
             shared.phase.send_replace(Phase::Cut);
             all_gone.recv().await;
         }
         tracing::info!("shut down");
     }
 }
+
+/// After the grace, for what has then ended to say so: statements to their clients, the engine to its disk.
+const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Takes a port.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {

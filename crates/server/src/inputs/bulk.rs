@@ -18,6 +18,7 @@ use swiftwater_event::StreamName;
 use super::{append, check, whole_body};
 use crate::{
     accept::prefers,
+    body::heavy,
     problem::Problem,
     routes::{Name, name},
     server::Shared,
@@ -26,6 +27,9 @@ use crate::{
 
 /// Elasticsearch's version, where a client does not say which it understands.
 const VERSION_MAJOR: u8 = 8;
+
+/// Actions of a request, of which each has an item in the answer.
+const ITEMS_MAX: usize = 1_000_000;
 
 /// One action.
 struct Item {
@@ -78,7 +82,7 @@ async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -
     let began = shared.engine.clock().monotonic_nanos();
     let (parts, body) = request.into_parts();
     let body = whole_body(shared, &parts.headers, body).await?;
-    let mut items = match read(&body, index.as_deref()) {
+    let mut items = match heavy(body.len(), || read(&body, index.as_deref())) {
         Ok(items) => items,
         Err(reason) => {
             let error = json!({"type": "illegal_argument_exception", "reason": reason});
@@ -96,12 +100,30 @@ async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -
     }
     let took = shared.engine.clock().monotonic_nanos().saturating_sub(began) / 1_000_000;
     let errors = items.iter().any(|item| matches!(item.outcome, Outcome::Failed { .. }));
-    let items: Vec<Value> = items.iter().map(Item::to_json).collect();
-    Ok(as_elasticsearch(StatusCode::OK, &json!({"took": took, "errors": errors, "items": items})))
+    let text = heavy(body.len(), || told(took, errors, &items));
+    Ok(of_elasticsearch((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text)))
+}
+
+/// The answer, an item at a time: as one value it would be many times as long.
+fn told(took: u64, errors: bool, items: &[Item]) -> Vec<u8> {
+    let mut text = format!("{{\"took\":{took},\"errors\":{errors},\"items\":[").into_bytes();
+    for (place, item) in items.iter().enumerate() {
+        if place > 0 {
+            text.push(b',');
+        }
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut text, &item.to_json());
+    }
+    text.extend_from_slice(b"]}\n");
+    text
 }
 
 fn as_elasticsearch(status: StatusCode, value: &Value) -> Response {
-    let mut response = json_response(status, value).into_response();
+    of_elasticsearch(json_response(status, value))
+}
+
+fn of_elasticsearch(response: impl IntoResponse) -> Response {
+    let mut response = response.into_response();
     // Its clients refuse to talk to whoever does not say so.
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
@@ -149,6 +171,9 @@ fn read(body: &Bytes, index: Option<&str>) -> Result<Vec<Item>, String> {
         None
     };
     while let Some((line, number)) = next_line() {
+        if items.len() == ITEMS_MAX {
+            return Err(format!("a request has {ITEMS_MAX} actions at most; send the others in another"));
+        }
         let malformed = |what: &str| format!("Malformed action/metadata line [{number}], {what}");
         let action: Map<String, Value> =
             serde_json::from_slice(&body[line]).map_err(|error| malformed(&error.to_string()))?;

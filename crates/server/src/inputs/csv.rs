@@ -81,6 +81,7 @@ pub struct CsvEvents {
     /// The record so far: names, or an object without its end.
     record: Vec<u8>,
     header: Vec<Vec<u8>>,
+    header_bytes: usize,
     /// Newlines within values of this record.
     more_lines: usize,
     /// The record is longer than may be.
@@ -207,9 +208,15 @@ impl CsvEvents {
                 if std::str::from_utf8(name).is_err() {
                     self.bad_value.get_or_insert((self.values + 1, NOT_UTF8));
                 }
-                push_text(name, &mut member);
-                member.push(b':');
-                self.header.push(member);
+                // All of it is kept until the last record, so all of it is bounded.
+                self.header_bytes += name.len() + size_of::<Vec<u8>>();
+                if self.header_bytes > RECORD_BYTES_MAX {
+                    self.is_too_long = true;
+                } else {
+                    push_text(name, &mut member);
+                    member.push(b':');
+                    self.header.push(member);
+                }
             }
             Some(names) => {
                 let is_there = self.quoted || !self.value.is_empty();
@@ -380,6 +387,12 @@ mod tests {
         check(b"a,b\n1,2\n\xff,3\n1,2\n", &format!("\n{event}\n# value 1 is not UTF-8\n{event}\n"));
         check(b"a,b\n1,\"\xff\"", "\n# value 2 is not UTF-8\n");
         check(b"a,\xff\n1,2\n3,4\n", "# name 2 of the header is not UTF-8\n\n\n");
+    }
+
+    #[test]
+    fn header_has_a_bound() {
+        let names = RECORD_BYTES_MAX / size_of::<Vec<u8>>() + 2;
+        assert_eq!(events(&format!("{}\n1\n", ",".repeat(names)), 1 << 16), "# the header is too long\n\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64. A request
 //! of another shape is refused whole, with where it is wrong.
 //!
-//! Limits: values nest at most [`DEPTH_MAX`] deep.
+//! Limits: values nest at most [`DEPTH_MAX`] deep, and events have [`LINES_BYTES_MAX`] bytes at most.
 
 use std::{fmt, sync::Arc};
 
@@ -23,12 +23,15 @@ use super::{
     whole_body,
 };
 use crate::{
-    body::unsupported,
+    body::{heavy, unsupported},
     parameters::{Parameters, bad, cut},
     problem::Problem,
     server::Shared,
     status::json_response,
 };
+
+/// Bytes of the events of a request: each has all of its resource's attributes, which come once.
+const LINES_BYTES_MAX: usize = 256 << 20;
 
 /// Values within values.
 const DEPTH_MAX: usize = 64;
@@ -47,8 +50,9 @@ pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) ->
         request_of_protobuf(&body)
             .map_err(|Malformed| Problem::bad_request("the body is no ExportLogsServiceRequest"))?
     };
-    let (lines, count) =
-        events(&request).map_err(|fault| bad(fault).hint("The body is an ExportLogsServiceRequest."))?;
+    let (lines, count) = heavy(body.len(), || events(&request)).map_err(|fault| {
+        bad(fault).hint("The body is an ExportLogsServiceRequest; many records go in several requests.")
+    })?;
     let checked = check(&shared, lines.into());
     let mut rejected = count - checked.batch.len() as u64;
     let mut said = checked.rejections.first().map(|rejection| rejection.message.clone());
@@ -189,6 +193,12 @@ fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
                 let _ = serde_json::to_writer(&mut lines, &event);
                 lines.push(b'\n');
                 count += 1;
+                if lines.len() > LINES_BYTES_MAX {
+                    let most = LINES_BYTES_MAX >> 20;
+                    return Err(format!(
+                        "its records make more than {most} MiB of events, each with its resource"
+                    ));
+                }
             }
         }
     }
@@ -502,6 +512,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn resource_of_many_records_is_not_repeated_without_a_bound() {
+        let request = |records: usize| {
+            let value = "x".repeat(LINES_BYTES_MAX / 64);
+            json!({"resourceLogs": [{
+                "resource": {"attributes": [{"key": "k", "value": {"stringValue": value}}]},
+                "scopeLogs": [{"logRecords": vec![json!({}); records]}],
+            }]})
+        };
+        assert_eq!(events(&request(60)).unwrap().1, 60);
+        assert!(events(&request(70)).unwrap_err().contains("more than 256 MiB"));
+    }
 
     #[test]
     fn records_become_events() {

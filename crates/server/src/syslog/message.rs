@@ -11,6 +11,7 @@
 //! Never fails and never panics, whatever the bytes are.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use swiftwater_event::{Value, write_json};
 
@@ -120,21 +121,25 @@ fn write_parameters(parameters: &[(&str, Cow<'_, str>)], out: &mut Vec<u8>) {
     if parameters.is_empty() {
         object.out.push(b'{');
     }
-    for (place, (name, value)) in parameters.iter().enumerate() {
-        if parameters[..place].iter().any(|(before, _)| before == name) {
-            continue;
+    // In the order of the first of each.
+    let mut places: HashMap<&str, usize> = HashMap::with_capacity(parameters.len());
+    let mut by_name: Vec<(&str, Vec<&str>)> = Vec::with_capacity(parameters.len());
+    for (name, value) in parameters {
+        let place = *places.entry(name).or_insert(by_name.len());
+        match by_name.get_mut(place) {
+            Some((_, values)) => values.push(value),
+            None => by_name.push((name, vec![value])),
         }
-        let mut others = parameters[place + 1..].iter().filter(|(other, _)| other == name).peekable();
-        if others.peek().is_none() {
+    }
+    for (name, values) in by_name {
+        if let [value] = values[..] {
             object.text(name, value);
             continue;
         }
         object.name(name);
-        object.out.push(b'[');
-        write_json(&Value::String(value), object.out);
-        for (_, other) in others {
-            object.out.push(b',');
-            write_json(&Value::String(other), object.out);
+        for (place, value) in values.into_iter().enumerate() {
+            object.out.push(if place == 0 { b'[' } else { b',' });
+            write_json(&Value::String(value), object.out);
         }
         object.out.push(b']');
     }
@@ -216,14 +221,14 @@ fn rfc3339(text: &str) -> Option<i64> {
 
 /// The elements, and the message behind them.
 fn structured_data(rest: &str) -> Option<(Vec<Element<'_>>, &str)> {
-    let mut elements: Vec<Element<'_>> = Vec::new();
+    let (mut elements, mut ids) = (Vec::new(), HashSet::new());
     let mut rest = match rest.strip_prefix('-') {
         Some(rest) => rest,
         None => {
             let mut rest = rest;
             while let Some(behind) = rest.strip_prefix('[') {
                 let (element, behind) = element(behind)?;
-                if elements.iter().any(|other| other.id == element.id) {
+                if !ids.insert(element.id) {
                     return None;
                 }
                 elements.push(element);
