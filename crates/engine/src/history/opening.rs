@@ -190,6 +190,7 @@ impl History {
             return Ok(());
         }
         let id = self.store.identify().await.map_err(|error| EngineError::Table(causes(&error)))?;
+        self.store.expect(&id);
         self.change_catalog(|catalog| catalog.store = Some(id));
         self.checkpoint().await.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))
     }

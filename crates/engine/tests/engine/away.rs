@@ -141,6 +141,42 @@ async fn directory_of_a_disk_that_is_not_mounted_is_no_empty_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn disk_that_is_unmounted_while_events_come_loses_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tables, disk) = (dir.path().join("tables"), dir.path().join("disk"));
+    let clock = || Arc::new(SystemClock::new());
+    let open = async || open_when_free(EngineConfig::default(), quick(dir.path()), clock()).await;
+    // In the life in which the store got its id, and in another.
+    let mut engine = open().await;
+    sql(&engine, "CREATE STREAM t (n LONG)").await;
+    let mut sent = 0;
+    for comes_back in [true, false, true] {
+        numbers(&engine, "t", sent..sent + 10).await;
+        until_committed(&engine, "t", sent + 10).await;
+        std::fs::rename(&tables, &disk).unwrap();
+        std::fs::create_dir(&tables).unwrap();
+        numbers(&engine, "t", sent + 10..sent + 20).await;
+        sent += 20;
+        let error = try_sql(&engine, "CREATE STREAM u (n LONG)").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        if !comes_back {
+            // It tries to commit what waits before it ends.
+            stop_in(engine, Duration::from_millis(300)).await;
+        }
+        let written = std::fs::read_dir(&tables).unwrap().count();
+        assert_eq!(written, 0, "nothing is written below the mount");
+        std::fs::remove_dir(&tables).unwrap();
+        std::fs::rename(&disk, &tables).unwrap();
+        if !comes_back {
+            engine = open().await;
+        }
+        until_committed(&engine, "t", sent).await;
+        assert_eq!(sql(&engine, COUNTED).await, counted(sent));
+    }
+    stop_in(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     let machine = Machine::new(Kind::Remote);
     let engine = open(&machine).await;
