@@ -146,11 +146,11 @@ async fn disk_that_is_unmounted_while_events_come_loses_none() {
     let (tables, disk) = (dir.path().join("tables"), dir.path().join("disk"));
     let clock = || Arc::new(SystemClock::new());
     let open = async || open_when_free(EngineConfig::default(), quick(dir.path()), clock()).await;
-    // In the life in which the store got its id, and in another.
-    let mut engine = open().await;
-    sql(&engine, "CREATE STREAM t (n LONG)").await;
     let mut sent = 0;
+    // In the life in which the store got its id, and in others.
     for comes_back in [true, false, true] {
+        let engine = open().await;
+        sql(&engine, "CREATE STREAM IF NOT EXISTS t (n LONG)").await;
         numbers(&engine, "t", sent..sent + 10).await;
         until_committed(&engine, "t", sent + 10).await;
         std::fs::rename(&tables, &disk).unwrap();
@@ -159,21 +159,24 @@ async fn disk_that_is_unmounted_while_events_come_loses_none() {
         sent += 20;
         let error = try_sql(&engine, "CREATE STREAM u (n LONG)").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        if !comes_back {
+        let mount = || {
+            assert_eq!(std::fs::read_dir(&tables).unwrap().count(), 0, "nothing is written below the mount");
+            std::fs::remove_dir(&tables).unwrap();
+            std::fs::rename(&disk, &tables).unwrap();
+        };
+        let engine = if comes_back {
+            mount();
+            engine
+        } else {
             // It tries to commit what waits before it ends.
             stop_in(engine, Duration::from_millis(300)).await;
-        }
-        let written = std::fs::read_dir(&tables).unwrap().count();
-        assert_eq!(written, 0, "nothing is written below the mount");
-        std::fs::remove_dir(&tables).unwrap();
-        std::fs::rename(&disk, &tables).unwrap();
-        if !comes_back {
-            engine = open().await;
-        }
+            mount();
+            open().await
+        };
         until_committed(&engine, "t", sent).await;
         assert_eq!(sql(&engine, COUNTED).await, counted(sent));
+        stop_in(engine, Duration::from_secs(5)).await;
     }
-    stop_in(engine, Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
