@@ -45,7 +45,7 @@ impl Log {
         let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
         // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.
         let room = recovered.files.room(&options).unwrap_or(u64::MAX);
-        queue.position_max = end.saturating_add(room);
+        queue.allow(end.saturating_add(room), &options);
         let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
         shared.file_bytes.store(recovered.files.file_bytes, Ordering::Relaxed);
         let writer = Writer::new(Arc::clone(&shared), recovered.files, end);
@@ -64,7 +64,7 @@ impl Log {
     /// As [`try_reserve`](Self::try_reserve), but waits while the queue is full: here is where producers wait. Fails
     /// at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
     pub fn reserve(&self, bytes: u64) -> Reserve {
-        Reserve::new(&self.shared, bytes)
+        Reserve::new(&self.shared, bytes, false)
     }
 
     /// As [`reserve`](Self::reserve), for threads that may stand still.
@@ -87,6 +87,12 @@ impl Log {
             Compression::None if payload.len() >= SHARED_BYTES_MIN => Packed::raw(payload),
             compression => Packed::new(&payload, compression),
         }
+    }
+
+    /// As [`reserve`](Self::reserve), also where the log has no room for anything else: a segment's bytes are kept for what may
+    /// make room, and they are taken from the disk ahead. For few and small records.
+    pub fn reserve_urgent(&self, bytes: u64) -> Reserve {
+        Reserve::new(&self.shared, bytes, true)
     }
 
     /// Appends a record and gives the position behind it, which is synced sooner or later. Never waits: records stand

@@ -56,6 +56,8 @@ pub(crate) struct Queue {
     pub(crate) synced: u64,
     /// What is appended should not go beyond this, or the disk, or what the log may take of it, would be full.
     pub(crate) position_max: u64,
+    /// The same for what is urgent.
+    pub(crate) urgent_position_max: u64,
     pub(crate) trouble: Option<Trouble>,
     /// No more is taken.
     pub(crate) closing: bool,
@@ -81,6 +83,7 @@ impl Queue {
             appended: end,
             synced: end,
             position_max: u64::MAX,
+            urgent_position_max: u64::MAX,
             trouble: None,
             closing: false,
             closed: false,
@@ -106,8 +109,19 @@ impl Queue {
         }
     }
 
+    /// There is room up to a position: the last segment's bytes of it for what is urgent.
+    pub(crate) fn allow(&mut self, position: u64, options: &LogOptions) {
+        self.urgent_position_max = position;
+        self.position_max = position.saturating_sub(options.segment_bytes);
+    }
+
     /// Takes so many bytes of the queue for somebody; `false`: they must wait.
-    pub(crate) fn reserve(&mut self, bytes: u64, options: &LogOptions) -> Result<bool, LogError> {
+    pub(crate) fn reserve(
+        &mut self,
+        bytes: u64,
+        is_urgent: bool,
+        options: &LogOptions,
+    ) -> Result<bool, LogError> {
         if self.closing {
             return Err(LogError::Closed);
         }
@@ -117,7 +131,8 @@ impl Queue {
             None => {}
         }
         let wanted = self.reserved_bytes + bytes;
-        if self.appended + wanted > self.position_max {
+        let position_max = if is_urgent { self.urgent_position_max } else { self.position_max };
+        if self.appended + wanted > position_max {
             return Err(LogError::Full);
         }
         if self.held_bytes + wanted > options.queue_bytes_max {

@@ -100,7 +100,7 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
         let file = files.disk.open(&name).map_err(|source| LogError::io("open", &name, source))?;
         let bytes = file.bytes().map_err(|source| LogError::io("open", &name, source))?;
         if is_spare {
-            let fits = bytes == file_bytes(options) && files.spares.len() < options.spare_segments_max;
+            let fits = bytes == file_bytes(options) && files.spares.len() < options.spare_segments_max.max(1);
             files.file_bytes += bytes;
             if fits {
                 files.spares.push(Spare { name, written_to: FRAMES_START });

@@ -106,6 +106,11 @@ pub(crate) fn file_bytes(options: &LogOptions) -> u64 {
     FRAMES_START + options.segment_bytes
 }
 
+/// Bytes of all files: what the log may take for events, and a file in reserve.
+fn bytes_max(options: &LogOptions) -> u64 {
+    options.bytes_max.saturating_add(file_bytes(options))
+}
+
 impl Files {
     /// Makes a segment that begins at `base`, durable but for frames, and the last of those that can be read.
     pub(crate) fn begin(&mut self, shared: &Shared, base: u64) -> Result<Arc<Segment>, BeginError> {
@@ -114,23 +119,23 @@ impl Files {
         let name: Box<str> = segment_name(id.sequence).into();
         self.next_sequence += 1;
         let bytes = file_bytes(&shared.options);
-        let (file, written_to) = match self.spares.last() {
-            Some(spare) => {
+        // The last spare is for when there is no room for another.
+        let may_have_more = self.may_have_more(&shared.options);
+        let created = match self.spares.len() {
+            0 => Some(self.create(&shared.options, &name)?),
+            1 if may_have_more => self.create(&shared.options, &name).ok(),
+            _ => None,
+        };
+        let (file, written_to) = match (created, self.spares.last()) {
+            (Some(file), _) => (Ok(file), FRAMES_START),
+            (None, Some(spare)) => {
                 self.disk.rename(&spare.name, &name)?;
                 let written_to = spare.written_to;
                 self.spares.pop();
                 self.names_dirty = true;
                 (self.disk.open(&name), written_to)
             }
-            None => {
-                if !self.may_take(&shared.options, bytes)? {
-                    return Err(BeginError::Full);
-                }
-                let file = self.disk.create(&name, bytes)?;
-                self.file_bytes += bytes;
-                self.names_dirty = true;
-                (Ok(file), FRAMES_START)
-            }
+            (None, None) => return Err(BeginError::Full),
         };
         let begun = file.and_then(|file| {
             self.sync_names()?;
@@ -152,6 +157,35 @@ impl Files {
         }
     }
 
+    fn may_have_more(&self, options: &LogOptions) -> bool {
+        self.file_bytes.saturating_add(file_bytes(options)) <= bytes_max(options)
+    }
+
+    fn create(&mut self, options: &LogOptions, name: &str) -> Result<Box<dyn DiskFile>, BeginError> {
+        let bytes = file_bytes(options);
+        if !self.may_take(options, bytes)? {
+            return Err(BeginError::Full);
+        }
+        let file = self.disk.create(name, bytes)?;
+        self.file_bytes += bytes;
+        self.names_dirty = true;
+        Ok(file)
+    }
+
+    /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. Where there is none for
+    /// a spare either, it is tried again with the next chores.
+    pub(crate) fn keep_a_spare(&mut self, options: &LogOptions) {
+        if !self.spares.is_empty() || !self.doomed.is_empty() || !self.may_have_more(options) {
+            return;
+        }
+        let name: Box<str> = spare_name(self.next_sequence).into();
+        self.next_sequence += 1;
+        match self.create(options, &name) {
+            Ok(_) => self.spares.push(Spare { name, written_to: FRAMES_START }),
+            Err(error) => tracing::debug!(?error, "the log cannot have a file more in reserve"),
+        }
+    }
+
     /// Whether the disk has room for what was taken. What the log may have is asked before anything is taken: where
     /// records of bad sizes leave the ends of segments empty, it may get a segment more than that. Else what is held would
     /// wait for what is written down to be trimmed, and that, to be written down, for what is held.
@@ -160,10 +194,11 @@ impl Files {
         Ok(free >= options.free_bytes_min.saturating_add(bytes))
     }
 
-    /// Bytes of frames for which new segments could be had now.
+    /// Bytes of frames for which new segments could be had now, the last one's for [urgent](crate::Log::reserve_urgent)
+    /// records alone.
     pub(crate) fn room(&self, options: &LogOptions) -> io::Result<u64> {
         let free = self.disk.free_bytes()?.saturating_sub(options.free_bytes_min);
-        let may_take = options.bytes_max.saturating_sub(self.file_bytes).min(free);
+        let may_take = bytes_max(options).saturating_sub(self.file_bytes).min(free);
         let segments = may_take / file_bytes(options) + self.spares.len() as u64;
         Ok(segments.saturating_mul(options.segment_bytes))
     }
@@ -235,7 +270,7 @@ impl Files {
         // Nobody can begin to read it now. Whoever reads it still would read what is written there next.
         let is_read = Arc::strong_count(&segment) > 1;
         let fits = segment.file_bytes == file_bytes(&shared.options);
-        let keeps = !is_read && fits && self.spares.len() < shared.options.spare_segments_max;
+        let keeps = !is_read && fits && self.spares.len() < shared.options.spare_segments_max.max(1);
         let spare: Box<str> = spare_name(segment.id.sequence).into();
         let given_up =
             if keeps { self.disk.rename(&segment.name, &spare) } else { self.disk.remove(&segment.name) };

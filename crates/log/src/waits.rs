@@ -54,7 +54,7 @@ pub(crate) fn try_reserve(shared: &Arc<Shared>, bytes: u64) -> Result<Option<Res
     let bytes = wanted(shared, bytes)?;
     let mut queue = shared.queue();
     let others_wait = !queue.room_waiters.is_empty();
-    let reserved = queue.reserve(bytes, &shared.options);
+    let reserved = queue.reserve(bytes, false, &shared.options);
     if matches!(reserved, Err(LogError::Full)) {
         queue.chores.room = true;
         shared.notify_writer(&mut queue);
@@ -83,13 +83,14 @@ fn wanted(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
 pub struct Reserve {
     shared: Arc<Shared>,
     bytes: u64,
+    is_urgent: bool,
     /// Its place in the line, once it waits.
     ticket: Option<u64>,
 }
 
 impl Reserve {
-    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64) -> Reserve {
-        Reserve { shared: Arc::clone(shared), bytes, ticket: None }
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64, is_urgent: bool) -> Reserve {
+        Reserve { shared: Arc::clone(shared), bytes, is_urgent, ticket: None }
     }
 }
 
@@ -102,7 +103,7 @@ impl Future for Reserve {
         let mut queue = this.shared.queue();
         let ticket = *this.ticket.get_or_insert_with(|| queue.ticket());
         let is_first = queue.room_waiters.first_key_value().is_none_or(|(&first, _)| first >= ticket);
-        let reserved = match queue.reserve(bytes, &this.shared.options) {
+        let reserved = match queue.reserve(bytes, this.is_urgent, &this.shared.options) {
             Ok(true) if !is_first => {
                 queue.reserved_bytes -= bytes;
                 Ok(false)

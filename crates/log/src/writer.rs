@@ -360,6 +360,7 @@ impl Writer {
                 }
             }
         }
+        self.files.keep_a_spare(&self.shared.options);
         self.tell_room();
     }
 
@@ -372,7 +373,7 @@ impl Writer {
         let room = files.room(&self.shared.options).unwrap_or(u64::MAX);
         let end = self.active.as_ref().map_or(self.synced, |active| active.position_max());
         let mut queue = self.shared.queue();
-        queue.position_max = end.saturating_add(room);
+        queue.allow(end.saturating_add(room), &self.shared.options);
         let next = queue.next_room_waiter();
         drop(queue);
         if let Some(next) = next {

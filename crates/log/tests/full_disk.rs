@@ -1,10 +1,10 @@
 //! A real disk that is full: a small file system in memory, mounted for the test.
 
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use swiftwater_event::SystemClock;
 use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
-use swiftwater_testkit::Mount;
+use swiftwater_testkit::{Mount, at_once};
 
 #[test]
 fn full_file_system_is_refused_before_and_got_over_after() {
@@ -48,8 +48,19 @@ fn full_file_system_is_refused_before_and_got_over_after() {
     fill(&mut count);
     assert!((20..40).contains(&count), "{count}");
     // All that was taken is synced, full or not: room for it was there.
+    log.wait_synced(log.horizons().appended).unwrap();
+    // Somebody else takes the last byte: what is urgent has its room all the same.
+    let mut last = std::fs::File::create(mount.path().join("last")).unwrap();
+    while last.write_all(&[1; 4096]).is_ok() {}
+    assert_eq!(rustix::fs::statvfs(mount.path()).unwrap().f_bavail, 0);
+    let packed = payload(count);
+    let room = at_once(log.reserve_urgent(packed.bytes())).unwrap();
+    log.wait_synced(log.append(Head::Catalog, packed, room).unwrap()).unwrap();
+    count += 1;
+    assert!(matches!(append(count), Err(LogError::Full)));
     let before = count;
     std::fs::remove_file(&hog).unwrap();
+    std::fs::remove_file(mount.path().join("last")).unwrap();
     while append(count).is_err() {
         std::thread::yield_now();
     }

@@ -10,6 +10,7 @@ use swiftwater_log::{
     Compression, DirDisk, EventsHead, Head, Horizons, Log, LogCut, LogError, LogErrorKind, LogOptions,
     LogPosition, Packed, Producer, StreamId,
 };
+use swiftwater_testkit::at_once;
 
 fn small() -> LogOptions {
     LogOptions {
@@ -318,7 +319,18 @@ fn full_log_refuses_and_goes_on_when_trimmed() {
     };
     assert_eq!((error.to_string().as_str(), error.kind()), ("the log is full", LogErrorKind::Limit));
     assert!((40..=48).contains(&count), "{count}");
-    assert!(log.usage().file_bytes <= 3 * (68 << 10));
+    assert!(log.usage().file_bytes <= 4 * (68 << 10), "what it may take, and one file in reserve");
+    // What is urgent has a segment for itself, and no more.
+    let urgent = |number: u64| -> Result<(), LogError> {
+        let packed = Packed::raw(payload(number, 4000).into())?;
+        let room = at_once(log.reserve_urgent(packed.bytes()))?;
+        let end = log.append(Head::Catalog, packed, room)?;
+        assert!(matches!(append(&log, events(count), &payload(count, 4000)), Err(LogError::Full)));
+        log.wait_synced(end)
+    };
+    let taken = (0..100).take_while(|number| urgent(*number).is_ok()).count();
+    assert!((15..=17).contains(&taken), "{taken}");
+    assert!(log.usage().file_bytes <= 4 * (68 << 10));
     log.trim(log.horizons().synced);
     let end = loop {
         // Trimming is done by the log's thread: it is refused until that came to it.

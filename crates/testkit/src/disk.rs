@@ -102,6 +102,8 @@ enum Change {
 
 fn apply(bytes: &mut Vec<u8>, change: &Change) {
     match change {
+        // Memory that nobody writes costs nothing: files are made much longer than what is written into them.
+        Change::Length(length) if bytes.is_empty() => *bytes = vec![0; *length],
         Change::Length(length) => bytes.resize(*length, 0),
         Change::Write(at, written) => {
             let end = at + written.len();

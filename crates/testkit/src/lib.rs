@@ -5,6 +5,7 @@
 //!
 //! For tests and benchmarks only: no room has it among its dependencies but for its tests.
 
+mod at_once;
 mod clock;
 mod disk;
 #[cfg(feature = "object-store")]
@@ -21,6 +22,7 @@ mod queries;
 
 mod shrink;
 
+pub use at_once::at_once;
 pub use clock::TestClock;
 pub use disk::{Fault, SimDisk};
 #[cfg(feature = "object-store")]

@@ -1,0 +1,18 @@
+//! What a future gives that need not wait.
+
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+/// Asks a future once.
+///
+/// # Panics
+///
+/// Panics where it would have to wait.
+pub fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
