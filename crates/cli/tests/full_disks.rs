@@ -40,6 +40,11 @@ struct Disks {
 
 impl Disks {
     fn start(&self) -> TestServer {
+        self.start_leaving("0")
+    }
+
+    /// As [`start`](Self::start), with a log that leaves so much of its disk to others.
+    fn start_leaving(&self, free: &str) -> TestServer {
         TestServer::start(&[
             "--data",
             self.data.to_str().unwrap(),
@@ -50,7 +55,7 @@ impl Disks {
             "--data.checkpoint-interval-ms",
             "50",
             "--data.log-free-bytes-min",
-            "0",
+            free,
             "--data.log-segment-bytes",
             "32MiB",
             "--data.log-compression",
@@ -71,12 +76,16 @@ fn sql(server: &TestServer, text: &str) -> Value {
 }
 
 /// A client that numbers its requests, and sends one until it is acknowledged.
-#[derive(Default)]
 struct Client {
+    stream: &'static str,
     acknowledged: u64,
 }
 
 impl Client {
+    fn new(stream: &'static str) -> Client {
+        Client { stream, acknowledged: 0 }
+    }
+
     /// Sends the next request, or that which was refused; whether it is acknowledged, or else the status.
     fn send(&mut self, server: &TestServer) -> Result<(), u16> {
         let number = self.acknowledged;
@@ -89,8 +98,8 @@ impl Client {
             body.push_str("\"}\n");
         }
         let fields = ["swiftwater-producer: p", &format!("swiftwater-sequence: {number}")];
-        let answer =
-            connect(server).ask_with("POST", "/v1/streams/t/events", &fields, body.as_bytes()).unwrap();
+        let path = format!("/v1/streams/{}/events", self.stream);
+        let answer = connect(server).ask_with("POST", &path, &fields, body.as_bytes()).unwrap();
         match answer.status {
             200 => {
                 self.acknowledged += 1;
@@ -101,7 +110,9 @@ impl Client {
     }
 
     fn check(&self, server: &TestServer, what: &str) {
-        let counted = sql(server, "SELECT count(*) AS n, count(DISTINCT n) AS d, max(n) AS top FROM t");
+        let text =
+            format!("SELECT count(*) AS n, count(DISTINCT n) AS d, max(n) AS top FROM {}", self.stream);
+        let counted = sql(server, &text);
         let events = self.acknowledged * EVENTS;
         let expected = serde_json::json!([{"n": events, "d": events, "top": events - 1}]);
         assert_eq!(counted, expected, "{what}");
@@ -111,7 +122,7 @@ impl Client {
 /// Takes all that is left of a file system.
 fn fill(path: &Path) -> PathBuf {
     let hog = path.join("hog");
-    let mut file = File::create(&hog).unwrap();
+    let mut file = File::options().create(true).append(true).open(&hog).unwrap();
     for piece in [1 << 20, 4096, 1] {
         while file.write_all(&vec![1; piece]).is_ok() {}
     }
@@ -138,7 +149,7 @@ fn full(small: Small) {
     let disks = Disks { data: on(small != Small::Tables, "data"), tables: on(small != Small::Log, "tables") };
     let mut server = disks.start();
     sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
-    let mut client = Client::default();
+    let mut client = Client::new("t");
     (0..5).for_each(|_| client.send(&server).unwrap());
     until("the first events to be committed", || {
         let (events, committed) = in_table(&server);
@@ -221,7 +232,7 @@ fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
          GROUP BY n % 1500 HAVING COUNT(*) != 2; \
          CREATE MATERIALIZED VIEW w AS SELECT c, COUNT(*) AS keys, SUM(s) AS s, SUM(s / 7.0) AS d FROM STREAM(v) GROUP BY c",
     );
-    let mut client = Client::default();
+    let mut client = Client::new("t");
     (0..2).for_each(|_| client.send(&server).unwrap());
     let check = |server: &TestServer, client: &Client, what: &str| {
         let expected = "SELECT c, count(*) AS keys, sum(s) AS s FROM \
@@ -248,4 +259,63 @@ fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
     drop(server);
     server = disks.start();
     check(&server, &client, "after a kill");
+}
+
+/// What makes room can be said though there is none, and is enough: nobody has to find files that may be deleted.
+#[test]
+fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
+    let mounted = tempfile::tempdir().unwrap();
+    let mount = match Mount::new(mounted.path(), "400m") {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
+    };
+    let disks = Disks { data: mount.path().join("data"), tables: mount.path().join("tables") };
+    let mut server = disks.start_leaving("48MiB");
+    sql(
+        &server,
+        "CREATE STREAM t (n LONG NOT NULL, pad STRING); CREATE STREAM old (n LONG NOT NULL, pad STRING)",
+    );
+    sql(&server, "CREATE MATERIALIZED VIEW v AS SELECT n, LAST(pad) AS pad FROM STREAM(old) GROUP BY n");
+    sql(&server, "CREATE JOB j SCHEDULE '@daily' AS CREATE TABLE IF NOT EXISTS one AS SELECT 1 AS a");
+    let (mut client, mut older) = (Client::new("t"), Client::new("old"));
+    (0..40).for_each(|_| until("the older events to be taken", || older.send(&server).is_ok()));
+    client.send(&server).unwrap();
+    let is_committed = |server: &TestServer, stream: &str| {
+        let streams = sql(server, "SHOW STREAMS");
+        let row = streams.as_array().unwrap().iter().find(|row| row["stream"] == stream).unwrap();
+        row["events"] == row["committed"]
+    };
+    until("all to be committed", || is_committed(&server, "old") && is_committed(&server, "t"));
+
+    let fill_all = |server: &TestServer, client: &mut Client| {
+        until("everything to be full", || {
+            fill(mount.path());
+            client.send(server) == Err(429)
+        });
+    };
+    for text in [
+        "ALTER STREAM t SET (retention = '30 days')",
+        "DROP VIEW v",
+        "DROP JOB j",
+        "CREATE STREAM small (a LONG) WITH (store = false)",
+    ] {
+        fill_all(&server, &mut client);
+        sql(&server, text);
+    }
+    fill_all(&server, &mut client);
+    server.running.signal("KILL");
+    drop(server);
+    server = disks.start_leaving("48MiB");
+    assert_eq!(sql(&server, "SHOW VIEWS"), serde_json::json!([]));
+    fill_all(&server, &mut client);
+    sql(&server, "DROP STREAM old");
+    until("events to be taken again", || client.send(&server).is_ok());
+    until("all to be committed", || is_committed(&server, "t"));
+    client.check(&server, "when there is room");
+    server.running.signal("KILL");
+    drop(server);
+    server = disks.start_leaving("48MiB");
+    client.check(&server, "after a kill in the end");
+    let streams = sql(&server, "SHOW STREAMS");
+    assert_eq!(streams.as_array().unwrap().len(), 2, "{streams}");
 }

@@ -591,7 +591,7 @@ impl EngineError {
             }
             EngineError::TooLarge { .. } => Some("Send fewer at a time.".to_owned()),
             EngineError::DiskFull => Some(
-                "Try again later; free space, or raise data.log_bytes_max or lower data.log_free_bytes_min."
+                "Try again later; free space (DROP, or a shorter retention, is taken meanwhile), or raise data.log_bytes_max or lower data.log_free_bytes_min."
                     .to_owned(),
             ),
             EngineError::NoBackup(_) | EngineError::BackupVoid { .. } => {

@@ -95,6 +95,11 @@ pub trait Tables: Send + Sync + 'static {
         Ok(false)
     }
 
+    /// Whether a table that is not there was dropped by this very statement, which was begun before and did not learn of its end.
+    fn was_dropped_here(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Drops a table of rows; an error of kind NotFound if there is none.
     async fn drop_table(&self, name: &str) -> Result<(), SqlError>;
 

@@ -181,6 +181,7 @@ impl Run {
         for name in dropped {
             match names.target(name)? {
                 (_, None) if if_exists => {}
+                (ident, None) if self.tables.was_dropped_here(&ident.value) => {}
                 (ident, None) => return Err(names.missing(ident, &ident.value)),
                 (ident, Some(name)) => match names.kind(&name) {
                     Some(TableKind::Table) => found.push(name),

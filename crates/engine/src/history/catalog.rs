@@ -152,6 +152,14 @@ pub(crate) enum Change {
     Job { job: u32, run: u64, step: JobStep },
 }
 
+impl Change {
+    /// Whether it is written down also where the log has no room for events: what a statement asks for may make room. What
+    /// goes on by itself is not, as it would use that up.
+    pub(crate) fn is_urgent(&self) -> bool {
+        !matches!(self, Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. })
+    }
+}
+
 impl ChangeRecord {
     pub(crate) fn new(at: Millis, change: Change) -> ChangeRecord {
         ChangeRecord { format: FORMAT, at, change }
@@ -274,6 +282,11 @@ impl Catalog {
     /// All jobs, by name.
     pub(crate) fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
         self.jobs.values()
+    }
+
+    /// Tells jobs what time it is, as the log does with what it says of them.
+    pub(crate) fn jobs_see_time(&mut self, now: Millis) {
+        self.jobs.values_mut().for_each(|job| job.see_time(now));
     }
 
     /// A job of a name; an error if there is none.

@@ -172,9 +172,12 @@ impl History {
 
     /// Writes a change into the log and, when it is on disk, into the catalog.
     pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
+        let is_urgent = change.is_urgent();
         let record = ChangeRecord::new(self.clock.now(), change);
         let packed = self.log.pack(record.to_bytes().into()).map_err(unavailable)?;
-        let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
+        let bytes = packed.bytes();
+        let room = if is_urgent { self.log.reserve_urgent(bytes) } else { self.log.reserve(bytes) };
+        let room = room.await.map_err(unavailable)?;
         // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
         let end = {
             let _no_cut_is_made = self.cutting.read().await;

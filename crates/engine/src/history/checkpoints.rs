@@ -66,7 +66,8 @@ impl History {
     }
 
     pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
-        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
+        // A file of the log that is full can go only when the next is there, which it begins.
+        let room = self.log.reserve_urgent(Packed::empty().bytes()).await.map_err(unavailable)?;
         self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
     }
 

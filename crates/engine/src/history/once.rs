@@ -19,6 +19,16 @@ pub(super) trait SeenOtherwise: Send + Sync + 'static {
         name: &str,
         at: Option<At>,
     ) -> Result<Option<Arc<dyn TableProvider>>, SqlError>;
+
+    /// A table is about to be dropped.
+    async fn before_drop(&self, _name: &str) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    /// Whether this statement, begun before, has dropped such a table, or was about to.
+    fn was_dropped(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// The tables of one statement.
@@ -76,7 +86,12 @@ impl<S: SeenOtherwise> Tables for OnceTables<S> {
         self.tables.was_made_by(name, &self.application).await
     }
 
+    fn was_dropped_here(&self, name: &str) -> bool {
+        self.otherwise.was_dropped(name)
+    }
+
     async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
+        self.otherwise.before_drop(name).await?;
         self.tables.drop_table(name).await
     }
 

@@ -118,10 +118,14 @@ async fn check_after(left: &Parts, clock: &Arc<TestClock>, what: &str) {
     engine.shutdown(Duration::ZERO).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
-    let mut call = 0;
-    loop {
+/// Lets the power be lost at a run's first call to the log, at its second, and so on until it is done before that. Gives the
+/// number of calls.
+async fn lose_power_at_each_call<B, C>(before: B, check: C) -> u64
+where
+    B: AsyncFn(&Parts, &Arc<TestClock>) -> Engine,
+    C: AsyncFn(&Parts, &Arc<TestClock>, &str),
+{
+    for call in 0.. {
         let clock = Arc::new(TestClock::at(START));
         let parts = Parts::new();
         let engine = before(&parts, &clock).await;
@@ -129,17 +133,22 @@ async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
         let asked = run_until(&engine, || parts.log.is_off()).await;
         if let Some(asked) = &asked {
             let left = parts.left().await;
-            check_after(&left, &clock, &format!("call {call} to the log")).await;
+            check(&left, &clock, &format!("call {call} to the log")).await;
             asked.abort();
         }
         engine.shutdown(Duration::ZERO).await;
         if asked.is_none() {
-            break;
+            return call;
         }
-        call += 1;
     }
-    assert!(call >= 8, "beginning, what is read, both statements and events: {call} calls");
-    println!("the power was lost at each of {call} calls");
+    unreachable!("a run ends")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
+    let calls = lose_power_at_each_call(before, check_after).await;
+    assert!(calls >= 8, "beginning, what is read, both statements and events: {calls} calls");
+    println!("the power was lost at each of {calls} calls");
 }
 
 /// Lets a run crash at its first call to the store, at its second, and so on until it is done before that; each call
@@ -177,28 +186,40 @@ async fn crash_at_any_call_to_the_store_neither_doubles_nor_loses() {
     println!("the store went down at each of {calls} calls, done or not");
 }
 
+/// An engine whose job makes a table, in the place of one that it drops.
+async fn before_made(parts: &Parts, clock: &Arc<TestClock>) -> Engine {
+    let engine = parts.open(clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG); CREATE TABLE made AS SELECT 'old' AS b").await;
+    numbers(&engine, "s", 0..10).await;
+    let text = "DROP TABLE Made; CREATE TABLE made AS SELECT a FROM s";
+    sql(&engine, &format!("CREATE JOB j SCHEDULE '@yearly' AS $$ {text} $$")).await;
+    engine
+}
+
+async fn check_made(left: &Parts, clock: &Arc<TestClock>, what: &str) {
+    let opened = left.open(clock).await;
+    // The store may go down before the run has begun, as streams' tables are opened beside it.
+    if rows(&opened, "SELECT 1 AS one FROM system.job_runs WHERE job = 'j'").await.is_empty() {
+        sql(&opened, "RUN JOB j").await;
+    }
+    let succeeded =
+        "SELECT 1 AS one FROM system.job_runs WHERE job = 'j' AND run = 1 AND state = 'succeeded'";
+    until(&opened, 1, succeeded).await;
+    let select = "SELECT count(*) AS n, sum(a) AS total FROM made";
+    assert_eq!(rows(&opened, select).await, [json!({"n": 10, "total": 45})], "{what}");
+    opened.shutdown(Duration::ZERO).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn table_that_a_job_makes_is_there_whole_whichever_call_to_the_store_was_the_last() {
-    async fn before(parts: &Parts, clock: &Arc<TestClock>) -> Engine {
-        let engine = parts.open(clock).await;
-        sql(&engine, "CREATE STREAM s (a LONG)").await;
-        numbers(&engine, "s", 0..10).await;
-        let job = "CREATE JOB j SCHEDULE '@hourly' AS $$ CREATE TABLE made AS SELECT a FROM s $$";
-        sql(&engine, job).await;
-        engine
-    }
-    async fn check(left: &Parts, clock: &Arc<TestClock>, what: &str) {
-        let opened = left.open(clock).await;
-        // The store may go down before the run has begun, as streams' tables are opened beside it.
-        clock.advance_ms(60 * MINUTE);
-        let succeeded =
-            "SELECT 1 AS one FROM system.job_runs WHERE job = 'j' AND run = 1 AND state = 'succeeded'";
-        until(&opened, 1, succeeded).await;
-        let select = "SELECT count(*) AS n, sum(a) AS total FROM made";
-        assert_eq!(rows(&opened, select).await, [json!({"n": 10, "total": 45})], "{what}");
-        opened.shutdown(Duration::ZERO).await;
-    }
-    let calls = crash_at_each_call(before, check).await;
-    assert!(calls >= 4, "the mark, the file, the commit, the mark again: {calls} calls");
+    let calls = crash_at_each_call(before_made, check_made).await;
+    assert!(calls >= 6, "dropping, the mark, the file, the commit, the mark again: {calls} calls");
     println!("the store went down at each of {calls} calls, done or not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn table_that_a_job_makes_anew_is_there_whichever_call_to_the_log_was_the_last() {
+    let calls = lose_power_at_each_call(before_made, check_made).await;
+    assert!(calls >= 6, "beginning, what is dropped, both statements: {calls} calls");
+    println!("the power was lost at each of {calls} calls");
 }

@@ -98,8 +98,9 @@ pub(super) fn keys() -> Vec<Key> {
             "data.log_bytes_max",
             Kind::Bytes(128 * MIB, 1024 * TIB),
             history.log_bytes_max,
-            "The most bytes that the log may take of the disk. When it has them, because a table cannot be written, \
-             events are refused with 429 until it has room again."
+            "The most bytes that the log may take of the disk for events. When it has them, because a table cannot be written, \
+             events are refused with 429 until it has room again. It keeps one file more (data.log_segment_bytes) in \
+             reserve, so that statements that make room are taken then, too."
         ),
         number!(
             "data.log_free_bytes_min",

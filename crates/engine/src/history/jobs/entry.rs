@@ -23,6 +23,9 @@ pub(crate) const RUNS_KEPT: usize = 100;
 /// Of an error so many bytes are remembered.
 const ERROR_BYTES_MAX: usize = 2000;
 
+/// A clock that goes back by more than this was wrong before. By less, what was due is not due again.
+const CLOCK_BACK_MAX: Millis = 24 * 60 * 60 * 1_000;
+
 /// A job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JobEntry {
@@ -93,6 +96,9 @@ pub(crate) struct JobRun {
     /// What an incremental run reads, by the streams' numbers in the log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) reads: BTreeMap<u32, StreamRead>,
+    /// Tables that the next statement to be done has dropped, or was about to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) drops: Vec<Box<str>>,
 }
 
 /// What of a stream a run reads: offsets `[from, to)`.
@@ -114,6 +120,8 @@ pub(crate) enum JobStep {
     Began { due: Option<Millis> },
     /// It is to read this of a stream.
     Reads { id: u32, read: StreamRead },
+    /// A statement is about to drop a table.
+    Drops { table: Box<str> },
     /// One more statement is done.
     Did {
         rows: u64,
@@ -185,6 +193,14 @@ impl JobEntry {
         Ok(true)
     }
 
+    /// Sees what time it is: where that is long before what is covered, the times between are to come after all.
+    pub(crate) fn see_time(&mut self, now: Millis) {
+        if self.covered > now.saturating_add(CLOCK_BACK_MAX) {
+            self.covered = now;
+            self.cover(now);
+        }
+    }
+
     fn cover(&mut self, at: Millis) {
         self.covered = self.covered.max(at);
         self.due = self.schedule.after(self.covered);
@@ -229,6 +245,7 @@ impl JobEntry {
 
     /// Takes over what happened to a run. What belongs to none is passed over.
     pub(crate) fn apply(&mut self, number: u64, step: &JobStep, at: Millis) {
+        self.see_time(at);
         if let JobStep::Began { due } = step {
             if self.open().is_none() {
                 self.begin(number, *due, at);
@@ -245,6 +262,7 @@ impl JobEntry {
             JobStep::Reads { id, read } => {
                 run.reads.insert(*id, read.clone());
             }
+            JobStep::Drops { table } => run.drops.push(table.clone()),
             JobStep::Failed { error, millis } => {
                 totals.failures += 1;
                 totals.retries += u64::from(run.failures > 0);
@@ -259,6 +277,7 @@ impl JobEntry {
                 run.statements += 1;
                 run.rows += rows;
                 run.millis += millis;
+                run.drops.clear();
             }
             JobStep::Succeeded { rows, millis } => {
                 totals.runs += 1;
@@ -270,6 +289,7 @@ impl JobEntry {
                 run.millis += millis;
                 run.ended = Some(at);
                 run.error = None;
+                run.drops.clear();
                 self.read_to.extend(run.reads.iter().map(|(id, read)| (*id, read.to)));
             }
         }
@@ -290,6 +310,7 @@ impl JobEntry {
             rows: 0,
             millis: 0,
             reads: BTreeMap::new(),
+            drops: Vec::new(),
         }));
         if let Some(due) = due {
             self.cover(due);
@@ -429,6 +450,34 @@ mod tests {
     }
 
     #[test]
+    fn time_that_was_wrong_by_years_makes_nothing_wait_for_years() {
+        let mut job = hourly();
+        let (then, now) = (1_000_000 * HOUR, 100 * HOUR);
+        run(&mut job, Some(then), then);
+        assert_eq!(job.next_due(), Some(then + HOUR));
+        // As the clock is seen to be right again, or as the next run stands in the log.
+        let mut seen = job.clone();
+        seen.see_time(now + 1);
+        assert_eq!((seen.last_due(now + 1), seen.next_due()), (None, Some(now + HOUR)));
+        run(&mut job, Some(now), now + 1);
+        assert_eq!(job.next_due(), Some(now + HOUR));
+    }
+
+    #[test]
+    fn tables_that_a_statement_drops_are_forgotten_when_it_is_done() {
+        let mut job = hourly();
+        job.apply(1, &JobStep::Began { due: None }, 1);
+        for table in ["a", "b"] {
+            job.apply(1, &JobStep::Drops { table: table.into() }, 1);
+        }
+        job.apply(1, &JobStep::Failed { error: "once".to_owned(), millis: 1 }, 1);
+        let again = JobEntry::from_snapshot(&job.snapshot(), job.create.clone()).unwrap();
+        assert_eq!(again.open().unwrap().drops, ["a".into(), "b".into()]);
+        job.apply(1, &JobStep::Did { rows: 0, millis: 1 }, 1);
+        assert!(job.open().unwrap().drops.is_empty());
+    }
+
+    #[test]
     fn what_belongs_to_no_open_run_changes_nothing() {
         let mut job = hourly();
         run(&mut job, None, 1);
@@ -437,6 +486,7 @@ mod tests {
         for number in [1, 2, 7] {
             for step in [
                 JobStep::Reads { id: 3, read: read.clone() },
+                JobStep::Drops { table: "t".into() },
                 JobStep::Did { rows: 1, millis: 1 },
                 JobStep::Succeeded { rows: 1, millis: 1 },
                 JobStep::Failed { error: "late".to_owned(), millis: 1 },

@@ -1,4 +1,5 @@
-//! What one statement of a run sees: the tables of SQL, but that of a stream only what is new, where the job asks for that.
+//! What one statement of a run sees: the tables of SQL, but that of a stream only what is new, where the job asks for that. And
+//! which tables it has dropped, if it is done a second time.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -46,6 +47,22 @@ impl JobReads {
 
 #[async_trait]
 impl SeenOtherwise for JobReads {
+    async fn before_drop(&self, name: &str) -> Result<(), SqlError> {
+        if self.was_dropped(name) {
+            return Ok(());
+        }
+        let step = JobStep::Drops { table: name.into() };
+        let change = Change::Job { job: self.job, run: self.run, step };
+        self.history.record(change).await.map_err(from_engine)
+    }
+
+    fn was_dropped(&self, name: &str) -> bool {
+        self.history.with_catalog(|catalog| {
+            let run = catalog.job_of(self.job).and_then(|job| job.open());
+            run.is_some_and(|run| run.drops.iter().any(|dropped| dropped.eq_ignore_ascii_case(name)))
+        })
+    }
+
     async fn table(
         &self,
         tables: &HistoryTables,

@@ -152,6 +152,8 @@ impl History {
 
     fn start_due(self: &Arc<Self>, shared: &Arc<Shared>) {
         let (now, nanos) = (self.clock.now(), self.clock.monotonic_nanos());
+        // Not logged: what the log says next of a job tells it the same.
+        self.change_catalog(|catalog| catalog.jobs_see_time(now));
         let mut waiting: Vec<(i64, u32)> = self.with_catalog(|catalog| {
             let enabled = catalog.jobs().filter(|job| job.is_enabled);
             let since = enabled.filter_map(|job| match job.open() {
