@@ -14,13 +14,17 @@ use std::{
 
 use futures_util::TryStreamExt;
 use swiftwater_engine::{
-    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupManifest, Engine, EngineConfig, EngineError, ErrorKind,
-    HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal, RestoreError, restore, verify_backup,
+    Ack, AppendOptions, BACKUP_KEPT, BACKUPS_MAX, Backup, BackupManifest, Engine, EngineConfig, EngineError,
+    ErrorKind, HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal, RestoreError, restore,
+    verify_backup,
 };
-use swiftwater_event::{Clock, SystemClock};
+use swiftwater_event::{Clock, StreamName, SystemClock};
 use swiftwater_testkit::TestClock;
 
-use crate::history::{append, sql, stop, try_sql};
+use crate::{
+    history::{append, batch, sql, stop, try_sql},
+    jobs_crashes::Parts,
+};
 
 fn config(dir: &Path) -> HistoryConfig {
     let mut history = HistoryConfig::at(dir);
@@ -380,4 +384,26 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
     let without = Engine::start(EngineConfig::default(), clock);
     assert_eq!(without.begin_backup(&local).await.err(), Some(EngineError::NoHistory));
     without.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn backup_whose_log_cannot_be_written_is_refused_and_holds_up_nobody_for_long() {
+    let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
+    let engine = parts.open(&clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    let name = StreamName::new("s").unwrap();
+    let options = AppendOptions { ack: Ack::Memory, ..AppendOptions::default() };
+    for (kind, said) in
+        [(std::io::ErrorKind::StorageFull, "is full"), (std::io::ErrorKind::Other, "cannot be written")]
+    {
+        parts.log.fail_all(Some(kind));
+        engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await.unwrap();
+        tokio::time::pause();
+        let refused = engine.begin_backup(&Principal::local()).await.err().unwrap();
+        tokio::time::resume();
+        assert!(refused.to_string().contains(said), "{refused}");
+        parts.log.fail_all(None);
+        drop(begin(&engine).await);
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM s").await, "{\"n\":2}\n");
 }

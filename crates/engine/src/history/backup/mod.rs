@@ -55,6 +55,8 @@ pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
 const VIEWS_NAME: &str = "views/kept";
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
+/// How long a cut waits for the log to have what was appended before. Statements wait meanwhile.
+const SYNC_TIME_MAX: Duration = Duration::from_secs(10);
 /// Files whose checksums are made at a time.
 const CHECKED_AT_ONCE: usize = 4;
 
@@ -300,8 +302,13 @@ impl History {
             // A log without a file would begin at 0 again, whatever the snapshot counts.
             self.tick(taken).await?;
         }
-        // So that the log has everything that the snapshot counts.
-        self.log.synced(self.log.horizons().appended).await.map_err(unavailable)?;
+        // So that the log has everything that the snapshot counts. One that cannot be written may get room only by what waits for
+        // this.
+        let synced = self.log.synced(self.log.horizons().appended);
+        match tokio::time::timeout(SYNC_TIME_MAX, synced).await {
+            Ok(synced) => synced.map_err(unavailable)?,
+            Err(_) => return Err(self.trouble().unwrap_or_else(|| unavailable(LogError::Failing))),
+        }
         let log = self.log.cut();
         drop(held);
         let source = |name: String, bytes: u64, place: Place| Source { name, bytes, place };
