@@ -9,6 +9,7 @@ mod answer;
 mod array_text;
 mod copy;
 mod copy_in;
+mod distinct_apart;
 mod distinct_from;
 mod doubled;
 mod error;

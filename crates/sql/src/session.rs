@@ -25,6 +25,7 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
+use crate::distinct_apart::DistinctApart;
 use crate::few_groups::FewGroups;
 use crate::information::{self, Information};
 use crate::little_memory::LittleMemory;
@@ -52,7 +53,8 @@ pub(crate) struct Sessions {
 pub(crate) enum Aim {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
     Speed,
-    /// Little memory: joins by sorting both sides, which spills, whole sorts, and nothing in partitions that would share the memory.
+    /// Little memory: joins by sorting both sides, which spills, whole sorts, distinct values as groups, and nothing in partitions that
+    /// would share the memory.
     Memory,
 }
 
@@ -157,8 +159,11 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
-            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
-            .build();
+            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)));
+        if aim == Aim::Memory {
+            state = state.with_optimizer_rule(Arc::new(DistinctApart));
+        }
+        let mut state = state.build();
         state.mark_start_execution();
         Ok(state)
     }

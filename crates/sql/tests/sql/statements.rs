@@ -80,6 +80,22 @@ fn a_large_limit_of_a_sort_larger_than_its_memory_finishes_on_disk() {
 }
 
 #[test]
+fn distinct_values_larger_than_their_memory_are_counted_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = over_numbers(small_memory(directory.path()), 80, 5_000);
+    for (text, expected) in [
+        ("SELECT count(*) AS n, count(DISTINCT s) AS s FROM n", "n,s\n400000,400000\n"),
+        (
+            "SELECT k % 2 AS g, avg(k) AS a, count(DISTINCT s) AS s, count(DISTINCT k / 2) AS k, \
+             count(DISTINCT s || 'x') FILTER (WHERE k < 1000) AS f FROM n GROUP BY k % 2 ORDER BY g",
+            "g,a,s,k,f\n0,199999.0,200000,200000,500\n1,200000.0,200000,200000,500\n",
+        ),
+    ] {
+        assert_eq!(block_on(csv(&small, text, RunOptions::default())).unwrap(), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_nested_loop_join_larger_than_its_memory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let sql = |memory_bytes_max| {
