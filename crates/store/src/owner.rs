@@ -195,6 +195,7 @@ impl Owner {
                     return Ok(());
                 }
             },
+            Err(error @ StoreError::Closed(_)) => return Err(error),
             Err(error) => {
                 // A nearly full disk may have room for less, and that lets the log give some back.
                 self.cut_bytes = (self.cut_bytes.min(cut.bytes) / 2).max(bytes_max / LESS);

@@ -2,7 +2,8 @@
 //!
 //! The first record names the fields. A value that is not in quotes and is written as JSON writes a number, `true` or
 //! `false` is that; an empty one is left out; all else is text, and what is in quotes always is. A record with fewer
-//! values than names leaves the last ones out; one with more is no event. Each record becomes one line, and each further
+//! values than names leaves the last ones out; one with more is no event, nor is one with a carriage return outside of quotes that
+//! no newline follows. Each record becomes one line, and each further
 //! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV. A header that is not UTF-8, or
 //! has a name twice, is a fault, and no record behind it is read; names may be empty, but a value of the second such is none.
 //!
@@ -21,6 +22,7 @@ const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
 const NOT_UTF8: &str = "is not UTF-8";
+const LONE_RETURN: &str = "has a carriage return that no newline follows";
 /// How a member without a name begins.
 const EMPTY_NAME: &[u8] = b"\"\":";
 /// A name in a fault is cut near here.
@@ -88,6 +90,8 @@ pub struct CsvEvents {
     is_too_long: bool,
     /// The first value of the record that cannot be one, from 1, and why.
     bad_value: Option<(usize, &'static str)>,
+    /// The last byte was a carriage return outside of quotes.
+    has_return: bool,
     /// The header has a fault, so no record is an event.
     has_no_names: bool,
     /// The most bytes of the text of a record that is no event, which stand behind its fault; 0: none do.
@@ -152,6 +156,7 @@ impl CsvEvents {
             self.end_record(text, out);
         }
         self.text.clear();
+        self.has_return = false;
     }
 
     /// Says in a line what is wrong with a record, whose text goes on with `rest`.
@@ -166,6 +171,10 @@ impl CsvEvents {
     }
 
     fn byte(&mut self, byte: u8) {
+        if self.has_return && byte != b'\r' {
+            self.has_return = false;
+            self.bad_value.get_or_insert((self.values + 1, LONE_RETURN));
+        }
         match (self.state, byte) {
             (State::Quoted, b'"') => self.state = State::Quote,
             (State::Quoted, _) => {
@@ -181,8 +190,8 @@ impl CsvEvents {
                 self.state = State::Quoted;
             }
             (_, b',') => self.end_value(),
-            // Before a newline it belongs to that; elsewhere nobody means it.
-            (State::Begin | State::Plain | State::Quote, b'\r') => {}
+            // Before a newline it belongs to that.
+            (State::Begin | State::Plain | State::Quote, b'\r') => self.has_return = true,
             (_, byte) => {
                 self.keep(byte);
                 self.state = State::Plain;
@@ -387,6 +396,18 @@ mod tests {
         check(b"a,b\n1,2\n\xff,3\n1,2\n", &format!("\n{event}\n# value 1 is not UTF-8\n{event}\n"));
         check(b"a,b\n1,\"\xff\"", "\n# value 2 is not UTF-8\n");
         check(b"a,\xff\n1,2\n3,4\n", "# name 2 of the header is not UTF-8\n\n\n");
+    }
+
+    #[test]
+    fn carriage_return_that_no_newline_follows_is_told() {
+        let told = "has a carriage return that no newline follows";
+        check("a,b\r1,2\r3,4\r", &format!("# name 2 of the header {told}\n"));
+        check(
+            "a,b\r\n1,x\ry\r\n\"1\r\",2\r\r\n3\r,4\n5,6\r",
+            &format!(
+                "\n# value 2 {told}\n{{\"a\":\"1\\r\",\"b\":2}}\n# value 1 {told}\n{{\"a\":5,\"b\":6}}\n"
+            ),
+        );
     }
 
     #[test]

@@ -33,6 +33,9 @@ impl History {
                 _ = dropped.wait_for(|dropped| *dropped) => break,
             };
             let Err(error) = watched else { break };
+            if *closing.borrow() {
+                return;
+            }
             let (is_news, pause) = alert.tries.failed(causes(&error));
             if is_news {
                 let error = &error as &dyn std::error::Error;
