@@ -146,6 +146,12 @@ impl Log {
         LogReader::new(Arc::clone(&self.shared), from)
     }
 
+    /// Whether a log that takes no event for want of room would after an [urgent](Self::reserve_urgent) record, as it has been
+    /// [trimmed](Self::trim) up to its end.
+    pub fn goes_on_with_a_record(&self) -> bool {
+        self.shared.queue().goes_on_with_a_record(&self.shared.options)
+    }
+
     /// Gives up what stands before a position, by whole segments, sooner or later. Whoever reads there can go on to
     /// the end of the segment that they read.
     pub fn trim(&self, before: LogPosition) {

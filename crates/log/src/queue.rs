@@ -12,7 +12,10 @@ use std::{
 use swiftwater_event::Clock;
 
 use crate::{
-    Horizons, LogError, LogOptions, LogPosition, Packed, Trouble, frame, record::Head, segments::Live,
+    Horizons, LogError, LogOptions, LogPosition, Packed, Trouble,
+    frame::{self, OVERHEAD_BYTES_MAX},
+    record::Head,
+    segments::Live,
 };
 
 /// A record with its place.
@@ -113,6 +116,13 @@ impl Queue {
     pub(crate) fn allow(&mut self, position: u64, options: &LogOptions) {
         self.urgent_position_max = position;
         self.position_max = position.saturating_sub(options.segment_bytes);
+    }
+
+    /// Whether any record gives the log room that it has not got now: nobody needs what it has, and the next one begins another
+    /// segment.
+    pub(crate) fn goes_on_with_a_record(&self, options: &LogOptions) -> bool {
+        let rest = self.position_max.saturating_sub(self.appended);
+        self.trim_before >= self.appended && rest < options.record_bytes_max + OVERHEAD_BYTES_MAX
     }
 
     /// Takes so many bytes of the queue for somebody; `false`: they must wait.

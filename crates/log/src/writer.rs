@@ -152,7 +152,9 @@ impl Writer {
     fn take_group(&mut self, queue: &mut Queue) {
         let Some(first) = queue.frames.front() else { return };
         let end = first.position + first.frame_bytes();
-        if self.active.as_ref().is_some_and(|active| end > active.position_max()) {
+        if self.active.as_ref().is_some_and(|active| end > active.position_max())
+            || self.leaves_segment(queue)
+        {
             self.active = None;
         }
         let position_max = match &self.active {
@@ -171,6 +173,15 @@ impl Writer {
             self.group.extend(queue.frames.pop_front());
         }
         queue.waiting_bytes -= bytes;
+    }
+
+    /// Whether another segment is begun before this one is full: where there is room for no more than that, and nobody needs what
+    /// this one has. Then it can be given up, and is the one in reserve.
+    fn leaves_segment(&self, queue: &Queue) -> bool {
+        let options = &self.shared.options;
+        let is_needed = queue.trim_before < self.synced;
+        let has_records = self.active.as_ref().is_some_and(|active| active.id.base < self.synced);
+        !is_needed && has_records && self.files.room(options).is_ok_and(|room| room <= options.segment_bytes)
     }
 
     /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.

@@ -14,7 +14,7 @@ use swiftwater_event::{Clock, Offset, SystemClock};
 use swiftwater_log::{
     Compression, EventsHead, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId, Trouble,
 };
-use swiftwater_testkit::{Fault, Rng, SimDisk};
+use swiftwater_testkit::{Fault, Rng, SimDisk, at_once};
 
 /// Segments of a few records each, so that a short run makes, gives up and reuses several.
 fn options() -> LogOptions {
@@ -382,6 +382,38 @@ fn full_disk_is_got_over_when_there_is_room() {
     }
     truth.synced = log.horizons().synced;
     verify(&log, &mut truth, "filled twice");
+}
+
+/// All is committed that a log has which fills its disk: one record more, and it goes on.
+#[test]
+fn disk_of_two_segments_is_enough_for_a_log_that_nobody_needs() {
+    let disk = SimDisk::new(3);
+    disk.set_bytes_max(25 << 10);
+    let (log, _) = open(&disk, options());
+    let log = log.unwrap();
+    let (mut truth, mut rng) = (Truth::default(), Rng::new(9));
+    for round in 0..20 {
+        let count = truth.records.len();
+        let mut tries = 0;
+        while tries < 1000 {
+            match append(&log, &mut truth, &mut rng) {
+                Ok(end) => log.wait_synced(end).unwrap(),
+                // The log's thread has to come to what was trimmed.
+                Err(LogError::Full) => tries += 1,
+                Err(error) => panic!("{error}"),
+            }
+            std::thread::yield_now();
+        }
+        assert!(truth.records.len() > count, "{round}: {:?}", log.usage());
+        assert!(!log.goes_on_with_a_record(), "what it has is needed");
+        log.trim(log.horizons().synced);
+        assert!(log.goes_on_with_a_record(), "{round}: {:?}", log.usage());
+        let packed = Packed::empty();
+        let room = at_once(log.reserve_urgent(packed.bytes())).unwrap();
+        log.wait_synced(log.append(Head::Tick { now: round }, packed, room).unwrap()).unwrap();
+        assert!(!log.goes_on_with_a_record());
+        log.trim(log.horizons().synced);
+    }
 }
 
 #[test]

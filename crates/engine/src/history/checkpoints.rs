@@ -22,7 +22,8 @@ impl History {
     pub(super) async fn keep_house(&self) {
         let mut closing = self.closing();
         let interval = self.checkpoint_interval();
-        let mut was = None;
+        // What is in the log already needs no time behind it.
+        let mut was = (self.log.horizons().appended, None);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(interval) => {}
@@ -31,22 +32,22 @@ impl History {
             self.backups.expire();
             let appended = self.log.horizons().appended;
             // What a table has committed since may be given up, also where nothing can be appended until it is.
-            if was != Some((appended, Some(self.needed_from()))) {
+            if was != (appended, Some(self.needed_from())) {
                 // Time goes on in the log only where something happened in it.
-                if was.is_none_or(|(before, _)| before != appended)
-                    && let Err(error) = self.tick(self.clock.now()).await
-                {
-                    tracing::warn!(%error, "the time could not be written into the log");
+                if was.0 != appended {
+                    self.tell_time().await;
                 }
                 let written = self.checkpoint().await.inspect_err(|error| {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, "the catalog could not be written down");
                 });
-                was = Some(match written {
+                was = match written {
                     // What came meanwhile is for the next time.
                     Ok((counted, needed)) => (counted, Some(needed)),
                     Err(_) => (self.log.horizons().appended, None),
-                });
+                };
+            } else if self.log.goes_on_with_a_record() {
+                self.tell_time().await;
             }
         }
     }
@@ -65,8 +66,13 @@ impl History {
         self.join_holds.first().map_or(needed, |first| needed.min(first))
     }
 
+    async fn tell_time(&self) {
+        if let Err(error) = self.tick(self.clock.now()).await {
+            tracing::warn!(%error, "the time could not be written into the log");
+        }
+    }
+
     pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
-        // A file of the log that is full can go only when the next is there, which it begins.
         let room = self.log.reserve_urgent(Packed::empty().bytes()).await.map_err(unavailable)?;
         self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
     }
