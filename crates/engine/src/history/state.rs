@@ -448,6 +448,11 @@ impl History {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
     }
 
+    /// Waits until all that was written into the log, so all that the catalog has, is on disk.
+    pub(crate) async fn all_synced(&self) -> Result<(), EngineError> {
+        self.log.synced(self.log.horizons().appended).await.map_err(unavailable)
+    }
+
     /// Why the log takes nothing at present, if so.
     pub(crate) fn trouble(&self) -> Option<EngineError> {
         self.log.horizons().trouble.map(|trouble| match trouble {

@@ -23,7 +23,7 @@ pub(crate) const RUNS_KEPT: usize = 100;
 /// Of an error so many bytes are remembered.
 const ERROR_BYTES_MAX: usize = 2000;
 
-/// A clock that goes back by more than this was wrong before. By less, what was due is not due again.
+/// A clock that is back by more than this is wrong, or was. By less, what was due is not due again.
 const CLOCK_BACK_MAX: Millis = 24 * 60 * 60 * 1_000;
 
 /// A job.
@@ -44,6 +44,8 @@ pub(crate) struct JobEntry {
     schedule: Schedule,
     /// Nothing is due any more up to here.
     covered: Millis,
+    /// The same while the clock is long before that: it was wrong, and will not come there soon, or is wrong, and will.
+    covered_meanwhile: Option<Millis>,
     /// What is due next, whether it is enabled or not.
     due: Option<Millis>,
     /// For streams, by their numbers in the log, where the next incremental run begins to read.
@@ -150,6 +152,8 @@ pub(crate) struct JobSnapshot {
     text: String,
     is_enabled: bool,
     covered: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    covered_meanwhile: Option<Millis>,
     read_to: Vec<(u32, u64)>,
     runs: Vec<JobRun>,
     #[serde(default)]
@@ -168,6 +172,7 @@ impl JobEntry {
             totals: JobTotals::default(),
             schedule,
             covered: at,
+            covered_meanwhile: None,
             due: None,
             read_to: BTreeMap::new(),
         };
@@ -189,21 +194,34 @@ impl JobEntry {
         }
         self.schedule = schedule(&create)?;
         (self.create, self.is_enabled) = (create, is_enabled);
+        self.see_time(at);
         self.cover(at);
         Ok(true)
     }
 
-    /// Sees what time it is: where that is long before what is covered, the times between are to come after all.
+    /// Sees what time it is: where that is long before what is covered, the times from now on are to come after all. When it is
+    /// not any more, nothing of what was covered is due again.
     pub(crate) fn see_time(&mut self, now: Millis) {
-        if self.covered > now.saturating_add(CLOCK_BACK_MAX) {
-            self.covered = now;
-            self.cover(now);
+        let is_long_before = |covered: Millis| covered > now.saturating_add(CLOCK_BACK_MAX);
+        let meanwhile = match self.covered_meanwhile {
+            _ if !is_long_before(self.covered) => None,
+            Some(meanwhile) if !is_long_before(meanwhile) => return,
+            _ => Some(now),
+        };
+        if meanwhile != self.covered_meanwhile {
+            self.covered_meanwhile = meanwhile;
+            self.find_due();
         }
     }
 
     fn cover(&mut self, at: Millis) {
-        self.covered = self.covered.max(at);
-        self.due = self.schedule.after(self.covered);
+        let covered = self.covered_meanwhile.as_mut().unwrap_or(&mut self.covered);
+        *covered = (*covered).max(at);
+        self.find_due();
+    }
+
+    fn find_due(&mut self) {
+        self.due = self.schedule.after(self.covered_meanwhile.unwrap_or(self.covered));
     }
 
     /// The run that has not ended.
@@ -330,6 +348,7 @@ impl JobEntry {
             text: self.create.to_string(),
             is_enabled: self.is_enabled,
             covered: self.covered,
+            covered_meanwhile: self.covered_meanwhile,
             read_to: self.read_to.iter().map(|(id, offset)| (*id, *offset)).collect(),
             runs: self.runs.iter().map(|run| JobRun::clone(run)).collect(),
             totals: self.totals,
@@ -344,6 +363,8 @@ impl JobEntry {
         job.runs = snapshot.runs.iter().cloned().map(Arc::new).collect();
         job.totals = snapshot.totals;
         job.cover(snapshot.covered);
+        job.covered_meanwhile = snapshot.covered_meanwhile;
+        job.find_due();
         Ok(job)
     }
 }
@@ -461,6 +482,24 @@ mod tests {
         assert_eq!((seen.last_due(now + 1), seen.next_due()), (None, Some(now + HOUR)));
         run(&mut job, Some(now), now + 1);
         assert_eq!(job.next_due(), Some(now + HOUR));
+        let again = JobEntry::from_snapshot(&job.snapshot(), job.create.clone()).unwrap();
+        assert_eq!(again, job);
+        // What was missed since is made up for, as ever.
+        assert_eq!(job.last_due(now + 9 * HOUR + 1), Some(now + 9 * HOUR));
+    }
+
+    #[test]
+    fn time_that_is_wrong_by_years_for_a_while_makes_nothing_due_again() {
+        let mut job = hourly();
+        let now = 1_000_000 * HOUR;
+        run(&mut job, Some(now), now);
+        let before = job.clone();
+        job.see_time(HOUR / 2);
+        assert_eq!(job.last_due(2 * HOUR + 1), Some(2 * HOUR));
+        run(&mut job, Some(2 * HOUR), 2 * HOUR + 1);
+        job.see_time(now + 1);
+        assert_eq!((job.last_due(now + 1), job.next_due()), (None, Some(now + HOUR)));
+        assert_eq!((job.covered, job.covered_meanwhile), (before.covered, None));
     }
 
     #[test]

@@ -35,6 +35,8 @@ impl JobReads {
             (known, job.map(|job| job.unread(id, stored.name.as_str(), end)))
         });
         if let Some(known) = known {
+            // By an attempt that may have been ended before that was on disk.
+            self.history.all_synced().await.map_err(from_engine)?;
             return Ok(known);
         }
         let read = unread.unwrap_or(StreamRead { stream: stored.name.as_str().into(), from: end, to: end });
@@ -49,7 +51,7 @@ impl JobReads {
 impl SeenOtherwise for JobReads {
     async fn before_drop(&self, name: &str) -> Result<(), SqlError> {
         if self.was_dropped(name) {
-            return Ok(());
+            return self.history.all_synced().await.map_err(from_engine);
         }
         let step = JobStep::Drops { table: name.into() };
         let change = Change::Job { job: self.job, run: self.run, step };
