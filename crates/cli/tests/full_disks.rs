@@ -303,6 +303,9 @@ fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
         sql(&server, text);
     }
     fill_all(&server, &mut client);
+    let answer = connect(&server).ask("POST", "/v1/sql", b"CREATE TABLE one AS SELECT pad FROM old").unwrap();
+    let told = String::from_utf8_lossy(&answer.body);
+    assert!(answer.status == 503 && told.contains("No space left on device"), "{told}");
     server.running.signal("KILL");
     drop(server);
     server = disks.start_leaving("48MiB");

@@ -470,7 +470,11 @@ pub(crate) fn from_store(error: StoreError) -> SqlError {
         StoreErrorKind::Corrupt => SqlErrorKind::Corrupt,
         StoreErrorKind::Internal => SqlErrorKind::Internal,
     };
-    let message = error.to_string();
+    let message = match kind {
+        // What to do about it says what is beneath: that the disk is full, that nobody answers.
+        SqlErrorKind::Unavailable => causes(&error),
+        _ => error.to_string(),
+    };
     SqlError::new(kind, message).with_source(error)
 }
 

@@ -44,9 +44,9 @@ impl ParquetRows {
             let fields = fields_in_place(found.schema().fields(), true);
             let schema = Schema::new_with_metadata(fields, found.schema().metadata().clone());
             let options = options.with_schema(Arc::new(schema));
-            let in_place =
-                ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(unreadable)?;
-            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, in_place);
+            // Of a group without members the reader has no column, and can be told none.
+            let in_place = ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options);
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, in_place.unwrap_or(found));
             let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
             let writer = JsonWriter::lines(builder.schema());
             let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(unreadable)?;
