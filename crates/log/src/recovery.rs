@@ -15,7 +15,7 @@ use crate::{
     Disk, LogError, LogOptions, LogPosition,
     frame::Flaw,
     segment::{FRAMES_START, Found, identify, parse_name},
-    segments::{Files, Live, Segment, Spare, file_bytes},
+    segments::{Files, Live, Segment, may_be_spare},
     window::{Place, Window},
 };
 
@@ -65,11 +65,16 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         }
         tracing::error!(%error, "records are lost; the log goes on behind them, as it was told to");
     }
-    let count = segments.len();
-    for (index, segment) in segments.into_iter().enumerate() {
-        let segment = if index + 1 == count { settle(segment, end)? } else { segment };
+    let (count, mut cut_bytes) = (segments.len(), 0);
+    for (index, mut segment) in segments.into_iter().enumerate() {
+        if index + 1 == count {
+            let bytes = segment.file_bytes;
+            segment = settle(segment, end)?;
+            cut_bytes = bytes - segment.file_bytes;
+        }
         live.segments.push_back(Arc::new(segment));
     }
+    files.keep_what_was_cut(options, cut_bytes);
     // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
     let mut index = 0;
     while let Some(segment) = live.segments.get(index) {
@@ -100,10 +105,11 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
         let file = files.disk.open(&name).map_err(|source| LogError::io("open", &name, source))?;
         let bytes = file.bytes().map_err(|source| LogError::io("open", &name, source))?;
         if is_spare {
-            let fits = bytes == file_bytes(options) && files.spares.len() < options.spare_segments_max.max(1);
+            let fits = may_be_spare(bytes, options, files.spares.is_empty())
+                && files.spares.len() < options.spare_segments_max.max(1);
             files.file_bytes += bytes;
             if fits {
-                files.spares.push(Spare { name, written_to: FRAMES_START });
+                files.add_spare(name, bytes, FRAMES_START);
             } else {
                 files.doomed.push((name, bytes));
             }

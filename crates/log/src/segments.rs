@@ -69,7 +69,15 @@ impl Live {
 /// A file that waits to be used again.
 pub(crate) struct Spare {
     pub(crate) name: Box<str>,
+    pub(crate) file_bytes: u64,
     pub(crate) written_to: u64,
+}
+
+impl Spare {
+    /// Bytes of frames that fit into it.
+    fn segment_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(FRAMES_START)
+    }
 }
 
 /// Why there is no new segment.
@@ -93,7 +101,7 @@ pub(crate) struct Files {
     pub(crate) next_sequence: u64,
     /// Bytes of all files.
     pub(crate) file_bytes: u64,
-    /// All of the size that segments have now.
+    /// Of the size that segments have now; or one alone that is smaller, where the disk has no room for another.
     pub(crate) spares: Vec<Spare>,
     /// Files that hold nothing and could not be removed yet, with their bytes.
     pub(crate) doomed: Vec<(Box<str>, u64)>,
@@ -101,9 +109,21 @@ pub(crate) struct Files {
     pub(crate) names_dirty: bool,
 }
 
+/// What a file takes of the disk is a multiple of this.
+const BLOCK_BYTES: u64 = 4096;
+
 /// Bytes of a new segment's file.
 pub(crate) fn file_bytes(options: &LogOptions) -> u64 {
     FRAMES_START + options.segment_bytes
+}
+
+/// A file that is smaller than segments are now, and is a spare all the same where there is no other, holds this part of one.
+const SMALL_PART: u64 = 8;
+
+/// Whether a file may be a spare: because it is as large as segments are now, or, where there is no other, nearly so.
+pub(crate) fn may_be_spare(bytes: u64, options: &LogOptions, is_only_one: bool) -> bool {
+    let least = FRAMES_START + options.segment_bytes.div_ceil(SMALL_PART);
+    bytes == file_bytes(options) || (is_only_one && (least..file_bytes(options)).contains(&bytes))
 }
 
 /// Bytes of all files: what the log may take for events, and a file in reserve.
@@ -112,28 +132,34 @@ fn bytes_max(options: &LogOptions) -> u64 {
 }
 
 impl Files {
-    /// Makes a segment that begins at `base`, durable but for frames, and the last of those that can be read.
-    pub(crate) fn begin(&mut self, shared: &Shared, base: u64) -> Result<Arc<Segment>, BeginError> {
+    /// Makes a segment that begins at `base` and has room for so many bytes of frames, durable but for frames, and the last of
+    /// those that can be read.
+    pub(crate) fn begin(
+        &mut self,
+        shared: &Shared,
+        base: u64,
+        frames_bytes: u64,
+    ) -> Result<Arc<Segment>, BeginError> {
         self.clear_doomed()?;
         let id = SegmentId { sequence: self.next_sequence, base };
         let name: Box<str> = segment_name(id.sequence).into();
         self.next_sequence += 1;
-        let bytes = file_bytes(&shared.options);
         // The last spare is for when there is no room for another.
         let may_have_more = self.may_have_more(&shared.options);
-        let created = match self.spares.len() {
-            0 => Some(self.create(&shared.options, &name)?),
-            1 if may_have_more => self.create(&shared.options, &name).ok(),
+        let spare = self.spares.last().filter(|spare| spare.segment_bytes() >= frames_bytes);
+        let created = match (spare, self.spares.len()) {
+            (None, _) => Some(self.create(&shared.options, &name)?),
+            (Some(_), 1) if may_have_more => self.create(&shared.options, &name).ok(),
             _ => None,
         };
-        let (file, written_to) = match (created, self.spares.last()) {
-            (Some(file), _) => (Ok(file), FRAMES_START),
+        let (file, bytes, written_to) = match (created, self.spares.last()) {
+            (Some(file), _) => (Ok(file), file_bytes(&shared.options), FRAMES_START),
             (None, Some(spare)) => {
                 self.disk.rename(&spare.name, &name)?;
-                let written_to = spare.written_to;
+                let (bytes, written_to) = (spare.file_bytes, spare.written_to);
                 self.spares.pop();
                 self.names_dirty = true;
-                (self.disk.open(&name), written_to)
+                (self.disk.open(&name), bytes, written_to)
             }
             (None, None) => return Err(BeginError::Full),
         };
@@ -172,18 +198,52 @@ impl Files {
         Ok(file)
     }
 
-    /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. Where there is none for
-    /// a spare either, it is tried again with the next chores.
+    /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. It may be of the bytes that
+    /// the log leaves free for others, as long as they have as many more. Where there is none for a spare either, it is tried again
+    /// with the next chores.
     pub(crate) fn keep_a_spare(&mut self, options: &LogOptions) {
-        if !self.spares.is_empty() || !self.doomed.is_empty() || !self.may_have_more(options) {
-            return;
+        let bytes = file_bytes(options);
+        let is_wanted = self.spares.is_empty() && self.doomed.is_empty() && self.may_have_more(options);
+        if is_wanted && self.disk.free_bytes().is_ok_and(|free| free >= 2 * bytes) {
+            self.make_spare(bytes);
         }
-        let name: Box<str> = spare_name(self.next_sequence).into();
+    }
+
+    /// Makes a spare, if there is none, of bytes that were given back to the disk just now, before others take them.
+    pub(crate) fn keep_what_was_cut(&mut self, options: &LogOptions, cut_bytes: u64) {
+        self.keep_a_spare(options);
+        let bytes = cut_bytes.min(file_bytes(options)) / BLOCK_BYTES * BLOCK_BYTES;
+        if self.spares.is_empty() && may_be_spare(bytes, options, true) {
+            self.make_spare(bytes);
+        }
+    }
+
+    fn make_spare(&mut self, bytes: u64) {
+        let name = self.next_spare_name();
+        match self.disk.create(&name, bytes) {
+            Ok(_) => {
+                self.file_bytes += bytes;
+                self.names_dirty = true;
+                self.add_spare(name, bytes, FRAMES_START);
+            }
+            Err(error) => tracing::debug!(%error, "the log cannot have a file in reserve"),
+        }
+    }
+
+    fn next_spare_name(&mut self) -> Box<str> {
         self.next_sequence += 1;
-        match self.create(options, &name) {
-            Ok(_) => self.spares.push(Spare { name, written_to: FRAMES_START }),
-            Err(error) => tracing::debug!(?error, "the log cannot have a file more in reserve"),
+        spare_name(self.next_sequence - 1).into()
+    }
+
+    /// Its bytes are counted.
+    pub(crate) fn add_spare(&mut self, name: Box<str>, file_bytes: u64, written_to: u64) {
+        // A small one is there for want of another.
+        if self.spares.last().is_some_and(|spare| spare.file_bytes < file_bytes)
+            && let Some(small) = self.spares.pop()
+        {
+            self.doom(small.name, small.file_bytes);
         }
+        self.spares.push(Spare { name, file_bytes, written_to });
     }
 
     /// Whether the disk has room for what was taken. What the log may have is asked before anything is taken: where
@@ -199,8 +259,8 @@ impl Files {
     pub(crate) fn room(&self, options: &LogOptions) -> io::Result<u64> {
         let free = self.disk.free_bytes()?.saturating_sub(options.free_bytes_min);
         let may_take = bytes_max(options).saturating_sub(self.file_bytes).min(free);
-        let segments = may_take / file_bytes(options) + self.spares.len() as u64;
-        Ok(segments.saturating_mul(options.segment_bytes))
+        let more = (may_take / file_bytes(options)).saturating_mul(options.segment_bytes);
+        Ok(self.spares.iter().fold(more, |room, spare| room.saturating_add(spare.segment_bytes())))
     }
 
     /// Says it where the disk has no room for the two segments that the log needs: the one that is full can go only when the next is there.
@@ -269,7 +329,7 @@ impl Files {
         let Some(segment) = segment else { return Ok(false) };
         // Nobody can begin to read it now. Whoever reads it still would read what is written there next.
         let is_read = Arc::strong_count(&segment) > 1;
-        let fits = segment.file_bytes == file_bytes(&shared.options);
+        let fits = may_be_spare(segment.file_bytes, &shared.options, self.spares.is_empty());
         let keeps = !is_read && fits && self.spares.len() < shared.options.spare_segments_max.max(1);
         let spare: Box<str> = spare_name(segment.id.sequence).into();
         let given_up =
@@ -282,7 +342,7 @@ impl Files {
         self.names_dirty = true;
         if keeps {
             let written_to = segment.written_to.load(Ordering::Relaxed);
-            self.spares.push(Spare { name: spare, written_to });
+            self.add_spare(spare, segment.file_bytes, written_to);
         } else {
             self.file_bytes = self.file_bytes.saturating_sub(segment.file_bytes);
         }

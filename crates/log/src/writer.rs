@@ -181,7 +181,8 @@ impl Writer {
         let options = &self.shared.options;
         let is_needed = queue.trim_before < self.synced;
         let has_records = self.active.as_ref().is_some_and(|active| active.id.base < self.synced);
-        !is_needed && has_records && self.files.room(options).is_ok_and(|room| room <= options.segment_bytes)
+        let is_last = |room| 0 < room && room <= options.segment_bytes;
+        !is_needed && has_records && self.files.room(options).is_ok_and(is_last)
     }
 
     /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.
@@ -212,7 +213,8 @@ impl Writer {
         let active = match &self.active {
             Some(active) => Arc::clone(active),
             None => {
-                let begun = self.files.begin(&self.shared, self.synced)?;
+                let bytes = self.group_end() - self.synced;
+                let begun = self.files.begin(&self.shared, self.synced, bytes)?;
                 self.active = Some(Arc::clone(&begun));
                 self.tell_room();
                 begun

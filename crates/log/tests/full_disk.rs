@@ -6,14 +6,8 @@ use swiftwater_event::SystemClock;
 use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
 use swiftwater_testkit::{Mount, at_once};
 
-#[test]
-fn full_file_system_is_refused_before_and_got_over_after() {
-    let directory = tempfile::tempdir().unwrap();
-    let mount = match Mount::new(directory.path(), "4m") {
-        Ok(mount) => mount,
-        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
-    };
-    let options = LogOptions {
+fn options() -> LogOptions {
+    LogOptions {
         segment_bytes: 256 << 10,
         group_bytes_max: 64 << 10,
         queue_bytes_max: 512 << 10,
@@ -21,11 +15,20 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         bytes_max: 1 << 30,
         free_bytes_min: 0,
         ..LogOptions::default()
+    }
+}
+
+#[test]
+fn full_file_system_is_refused_before_and_got_over_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let mount = match Mount::new(directory.path(), "4m") {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
     let path = mount.path().join("log");
     let open = || {
         let disk = Arc::new(DirDisk::open(&path).unwrap());
-        Log::open(disk, Arc::new(SystemClock::new()), options.clone(), Box::new(|_| ())).unwrap()
+        Log::open(disk, Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap()
     };
     let log = open();
     let payload = |number: usize| Packed::raw(vec![number as u8; 50_000].into()).unwrap();
@@ -81,4 +84,69 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         number += 1;
     }
     assert_eq!(number, count);
+}
+
+#[test]
+fn full_file_system_takes_what_is_urgent_after_each_of_many_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let mount = match Mount::new(directory.path(), "4m") {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
+    };
+    let path = mount.path().join("log");
+    let open = || {
+        let disk = Arc::new(DirDisk::open(&path).unwrap());
+        Log::open(disk, Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap()
+    };
+    let take_the_rest = || {
+        let mut hog =
+            std::fs::File::options().create(true).append(true).open(mount.path().join("hog")).unwrap();
+        while hog.write_all(&[1; 4096]).is_ok() {}
+    };
+    let append = |log: &Log, number: usize, is_urgent: bool| -> Result<(), LogError> {
+        let packed = Packed::raw(vec![number as u8; 50_000].into())?;
+        let bytes = packed.bytes();
+        let room = if is_urgent { log.reserve_urgent(bytes) } else { log.reserve(bytes) };
+        let end = log.append(Head::Catalog, packed, at_once(room)?)?;
+        log.wait_synced(end)
+    };
+    let mut log = open();
+    let mut count = 0;
+    append(&log, count, false).unwrap();
+    while append(&log, count + 1, false).is_ok() {
+        count += 1;
+        if count == 8 {
+            take_the_rest();
+        }
+    }
+    count += 1;
+    for start in 0..3 {
+        log.close().unwrap();
+        log = open();
+        take_the_rest();
+        let refused = append(&log, count, false);
+        assert!(matches!(refused, Err(LogError::Full)), "{start}: {refused:?}");
+        append(&log, count, true).unwrap_or_else(|error| panic!("{start}: {error}: {:?}", log.usage()));
+        count += 1;
+    }
+    let mut reader = log.read(LogPosition(0));
+    for number in 0..count {
+        assert_eq!(reader.next().unwrap().unwrap().payload, vec![number as u8; 50_000]);
+    }
+    assert!(reader.next().unwrap().is_none());
+    drop(reader);
+    // Nobody needs what it has: it goes on with the files that it has got.
+    for number in count..count + 100 {
+        while append(&log, number, false).is_err() {
+            log.trim(log.horizons().synced);
+            if log.goes_on_with_a_record() {
+                let room = at_once(log.reserve_urgent(0)).unwrap();
+                let end = log.append(Head::Tick { now: 0 }, Packed::empty(), room).unwrap();
+                log.wait_synced(end).unwrap();
+            }
+            std::thread::yield_now();
+        }
+    }
+    // Files that others hold are not among them.
+    assert!(log.usage().file_bytes < 2 << 20, "{:?}", log.usage());
 }

