@@ -14,6 +14,7 @@ mod distinct_from;
 mod doubled;
 mod error;
 mod few_groups;
+mod first_together;
 pub mod forms;
 mod grouping;
 mod ignored;

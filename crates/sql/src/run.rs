@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
 use crate::error::{STATEMENTS, state};
+use crate::first_together::groups_together;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
@@ -298,7 +299,7 @@ impl Run {
             state.to_mut().config_mut().options_mut().optimizer.enable_topk_aggregation = false;
         }
         let physical = Box::pin(state.create_physical_plan(plan)).await?;
-        let plan = stoppable(partitioned::in_runs(physical, plan)?, &self.stop)?;
+        let plan = stoppable(groups_together(partitioned::in_runs(physical, plan)?), &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

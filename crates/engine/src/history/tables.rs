@@ -3,13 +3,14 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
 use swiftwater_lang::ddl;
 use swiftwater_log::{Log, Trouble};
@@ -23,7 +24,7 @@ use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Tab
 use tokio::sync::oneshot;
 
 use super::{inserted::EventShape, jobs::JOB_RUNS, plain::Plain, stored::Stored};
-use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared};
+use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -266,7 +267,8 @@ impl Tables for HistoryTables {
             let table = self.plain_table(name).await?;
             let table =
                 table.ok_or_else(|| SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")))?;
-            return table.insert(rows, overwrite).await.map_err(from_store);
+            let (rows, failure) = failing_apart(rows);
+            return table.insert(rows, overwrite).await.map_err(|error| failure.or(error));
         };
         if overwrite {
             let message = format!("`{name}` is a stream, whose events are never overwritten");
@@ -326,7 +328,8 @@ impl HistoryTables {
         let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
         drop(one_at_a_time);
         // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
-        let count = table.write(rows).await.map_err(from_store)?;
+        let (rows, failure) = failing_apart(rows);
+        let count = table.write(rows).await.map_err(|error| failure.or(error))?;
         let (reply, answer) = oneshot::channel();
         let once = once.cloned();
         history.spawn(async move {
@@ -368,8 +371,9 @@ impl HistoryTables {
         }
         match self.plain_table(name).await? {
             Some(table) => {
+                let (rows, failure) = failing_apart(rows);
                 let inserted = table.insert_once(rows, overwrite, application.clone()).await;
-                Ok(inserted.map_err(from_store)?.unwrap_or(0))
+                Ok(inserted.map_err(|error| failure.or(error))?.unwrap_or(0))
             }
             None => self.insert(name, rows, overwrite).await,
         }
@@ -458,6 +462,30 @@ fn shown(event: &[u8]) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
     }
+}
+
+/// Why rows that are written failed, if they did.
+struct RowsFailure(Arc<Mutex<Option<SqlError>>>);
+
+impl RowsFailure {
+    /// That, or what befell the table.
+    fn or(&self, error: StoreError) -> SqlError {
+        lock(&self.0).take().unwrap_or_else(|| from_store(error))
+    }
+}
+
+/// Rows for the store, which knows errors by their texts alone, and the error of the statement that gives them as it is.
+fn failing_apart(
+    rows: SendableRecordBatchStream,
+) -> (impl Stream<Item = Result<RecordBatch, String>> + Send, RowsFailure) {
+    let failure = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&failure);
+    let rows = rows.map_err(move |error| {
+        let told = error.to_string();
+        *lock(&kept) = Some(SqlError::from(error));
+        told
+    });
+    (rows, RowsFailure(failure))
 }
 
 pub(crate) fn from_store(error: StoreError) -> SqlError {

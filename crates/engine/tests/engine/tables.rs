@@ -41,3 +41,20 @@ async fn cancelled_statement_leaves_no_table_and_its_name_is_free_again() {
     assert!(!place.join("_making").exists());
     engine.shutdown(Duration::ZERO).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_fail_while_they_are_written_fail_as_they_do_where_they_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+    let engine = open_when_free(config, quick(dir.path()), Arc::new(SystemClock::new())).await;
+    sql(&engine, "CREATE TABLE t (a BIGINT)").await;
+    // Several batches come before the one that fails.
+    let select = "SELECT 1 / (value - 60000) AS a FROM range(0, 100000)";
+    let expected = try_sql(&engine, select).await.unwrap_err();
+    for into in ["CREATE TABLE made AS", "INSERT INTO t", "INSERT OVERWRITE t"] {
+        let error = try_sql(&engine, &format!("{into} {select}")).await.unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (expected.kind(), expected.to_string()), "{into}");
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":0}\n");
+    assert_eq!(sql(&engine, "SHOW TABLES").await.lines().count(), 1);
+}
