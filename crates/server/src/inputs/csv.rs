@@ -22,6 +22,8 @@ const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
 const NOT_UTF8: &str = "is not UTF-8";
+/// A byte order mark, in UTF-8.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
 const LONE_RETURN: &str = "has a carriage return that no newline follows";
 /// How a member without a name begins.
 const EMPTY_NAME: &[u8] = b"\"\":";
@@ -189,6 +191,12 @@ impl CsvEvents {
                 self.quoted = true;
                 self.state = State::Quoted;
             }
+            // The first name of all, behind a byte order mark.
+            (State::Plain, b'"') if self.names.is_none() && self.values == 0 && self.value == MARK => {
+                self.value.clear();
+                self.quoted = true;
+                self.state = State::Quoted;
+            }
             (_, b',') => self.end_value(),
             // Before a newline it belongs to that.
             (State::Begin | State::Plain | State::Quote, b'\r') => self.has_return = true,
@@ -211,7 +219,7 @@ impl CsvEvents {
         match &self.names {
             None => {
                 // A byte order mark is no part of a name.
-                let first = self.header.is_empty() && self.value.starts_with(b"\xEF\xBB\xBF");
+                let first = self.header.is_empty() && self.value.starts_with(MARK);
                 let mut member = Vec::new();
                 let name = &self.value[if first { 3 } else { 0 }..];
                 if std::str::from_utf8(name).is_err() {
@@ -445,6 +453,8 @@ mod tests {
             "\u{feff}a\n007\n1.\n.5\n0\n-0\n1e\nfalsey\n",
             "\n{\"a\":\"007\"}\n{\"a\":\"1.\"}\n{\"a\":\".5\"}\n{\"a\":0}\n{\"a\":-0}\n{\"a\":\"1e\"}\n{\"a\":\"falsey\"}\n",
         );
+        check("\u{feff}\"a,b\",c\n1,2\n", "\n{\"a,b\":1,\"c\":2}\n");
+        check("\u{feff}\"\u{feff}\"\n\u{feff}\"\n", "\n{\"\":\"\u{feff}\\\"\"}\n");
         check("a,b,c\n,2\n\n,,\n", "\n{\"b\":2}\n\n{}\n");
         check("\"a \"\"x\"\"\"\n\"l\n2\"\n3\n", "\n{\"a \\\"x\\\"\":\"l\\n2\"}\n\n{\"a \\\"x\\\"\":3}\n");
         check("a\nx\"y\n\"p\"q\n", "\n{\"a\":\"x\\\"y\"}\n{\"a\":\"pq\"}\n");
