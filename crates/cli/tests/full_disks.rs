@@ -263,7 +263,7 @@ fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
 #[test]
 fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
     let mounted = tempfile::tempdir().unwrap();
-    let mount = match Mount::new(mounted.path(), "480m") {
+    let mount = match Mount::new(mounted.path(), "1200m") {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
@@ -282,7 +282,7 @@ fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
     );
     sql(&server, "CREATE JOB j SCHEDULE '@daily' AS CREATE TABLE IF NOT EXISTS one AS SELECT 1 AS a");
     let (mut client, mut older) = (Client::new("t"), Client::new("old"));
-    (0..200).for_each(|_| until("the older events to be taken", || older.send(&server).is_ok()));
+    (0..150).for_each(|_| until("the older events to be taken", || older.send(&server).is_ok()));
     client.send(&server).unwrap();
     let is_committed = |server: &TestServer, stream: &str| {
         let streams = sql(server, "SHOW STREAMS");
