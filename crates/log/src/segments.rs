@@ -230,6 +230,11 @@ impl Files {
         }
     }
 
+    /// Bytes of frames that the next segment has room for, whichever file it gets.
+    pub(crate) fn next_segment_bytes(&self, options: &LogOptions) -> u64 {
+        self.spares.last().map_or(options.segment_bytes, Spare::segment_bytes)
+    }
+
     fn next_spare_name(&mut self) -> Box<str> {
         self.next_sequence += 1;
         spare_name(self.next_sequence - 1).into()

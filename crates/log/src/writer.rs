@@ -153,13 +153,13 @@ impl Writer {
         let Some(first) = queue.frames.front() else { return };
         let end = first.position + first.frame_bytes();
         if self.active.as_ref().is_some_and(|active| end > active.position_max())
-            || self.leaves_segment(queue)
+            || self.leaves_segment(queue, first.frame_bytes())
         {
             self.active = None;
         }
         let position_max = match &self.active {
             Some(active) => active.position_max(),
-            None => self.synced + self.shared.options.segment_bytes,
+            None => self.synced + self.files.next_segment_bytes(&self.shared.options),
         };
         let mut bytes = 0;
         while let Some(frame) = queue.frames.front() {
@@ -176,13 +176,14 @@ impl Writer {
     }
 
     /// Whether another segment is begun before this one is full: where there is room for no more than that, and nobody needs what
-    /// this one has. Then it can be given up, and is the one in reserve.
-    fn leaves_segment(&self, queue: &Queue) -> bool {
+    /// this one has. Then it can be given up, and is the one in reserve. The next one, which may be smaller, has room for the frame.
+    fn leaves_segment(&self, queue: &Queue, frame_bytes: u64) -> bool {
         let options = &self.shared.options;
         let is_needed = queue.trim_before < self.synced;
         let has_records = self.active.as_ref().is_some_and(|active| active.id.base < self.synced);
         let is_last = |room| 0 < room && room <= options.segment_bytes;
-        !is_needed && has_records && self.files.room(options).is_ok_and(is_last)
+        let fits = frame_bytes <= self.files.next_segment_bytes(options);
+        !is_needed && has_records && fits && self.files.room(options).is_ok_and(is_last)
     }
 
     /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.
