@@ -32,9 +32,18 @@ pub struct Power {
 #[derive(Debug, Default)]
 struct Inner {
     calls: u64,
-    off_at: Option<(u64, bool)>,
+    off_at: Option<(At, bool)>,
     went_off_at: Option<String>,
     counts: BTreeMap<String, u64>,
+}
+
+/// At which call it goes off.
+#[derive(Debug)]
+enum At {
+    /// The one of this number.
+    Call(u64),
+    /// The one of this kind that so many of its kind come before.
+    Kind(String, u64),
 }
 
 /// How a call finds the power.
@@ -65,7 +74,12 @@ impl Power {
 
     /// Goes off at the call of this number; `has_effect` says whether a store on the network still does what it is asked.
     pub fn off_at(&self, call: u64, has_effect: bool) {
-        self.inner().off_at = Some((call, has_effect));
+        self.inner().off_at = Some((At::Call(call), has_effect));
+    }
+
+    /// Goes off at a call of this kind, as [`counts`](Power::counts) names it, that so many of its kind come before.
+    pub fn off_at_kind(&self, kind: &str, before: u64, has_effect: bool) {
+        self.inner().off_at = Some((At::Kind(kind.to_owned(), before), has_effect));
     }
 
     /// Whether it went off.
@@ -92,8 +106,16 @@ impl Power {
         let call = inner.calls;
         inner.calls += 1;
         let what = format!("{device}: {what}");
-        match inner.off_at.filter(|(at, _)| *at == call) {
-            Some((_, has_effect)) => {
+        let goes_off = match &inner.off_at {
+            Some((At::Call(at), has_effect)) => (*at == call).then_some(*has_effect),
+            Some((At::Kind(kind, before), has_effect)) => {
+                let is_it = *kind == what && inner.counts.get(&what).copied().unwrap_or(0) == *before;
+                is_it.then_some(*has_effect)
+            }
+            None => None,
+        };
+        match goes_off {
+            Some(has_effect) => {
                 inner.went_off_at = Some(what);
                 Current::GoesOff { has_effect }
             }

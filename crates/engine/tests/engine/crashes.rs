@@ -8,7 +8,7 @@
 //! more; then the client does again what it was not told of, and goes on to the end. It numbers its requests, so what is
 //! there in the end is the same whatever happened.
 //!
-//! Every so many calls there is a crash: `SWIFTWATER_ENGINE_CRASH_STEP` (1 is at each).
+//! Every so many calls there is a crash: `SWIFTWATER_ENGINE_CRASH_STEP` (1 is at each); and one in each kind of call.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@
 )]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::Write,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -555,11 +555,28 @@ pub(crate) async fn send(
     Ok(appended)
 }
 
+/// Where the power goes off first in a run.
+#[derive(Debug, Clone)]
+enum At {
+    Call(u64),
+    /// A call that does this, and that so many like it come before.
+    Kind(String, u64),
+}
+
 /// One run; answers in which calls the power went off.
-async fn run(kind: Kind, (call, has_effect): (u64, bool), declared: Arc<Vec<Declared>>) -> Vec<String> {
-    let mut rng = Rng::new(call);
+async fn run(kind: Kind, (at, has_effect): (At, bool), declared: Arc<Vec<Declared>>) -> Vec<String> {
     let mut machine = Machine::new(kind);
-    machine.power.off_at(call, has_effect);
+    let seed = match &at {
+        At::Call(call) => {
+            machine.power.off_at(*call, has_effect);
+            *call
+        }
+        At::Kind(what, before) => {
+            machine.power.off_at_kind(what, *before, has_effect);
+            *before
+        }
+    };
+    let mut rng = Rng::new(seed);
     let clock = Arc::new(TestClock::at(START));
     let mut client = Client { clock, steps: steps(), at: 0, crashes: Vec::new(), declared };
     loop {
@@ -567,7 +584,7 @@ async fn run(kind: Kind, (call, has_effect): (u64, bool), declared: Arc<Vec<Decl
         if live(&mut client, &machine, &mut engine).await {
             return client.crashes;
         }
-        client.crashes.push(format!("call {call}, {}", machine.power.went_off_at().unwrap()));
+        client.crashes.push(format!("{at:?}, {}", machine.power.went_off_at().unwrap()));
         if let Some(engine) = engine {
             engine.shutdown(Duration::ZERO).await;
         }
@@ -659,41 +676,51 @@ async fn crash_everywhere(kind: Kind) {
     assert!(counts.keys().any(|call| call.ends_with("checkpoint")), "{counts:?}");
     let step = std::env::var("SWIFTWATER_ENGINE_CRASH_STEP").ok().and_then(|step| step.parse().ok());
     let step: u64 = step.unwrap_or(STEP).max(1);
+    let crashed = Mutex::new(BTreeMap::<String, u64>::new());
+    let crash = async |at: At, has_effect: bool| {
+        let crashes = tokio::spawn(run(kind, (at, has_effect), Arc::clone(&declared))).await;
+        let crashes = crashes.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        for crash in &crashes {
+            let (_, what) = crash.rsplit_once(", ").unwrap();
+            *crashed.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+        }
+        !crashes.is_empty()
+    };
     // How many calls a run makes depends on what falls together in time: the last ones are those that no run reaches.
-    let (end, crashed) = (Mutex::new(u64::MAX), Mutex::new(BTreeMap::<String, u64>::new()));
+    let end = Mutex::new(u64::MAX);
     let mut runs = futures_util::stream::iter(0..)
-        .map(|number| {
-            let (declared, end, crashed) = (&declared, &end, &crashed);
-            async move {
-                let call = step / 2 + number * step;
-                if call >= *end.lock().unwrap() {
-                    return false;
-                }
-                let crashed_at = (call, number % 2 == 1);
-                let crashes = tokio::spawn(run(kind, crashed_at, Arc::clone(declared))).await;
-                let crashes = crashes.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-                if crashes.is_empty() {
-                    let mut end = end.lock().unwrap();
-                    *end = call.min(*end);
-                }
-                for crash in crashes {
-                    let (_, what) = crash.split_once(", ").unwrap();
-                    *crashed.lock().unwrap().entry(what.to_owned()).or_default() += 1;
-                }
-                true
+        .map(async |number| {
+            let call = step / 2 + number * step;
+            if call >= *end.lock().unwrap() {
+                return false;
             }
+            if !crash(At::Call(call), number % 2 == 1).await {
+                let mut end = end.lock().unwrap();
+                *end = call.min(*end);
+            }
+            true
         })
         .buffered(AT_ONCE);
     while let Some(true) = runs.next().await {}
     drop(runs);
+    // What a run does once or twice would be left out by most steps, and by chance by any.
+    let kinds =
+        futures_util::stream::iter((0..).zip(CALLS.iter().chain(puts))).map(async |(number, what)| {
+            for before in [counts[*what] / 2, 0, 0, 0] {
+                if crash(At::Kind(what.to_string(), before), number % 2 == 1).await {
+                    return;
+                }
+            }
+            panic!("no {what} in four runs");
+        });
+    kinds.buffer_unordered(AT_ONCE).collect::<()>().await;
     let (end, crashed) = (end.into_inner().unwrap(), crashed.into_inner().unwrap());
     let count: u64 = crashed.values().sum();
     assert!(count >= end / step && end > 200, "{count} crashes in {end} calls");
-    if step == 1 {
-        let tried: BTreeSet<&str> = crashed.keys().map(String::as_str).collect();
-        assert!(CALLS.iter().chain(puts).all(|call| tried.contains(call)), "{tried:?}");
-    }
-    println!("{kind:?}: the power went off {count} times in runs of {end} calls: {crashed:?}");
+    assert!(CALLS.iter().chain(puts).all(|call| crashed.contains_key(*call)), "{crashed:?}");
+    println!(
+        "{kind:?}: the power went off {count} times in runs of {end} calls: {crashed:?}; a run makes {counts:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
