@@ -159,11 +159,9 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
-            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)));
-        if aim == Aim::Memory {
-            state = state.with_optimizer_rule(Arc::new(DistinctApart));
-        }
-        let mut state = state.build();
+            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
+            .with_optimizer_rule(Arc::new(DistinctApart(aim)))
+            .build();
         state.mark_start_execution();
         Ok(state)
     }
