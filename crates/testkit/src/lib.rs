@@ -30,7 +30,7 @@ pub use failing_store::FailingStore;
 pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;
-pub use power::Power;
+pub use power::{At, Power};
 pub use queries::{QueryTexts, Shape, Wide};
 pub use shrink::fewest;
 pub use swiftwater_generate::{Rng, published};

@@ -17,7 +17,7 @@ use std::{
 ///
 /// let power = Power::new();
 /// let (one, other) = (SimDisk::on(&power, "one", 1), SimDisk::on(&power, "other", 2));
-/// power.off_at(2, false);
+/// power.off_at(2_u64, false);
 /// one.create("a", 1)?;
 /// one.sync_names()?;
 /// assert!(other.names().is_err() && one.names().is_err());
@@ -38,12 +38,18 @@ struct Inner {
 }
 
 /// At which call it goes off.
-#[derive(Debug)]
-enum At {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
     /// The one of this number.
     Call(u64),
-    /// The one of this kind that so many of its kind come before.
+    /// The one of this kind, as [`Power::counts`] names it, that so many of its kind come before.
     Kind(String, u64),
+}
+
+impl From<u64> for At {
+    fn from(call: u64) -> At {
+        At::Call(call)
+    }
 }
 
 /// How a call finds the power.
@@ -72,14 +78,9 @@ impl Power {
         self.inner().calls
     }
 
-    /// Goes off at the call of this number; `has_effect` says whether a store on the network still does what it is asked.
-    pub fn off_at(&self, call: u64, has_effect: bool) {
-        self.inner().off_at = Some((At::Call(call), has_effect));
-    }
-
-    /// Goes off at a call of this kind, as [`counts`](Power::counts) names it, that so many of its kind come before.
-    pub fn off_at_kind(&self, kind: &str, before: u64, has_effect: bool) {
-        self.inner().off_at = Some((At::Kind(kind.to_owned(), before), has_effect));
+    /// Goes off at this call; `has_effect` says whether a store on the network still does what it is asked.
+    pub fn off_at(&self, at: impl Into<At>, has_effect: bool) {
+        self.inner().off_at = Some((at.into(), has_effect));
     }
 
     /// Whether it went off.
@@ -106,14 +107,13 @@ impl Power {
         let call = inner.calls;
         inner.calls += 1;
         let what = format!("{device}: {what}");
-        let goes_off = match &inner.off_at {
-            Some((At::Call(at), has_effect)) => (*at == call).then_some(*has_effect),
-            Some((At::Kind(kind, before), has_effect)) => {
-                let is_it = *kind == what && inner.counts.get(&what).copied().unwrap_or(0) == *before;
-                is_it.then_some(*has_effect)
+        let is_it = |at: &At| match at {
+            At::Call(at) => *at == call,
+            At::Kind(kind, before) => {
+                *kind == what && inner.counts.get(&what).copied().unwrap_or(0) == *before
             }
-            None => None,
         };
+        let goes_off = inner.off_at.as_ref().filter(|(at, _)| is_it(at)).map(|(_, has_effect)| *has_effect);
         match goes_off {
             Some(has_effect) => {
                 inner.went_off_at = Some(what);

@@ -36,7 +36,7 @@ use swiftwater_engine::{
 use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
 use swiftwater_log::{Compressing, Compression, Disk};
 use swiftwater_store::{Durability, Durable, Store, StoreOptions};
-use swiftwater_testkit::{FailingStore, Power, Rng, SimDisk, TestClock};
+use swiftwater_testkit::{At, FailingStore, Power, Rng, SimDisk, TestClock};
 
 use crate::{
     history::{quick, try_sql},
@@ -555,27 +555,11 @@ pub(crate) async fn send(
     Ok(appended)
 }
 
-/// Where the power goes off first in a run.
-#[derive(Debug, Clone)]
-enum At {
-    Call(u64),
-    /// A call that does this, and that so many like it come before.
-    Kind(String, u64),
-}
-
 /// One run; answers in which calls the power went off.
 async fn run(kind: Kind, (at, has_effect): (At, bool), declared: Arc<Vec<Declared>>) -> Vec<String> {
     let mut machine = Machine::new(kind);
-    let seed = match &at {
-        At::Call(call) => {
-            machine.power.off_at(*call, has_effect);
-            *call
-        }
-        At::Kind(what, before) => {
-            machine.power.off_at_kind(what, *before, has_effect);
-            *before
-        }
-    };
+    machine.power.off_at(at.clone(), has_effect);
+    let (At::Call(seed) | At::Kind(_, seed)) = at;
     let mut rng = Rng::new(seed);
     let clock = Arc::new(TestClock::at(START));
     let mut client = Client { clock, steps: steps(), at: 0, crashes: Vec::new(), declared };
