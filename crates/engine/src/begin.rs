@@ -10,9 +10,9 @@ use swiftwater_lang::{Dialect, plan::Body};
 use swiftwater_live::{Collector, CollectorLimits, Meaning, Resumes, SlicePlan, StandingQuery};
 
 use crate::{
-    EngineConfig, QueryId, QueryMeta, SubmitOptions,
+    EngineConfig, EngineError, QueryId, QueryMeta, SubmitOptions,
     following::Following,
-    mailbox::{Mailbox, Numbering},
+    mailbox::{Mailbox, Numbering, Reader},
     operator::Operator,
     running::{QueryHandle, Running},
     shared::Shared,
@@ -94,18 +94,18 @@ impl Shared {
         WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined }
     }
 
-    /// A handle for a query that begins on a stream; the caller holds `change` of that.
+    /// A handle for a query that begins on a stream, and its first reader; the caller holds `change` of that.
     pub(crate) fn new_handle(
         &self,
         wanted: &WantedQuery,
         stream: &StreamName,
         is_detached: bool,
-    ) -> Arc<QueryHandle> {
+    ) -> (Arc<QueryHandle>, Reader) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let id = QueryId::new(wanted.received, number, &self.id_secret);
         let handle = self.handle_of(wanted, stream, (id, number), is_detached);
-        handle.mailbox.attach(None, &self.totals.subscriber_bytes);
-        Arc::new(handle)
+        let reader = handle.mailbox.attach(None, &self.totals.subscriber_bytes);
+        (Arc::new(handle), reader)
     }
 
     /// The handle of a query that is durable, with the id that it has or a new one.
@@ -158,7 +158,18 @@ impl Shared {
         }
     }
 
-    /// Lets a query begin with the next event of a stream. The caller holds `change`.
+    /// Takes a query in among those that stand, or refuses it where there are too many. Counted and inserted under one
+    /// lock: any number of clients that ask at once stay within the limit.
+    pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), EngineError> {
+        let mut queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        if queries.len() >= self.config.queries_max {
+            return Err(EngineError::too_many_queries(queries.len(), &self.config));
+        }
+        queries.insert(handle.meta.id, Arc::clone(handle));
+        Ok(())
+    }
+
+    /// Lets a query that was taken in begin with the next event of a stream. The caller holds `change`.
     pub(crate) fn begin(
         &self,
         stream: &Stream,
@@ -167,10 +178,9 @@ impl Shared {
         options: &SubmitOptions,
     ) {
         let WantedQuery { query, meaning, received, .. } = wanted;
-        let (number, meta) = (handle.number, &handle.meta);
+        let number = handle.number;
         let limits = limits(&self.config, options);
         let mut running = Running::new(Arc::clone(handle), Arc::clone(query), limits, u64::MAX);
-        self.queries.write().unwrap_or_else(PoisonError::into_inner).insert(meta.id, Arc::clone(handle));
         let shared_with = meaning.as_ref().and_then(|meaning| {
             let cuts = running.work().collector.cuts();
             lock(&stream.merge).find_operator(meaning, &cuts)

@@ -195,10 +195,15 @@ impl Shared {
         true
     }
 
-    /// What is left of a query that has ended: nothing, or a detached one's results.
+    /// What is left of a query that has ended: nothing, or a detached one's results. Of one that was killed they are for the
+    /// reader that it has: nobody will come for them.
     fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
         let handle = &running.handle;
-        if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
+        let is_abandoned = running.end().0 == EndReason::Killed && !handle.mailbox.is_attached();
+        if is_abandoned {
+            handle.mailbox.clear(&self.totals.subscriber_bytes);
+        }
+        if !is_abandoned && handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
             let mut status = self.status_of(running, context);
             let ended = self.note_end(running, context);
             status.finished = Some(ended);

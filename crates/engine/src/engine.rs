@@ -24,9 +24,10 @@ use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
     begin::WantedQuery,
+    fault::restarted,
     history::{DataDir, Held, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
-    mailbox::Waiting,
+    mailbox::{Reader, Waiting},
     running::{Fleeting, QueryHandle},
     shared::{Errand, Shared},
     stream::lock,
@@ -118,6 +119,7 @@ pub struct Engine {
 pub struct Subscription {
     shared: Arc<Shared>,
     handle: Arc<QueryHandle>,
+    reader: Reader,
 }
 
 impl Engine {
@@ -129,12 +131,12 @@ impl Engine {
         let mut threads = Vec::new();
         for number in 0..shared.config.shards {
             let shared = Arc::clone(&shared);
-            threads.push(spawn(&format!("shard-{number}"), move || shared.run_shard(number)));
+            threads.push(spawn_restarted(format!("shard-{number}"), move || shared.run_shard(number)));
         }
         let ticking = Arc::clone(&shared);
         let (indexer, to_be_built) = mpsc::channel();
-        threads.push(spawn("ticker", move || ticking.run_ticker(&inbox, &indexer)));
-        threads.push(spawn("indexer", move || run_indexer(&to_be_built)));
+        threads.push(spawn_restarted("ticker".to_owned(), move || ticking.run_ticker(&inbox, &indexer)));
+        threads.push(spawn_restarted("indexer".to_owned(), move || run_indexer(&to_be_built)));
         Engine { shared, threads: Arc::new(Mutex::new(threads)) }
     }
 
@@ -327,6 +329,11 @@ impl Engine {
         self.shared.history.get()?.ack(stream)
     }
 
+    /// Why events cannot be stored at present, where they are to be; none also where nothing is stored.
+    pub fn not_ready(&self) -> Option<EngineError> {
+        self.shared.history.get()?.not_ready()
+    }
+
     /// Waits until events that were appended are on disk. Where the log cannot write them for ten seconds it says why: they may
     /// be stored later, or never.
     pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
@@ -380,9 +387,13 @@ impl Engine {
         let stream = shared.stream(&wanted.stream)?;
         let change = lock(&stream.change);
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
-        let handle = shared.new_handle(&wanted, &stream.name, options.detach);
-        shared.begin(&stream, &handle, &wanted, options);
+        let (handle, reader) = shared.new_handle(&wanted, &stream.name, options.detach);
+        let admitted = shared.admit(&handle);
+        if admitted.is_ok() {
+            shared.begin(&stream, &handle, &wanted, options);
+        }
         drop(change);
+        admitted?;
         if let Some(history) = shared.history.get() {
             history.stream_view(shared, &stream.name);
         }
@@ -390,7 +401,7 @@ impl Engine {
         if shared.is_closing.load(Ordering::Acquire) {
             shared.end(&handle.meta.id, EndReason::Shutdown);
         }
-        Ok(Subscription { shared: Arc::clone(shared), handle })
+        Ok(Subscription { shared: Arc::clone(shared), handle, reader })
     }
 
     /// What is asked for, if it may stand; received at `now`.
@@ -422,12 +433,7 @@ impl Engine {
         let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len();
         // What is only kept for pick-up gives way to what is to stand.
         if queries >= config.queries_max && !shared.forget_oldest_kept() {
-            return Err(EngineError::Limit {
-                what: "number of queries",
-                setting: "engine.queries_max",
-                wanted: queries as u64 + 1,
-                limit: config.queries_max as u64,
-            });
+            return Err(EngineError::too_many_queries(queries, config));
         }
         let default_ms = Some(config.query_duration_ms_default).filter(|&default_ms| default_ms > 0);
         let duration_ms = match (query.plan.duration_ms.or(default_ms), config.query_duration_ms_max) {
@@ -500,7 +506,8 @@ impl Engine {
         Ok(explain(&compile(self.parse(text, options)?, &self.shared.config)?))
     }
 
-    /// Takes up the results of a detached query where the last reader left off.
+    /// Takes up the results of a detached query where the last reader left off. If a reader is still attached, its
+    /// subscription ends without a further emit.
     pub fn attach(&self, principal: &Principal, id: &QueryId) -> Result<Subscription, EngineError> {
         self.attach_at(principal, id, None)
     }
@@ -523,10 +530,12 @@ impl Engine {
         after: Option<u64>,
     ) -> Result<Subscription, EngineError> {
         let handle = self.handle(id)?;
-        if !handle.mailbox.attach(after, &self.shared.totals.subscriber_bytes) {
+        // Without the client that submitted it such a query would end.
+        if !handle.is_detached.load(Ordering::Acquire) {
             return Err(EngineError::Attached(id.to_string()));
         }
-        Ok(Subscription { shared: Arc::clone(&self.shared), handle })
+        let reader = handle.mailbox.attach(after, &self.shared.totals.subscriber_bytes);
+        Ok(Subscription { shared: Arc::clone(&self.shared), handle, reader })
     }
 
     pub(crate) fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, EngineError> {
@@ -698,6 +707,12 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHan
         .expect("the system starts threads when a process begins")
 }
 
+/// Spawns a thread whose loop starts again after a panic.
+fn spawn_restarted(name: String, run: impl FnMut() + Send + 'static) -> JoinHandle<()> {
+    let thread = name.clone();
+    spawn(&name, move || restarted(&thread, run))
+}
+
 /// Shards as they will be: one per core where none are stated.
 pub(crate) fn with_shards(mut config: EngineConfig) -> EngineConfig {
     if config.shards == 0 {
@@ -725,22 +740,25 @@ impl Subscription {
         &self.handle.meta
     }
 
-    /// The next emit; `None` after the last one. May be cancelled without losing an emit.
+    /// The next emit; `None` after the last one, and once a newer reader has taken over. May be cancelled without losing an emit.
     pub async fn next(&mut self) -> Option<Emit> {
-        let waiting = self.handle.mailbox.take(&self.shared.totals.subscriber_bytes).await?;
+        let waiting = self.handle.mailbox.take(self.reader, &self.shared.totals.subscriber_bytes).await?;
         Some(self.whole(waiting))
     }
 
     /// The next emit if there is one now.
     pub fn try_next(&mut self) -> Option<Emit> {
-        let waiting =
-            self.handle.mailbox.try_take(&self.shared.totals.subscriber_bytes).unwrap_or_default()?;
+        let waiting = self
+            .handle
+            .mailbox
+            .try_take(self.reader, &self.shared.totals.subscriber_bytes)
+            .unwrap_or_default()?;
         Some(self.whole(waiting))
     }
 
     /// As [`Subscription::next`], for a thread that may wait.
     pub fn next_blocking(&mut self) -> Option<Emit> {
-        let waiting = self.handle.mailbox.take_blocking(&self.shared.totals.subscriber_bytes)?;
+        let waiting = self.handle.mailbox.take_blocking(self.reader, &self.shared.totals.subscriber_bytes)?;
         Some(self.whole(waiting))
     }
 
@@ -765,10 +783,10 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.handle.mailbox.release();
+        let is_newest = self.handle.mailbox.release(self.reader);
         let id = &self.handle.meta.id;
         if self.handle.is_detached.load(Ordering::Acquire) {
-            if self.handle.mailbox.is_done_with() {
+            if is_newest && self.handle.mailbox.is_done_with() {
                 self.shared.forget(id);
             }
         } else {

@@ -3,7 +3,7 @@
 use swiftwater_lang::{QueryErrors, ddl::AlterError};
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
-use crate::ScheduleError;
+use crate::{EngineConfig, ScheduleError};
 
 /// What the caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -322,8 +322,8 @@ pub enum EngineError {
     /// A stream whose events are kept cannot be made one whose events are not.
     #[error("stream `{0}` is stored, and stays so")]
     StaysStored(String),
-    /// Somebody else reads its results.
-    #[error("the results of query `{0}` are being read by another client")]
+    /// It is not detached: the client that submitted it reads its results.
+    #[error("the results of query `{0}` go to the client that submitted it")]
     Attached(String),
     /// More than a limit allows.
     #[error("{what} would be {wanted}, limit is {limit}")]
@@ -343,6 +343,15 @@ pub enum EngineError {
     /// The log's disk is full, or the log has as many bytes as it may have.
     #[error("nothing can be stored at present: the disk, or what the log may take of it, is full")]
     DiskFull,
+    /// The disk neither finishes a sync nor fails it.
+    #[error("nothing can be stored at present: the disk has not finished a sync for {seconds} s")]
+    DiskStalled {
+        /// For how long.
+        seconds: u64,
+    },
+    /// The data directory, or a part of it, is not the one that was opened.
+    #[error("nothing can be stored: `{0}` was deleted or replaced while the server ran")]
+    DirectoryGone(String),
     /// Events that are more than the log takes at once, now or later.
     #[error("{bytes} bytes of events cannot be stored at once, limit is {bytes_max}")]
     TooLarge {
@@ -428,6 +437,15 @@ fn values(count: usize) -> String {
 }
 
 impl EngineError {
+    pub(crate) fn too_many_queries(standing: usize, config: &EngineConfig) -> EngineError {
+        EngineError::Limit {
+            what: "number of queries",
+            setting: "engine.queries_max",
+            wanted: standing as u64 + 1,
+            limit: config.queries_max as u64,
+        }
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -502,6 +520,8 @@ impl EngineError {
             | EngineError::ViewUnavailable { .. }
             | EngineError::JoinUnavailable { .. }
             | EngineError::EndpointUnavailable { .. }
+            | EngineError::DiskStalled { .. }
+            | EngineError::DirectoryGone(_)
             | EngineError::Table(_) => ErrorKind::Unavailable,
         }
     }
@@ -590,6 +610,12 @@ impl EngineError {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())
             }
             EngineError::TooLarge { .. } => Some("Send fewer at a time.".to_owned()),
+            EngineError::DirectoryGone(_) => {
+                Some("Put it back where it was, or stop the server and restore a backup.".to_owned())
+            }
+            EngineError::DiskStalled { .. } => {
+                Some("Look at the disk of the data directory; events are taken again once it answers.".to_owned())
+            }
             EngineError::DiskFull => Some(
                 "Try again later; free space (DROP, or a shorter retention, is taken meanwhile), or raise data.log_bytes_max or lower data.log_free_bytes_min."
                     .to_owned(),

@@ -1,16 +1,39 @@
 //! Faults of the engine itself: a panic ends the queries that it concerns, never a shard or the ticker.
+//!
+//! [`guarded`] contains a panic where the code knows which queries it concerns. [`restarted`] is the outer guard of a
+//! thread: it runs the thread's loop again. Both log the fault and count it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use tracing::error;
 
 use crate::EndReason;
 
+/// Faults of this process since it started. Threads belong to the process, so its engines share one counter.
+static FAULTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many faults there were since the process started: panics that the engine contained.
+pub fn faults() -> u64 {
+    FAULTS.load(Ordering::Relaxed)
+}
+
 /// Does the work; where it panics, answers why the queries concerned must end. What the work had in hand must not be
 /// used any more, or be such that it can be.
 pub(crate) fn guarded<T>(what: &'static str, work: impl FnOnce() -> T) -> Result<T, EndReason> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        FAULTS.fetch_add(1, Ordering::Relaxed);
         error!(what, "a fault of the engine: the queries concerned are ended");
         EndReason::Failed(format!("{what}: this is a fault of the server, which its log describes"))
     })
+}
+
+/// Runs a thread's loop until it returns. A panic that nothing inside contained starts the loop again.
+pub(crate) fn restarted(thread: &str, mut run: impl FnMut()) {
+    while catch_unwind(AssertUnwindSafe(&mut run)).is_err() {
+        FAULTS.fetch_add(1, Ordering::Relaxed);
+        error!(thread, "a fault of the engine: the thread's loop starts again");
+    }
 }

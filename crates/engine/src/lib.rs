@@ -17,6 +17,7 @@ mod id;
 mod limits;
 mod line;
 mod lines;
+mod listing;
 mod mailbox;
 mod members;
 mod merge;
@@ -41,6 +42,7 @@ pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
+pub use fault::faults;
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
@@ -51,6 +53,7 @@ pub use history::{
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
+pub use listing::{QueryList, QueryPage, QuerySort};
 pub use status::{
     HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
     StreamStatus, TableMetrics, ViewsMetrics,

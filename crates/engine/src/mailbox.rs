@@ -64,9 +64,15 @@ struct MailboxState {
     /// The last emit was put in.
     is_closed: bool,
     is_attached: bool,
+    /// The newest reader, whether it is still attached or not.
+    reader: Reader,
     /// Threads that wait in `for_threads`.
     waiting_threads: u32,
 }
+
+/// One reader of a mailbox. A newer reader takes over: the older one then finds no further emit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reader(u32);
 
 /// How emits are numbered of which a reader may ask for those after a number, also when they are made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,12 +226,19 @@ impl Mailbox {
         self.lock().dropped += records;
     }
 
-    /// Takes the next emit; the error says that there will be none.
-    pub(crate) fn try_take(&self, total_bytes: &AtomicU64) -> Result<Option<Waiting>, Over> {
-        Self::take_from(&mut self.lock(), total_bytes)
+    /// Takes the next emit; the error says that there will be none for this reader.
+    pub(crate) fn try_take(&self, reader: Reader, total_bytes: &AtomicU64) -> Result<Option<Waiting>, Over> {
+        Self::take_from(&mut self.lock(), reader, total_bytes)
     }
 
-    fn take_from(state: &mut MailboxState, total_bytes: &AtomicU64) -> Result<Option<Waiting>, Over> {
+    fn take_from(
+        state: &mut MailboxState,
+        reader: Reader,
+        total_bytes: &AtomicU64,
+    ) -> Result<Option<Waiting>, Over> {
+        if state.reader != reader {
+            return Err(Over);
+        }
         let taken = state.queue.as_mut().and_then(|queue| Some((queue.emits.pop_front()?, queue)));
         let Some((mut emit, queue)) = taken else {
             return if state.is_closed { Err(Over) } else { Ok(None) };
@@ -243,12 +256,12 @@ impl Mailbox {
         Ok(Some(emit))
     }
 
-    pub(crate) async fn take(&self, total_bytes: &AtomicU64) -> Option<Waiting> {
+    pub(crate) async fn take(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<Waiting> {
         loop {
             let for_tasks = self.for_tasks.get_or_init(Box::default);
             let mut changed = std::pin::pin!(for_tasks.notified());
             changed.as_mut().enable();
-            match self.try_take(total_bytes) {
+            match self.try_take(reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
                 Err(Over) => return None,
                 Ok(None) => changed.await,
@@ -256,10 +269,10 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn take_blocking(&self, total_bytes: &AtomicU64) -> Option<Waiting> {
+    pub(crate) fn take_blocking(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<Waiting> {
         let mut state = self.lock();
         loop {
-            match Self::take_from(&mut state, total_bytes) {
+            match Self::take_from(&mut state, reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
                 Err(Over) => return None,
                 Ok(None) => {
@@ -271,35 +284,28 @@ impl Mailbox {
         }
     }
 
-    /// Makes the caller the one reader; false where there is one. It reads what was not read, or what comes after the
-    /// emit of a number.
-    pub(crate) fn attach(&self, after: Option<u64>, total_bytes: &AtomicU64) -> bool {
+    /// Makes the caller the one reader: one that was attached before finds no further emit. The reader gets what was not
+    /// read, or what comes after the emit of a number.
+    pub(crate) fn attach(&self, after: Option<u64>, total_bytes: &AtomicU64) -> Reader {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.is_attached, true) {
-            return false;
+        state.reader = Reader(state.reader.0.wrapping_add(1));
+        let reader = state.reader;
+        let replaces = std::mem::replace(&mut state.is_attached, true);
+        if let Some(after) = after {
+            state.go_back_to(after, total_bytes);
         }
-        let keeps = state.keeps;
-        let numbering = state.resumed.as_ref().map(|resumed| resumed.numbering);
-        if let Some((after, resumed)) = after.zip(state.resumed.as_mut()) {
-            // That it has this may have been written down nowhere before what is made again was gone.
-            resumed.has_up_to = after;
+        drop(state);
+        if replaces {
+            self.wake_readers();
         }
-        let Some((after, queue)) = after.zip(state.queue.as_mut()) else { return true };
-        while let Some(emit) = queue.taken.pop_back_if(|emit| emit.number > after) {
-            queue.emits.push_front(emit);
+        reader
+    }
+
+    fn wake_readers(&self) {
+        if let Some(for_tasks) = self.for_tasks.get() {
+            for_tasks.notify_waiters();
         }
-        while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.number <= after) {
-            queue.taken.push_back(emit);
-        }
-        if numbering == Some(Numbering::Records)
-            && let Some(first) = queue.emits.front_mut()
-        {
-            let before = first.bytes();
-            first.cut_up_to(after);
-            queue.bytes -= before - first.bytes();
-            total_bytes.fetch_sub((before - first.bytes()) as u64, Ordering::Relaxed);
-        }
-        true
+        self.for_threads.notify_all();
     }
 
     /// Its emits may be made again: those that cannot be asked for any more are then not put in.
@@ -317,10 +323,7 @@ impl Mailbox {
     /// Ends what a reader waits for without a last emit: the query goes on without this server.
     pub(crate) fn leave_off(&self) {
         self.lock().is_closed = true;
-        if let Some(for_tasks) = self.for_tasks.get() {
-            for_tasks.notify_waiters();
-        }
-        self.for_threads.notify_all();
+        self.wake_readers();
     }
 
     /// From now on keeps what is read, until it is pushed out.
@@ -328,8 +331,14 @@ impl Mailbox {
         self.lock().keeps = true;
     }
 
-    pub(crate) fn release(&self) {
-        self.lock().is_attached = false;
+    /// The reader leaves. Answers whether it was the newest: of an older one nothing is left to release.
+    pub(crate) fn release(&self, reader: Reader) -> bool {
+        let mut state = self.lock();
+        let is_newest = state.reader == reader;
+        if is_newest {
+            state.is_attached = false;
+        }
+        is_newest
     }
 
     pub(crate) fn is_attached(&self) -> bool {
@@ -363,6 +372,31 @@ impl Mailbox {
 }
 
 impl MailboxState {
+    /// Puts the emits after a number back in line, those up to it away.
+    fn go_back_to(&mut self, after: u64, total_bytes: &AtomicU64) {
+        let keeps = self.keeps;
+        let numbering = self.resumed.as_ref().map(|resumed| resumed.numbering);
+        if let Some(resumed) = &mut self.resumed {
+            // That it has this may have been written down nowhere before what is made again was gone.
+            resumed.has_up_to = after;
+        }
+        let Some(queue) = &mut self.queue else { return };
+        while let Some(emit) = queue.taken.pop_back_if(|emit| emit.number > after) {
+            queue.emits.push_front(emit);
+        }
+        while keeps && let Some(emit) = queue.emits.pop_front_if(|emit| emit.number <= after) {
+            queue.taken.push_back(emit);
+        }
+        if numbering == Some(Numbering::Records)
+            && let Some(first) = queue.emits.front_mut()
+        {
+            let before = first.bytes();
+            first.cut_up_to(after);
+            queue.bytes -= before - first.bytes();
+            total_bytes.fetch_sub((before - first.bytes()) as u64, Ordering::Relaxed);
+        }
+    }
+
     fn frontier(&self) -> Frontier {
         let Some(resumed) = &self.resumed else { return Frontier::default() };
         let before =

@@ -8,7 +8,7 @@ use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
     fault::guarded,
     members::set_due_sooner,
-    merge::Output,
+    merge::{Merge, Output},
     running::{EmitContext, Running},
     shared::Shared,
     stream::{ShardState, Stream, Take, Work, lock},
@@ -119,61 +119,72 @@ impl Shared {
         let mut merge = lock(&stream.merge);
         let merge = &mut *merge;
         let mut delivered = 0;
-        for output in merge.deliver(sequence, output) {
+        for mut output in merge.deliver(sequence, output) {
             delivered += output.bytes;
             merge.position = output.position;
-            if let Some(reason) = output.fault {
-                // Nobody knows what they missed: every query that was to see the batch ends.
-                let concerned =
-                    merge.running.values_mut().filter(|running| running.first_offset <= output.first);
-                for running in concerned.filter(|running| !running.is_ending) {
-                    running.is_ending = true;
-                    self.ask_to_end(running.handle.meta.id, reason.clone());
-                }
-            }
-            if output.steps.is_empty() {
-                continue;
-            }
-            let context = self.context(stream, merge.position);
-            let mut is_due_changed = false;
-            let mut results = Vec::new();
-            let mut asked_for = 0;
-            let numbers: Vec<QueryNumber> = output.steps.iter().map(|step| step.number).collect();
-            for (place, step) in output.steps.into_iter().enumerate() {
-                if place == asked_for {
-                    asked_for = numbers.len().min(place + AHEAD);
-                    merge.touch(&numbers[place..asked_for]);
-                }
-                let number = step.number;
-                if merge.operators.contains_key(&number) {
-                    is_due_changed |= self.take_shared_step(merge, step, output.first, &context);
-                    continue;
-                }
-                let Some(running) = merge.running.get_mut(&number) else { continue };
-                if running.is_ending {
-                    continue;
-                }
-                let taken = guarded("matches could not be taken in", || {
-                    self.take_step(running, step, output.first, &mut results, &context)
-                });
-                let ending = taken.unwrap_or_else(|fault| {
-                    running.is_ending = true;
-                    Some(fault)
-                });
-                if let Some(reason) = ending {
-                    running.is_ending = true;
-                    self.ask_to_end(running.handle.meta.id, reason);
-                } else {
-                    // A session may have begun that ends before anything that was due.
-                    is_due_changed |= set_due_sooner(&mut merge.agenda, running);
-                }
-            }
-            if is_due_changed {
-                stream.set_next_due(merge);
+            let first = output.first;
+            let fault = output.fault.take().or_else(|| {
+                guarded("results could not be handed on", || self.hand_on(stream, merge, output)).err()
+            });
+            if let Some(fault) = fault {
+                self.fail_from(merge, first, &fault);
             }
         }
         stream.delivered.notify_all();
         delivered
+    }
+
+    /// Hands on what one batch gave: to operators, and to the queries that stand by themselves.
+    fn hand_on(&self, stream: &Stream, merge: &mut Merge, output: Output) {
+        if output.steps.is_empty() {
+            return;
+        }
+        let context = self.context(stream, merge.position);
+        let mut is_due_changed = false;
+        let mut results = Vec::new();
+        let mut asked_for = 0;
+        let numbers: Vec<QueryNumber> = output.steps.iter().map(|step| step.number).collect();
+        for (place, step) in output.steps.into_iter().enumerate() {
+            if place == asked_for {
+                asked_for = numbers.len().min(place + AHEAD);
+                merge.touch(&numbers[place..asked_for]);
+            }
+            let number = step.number;
+            if merge.operators.contains_key(&number) {
+                is_due_changed |= self.take_shared_step(merge, step, output.first, &context);
+                continue;
+            }
+            let Some(running) = merge.running.get_mut(&number) else { continue };
+            if running.is_ending {
+                continue;
+            }
+            let taken = guarded("matches could not be taken in", || {
+                self.take_step(running, step, output.first, &mut results, &context)
+            });
+            let ending = taken.unwrap_or_else(|fault| {
+                running.is_ending = true;
+                Some(fault)
+            });
+            if let Some(reason) = ending {
+                running.is_ending = true;
+                self.ask_to_end(running.handle.meta.id, reason);
+            } else {
+                // A session may have begun that ends before anything that was due.
+                is_due_changed |= set_due_sooner(&mut merge.agenda, running);
+            }
+        }
+        if is_due_changed {
+            stream.set_next_due(merge);
+        }
+    }
+
+    /// Ends all queries that were to see the events from `first` on: nobody knows what they missed.
+    pub(crate) fn fail_from(&self, merge: &mut Merge, first: u64, fault: &EndReason) {
+        let concerned = merge.running.values_mut().filter(|running| running.first_offset <= first);
+        for running in concerned.filter(|running| !running.is_ending) {
+            running.is_ending = true;
+            self.ask_to_end(running.handle.meta.id, fault.clone());
+        }
     }
 
     /// Gives a query one step of a shard, and its reader what comes of it. Answers why the query is to end, if it is.

@@ -10,7 +10,7 @@ use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
 use crate::{
-    EndReason,
+    EndReason, QueryId,
     fault::guarded,
     indexer::IndexErrand,
     running::QueryHandle,
@@ -29,12 +29,10 @@ impl Shared {
         loop {
             match inbox.recv_timeout(tick) {
                 Ok(Errand::End(id, reason)) => {
-                    self.end(&id, reason);
+                    self.end_guarded(&id, reason);
                     for errand in inbox.try_iter().take(ERRANDS_MAX) {
                         match errand {
-                            Errand::End(id, reason) => {
-                                self.end(&id, reason);
-                            }
+                            Errand::End(id, reason) => self.end_guarded(&id, reason),
                             Errand::Stop => return,
                         }
                     }
@@ -67,6 +65,12 @@ impl Shared {
                 self.forget_empty_streams();
             }
         }
+    }
+
+    /// As [`Shared::end`]; a panic in it leaves the other errands and the ticks alone.
+    fn end_guarded(&self, id: &QueryId, reason: EndReason) {
+        // `guarded` logs the fault; the query's reader has left or finds its mailbox closed.
+        let _ = guarded("a query could not be ended", || self.end(id, reason));
     }
 
     /// Closes the windows that are over, and ends the queries whose duration is.
@@ -109,8 +113,24 @@ impl Shared {
         }
     }
 
-    /// Closes what is due at `now`; or, with the offset after an event that arrived then, what that closes.
+    /// Closes what is due at `now`; or, with the offset after an event that arrived then, what that closes. A panic that
+    /// is no single query's ends all queries of the stream: which windows were lost is unknown.
     fn look(&self, stream: &Stream, now: Millis, after: Option<u64>) {
+        if let Err(fault) = guarded("windows could not be closed", || self.close_due(stream, now, after)) {
+            for shard in &stream.shards {
+                lock(shard).shard.recover();
+            }
+            let mut merge = lock(&stream.merge);
+            self.fail_from(&mut merge, u64::MAX, &fault);
+            // All of them end: nothing is due until the ticker has seen to that, or it would fail again at once.
+            merge.agenda.clear();
+            merge.lagging.clear();
+            stream.set_next_due(&merge);
+        }
+    }
+
+    /// Closes what [`Shared::look`] finds due.
+    fn close_due(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<Arc<QueryHandle>> = Vec::new();
         // Operators with members that are due: what of theirs is over, and how many are.

@@ -50,7 +50,7 @@ impl DirDisk {
 }
 
 /// Makes a directory and what is missing above it, each durable in the one that holds it.
-fn create_directories(path: &Path) -> io::Result<()> {
+pub fn create_directories(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

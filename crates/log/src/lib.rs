@@ -56,7 +56,7 @@ mod recovery;
 mod window;
 
 pub use cut::{LogCut, LogCutFile, LogHold};
-pub use dir_disk::DirDisk;
+pub use dir_disk::{DirDisk, create_directories};
 pub use disk::{Disk, DiskFile};
 pub use error::{LogError, LogErrorKind};
 pub use frame::check_frame;

@@ -20,6 +20,9 @@ use crate::{
 /// Payloads from this size on are not copied. What is smaller may be a little part of a buffer that would wait with it.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
+/// What a record of a few events takes.
+const SMALL_RECORD_BYTES: u64 = 1 << 10;
+
 /// One log, open. Closed, with all that was appended synced, when it is dropped.
 pub struct Log {
     shared: Arc<Shared>,
@@ -144,6 +147,12 @@ impl Log {
     /// `position` or `end` of a [`Record`](crate::Record), or the oldest.
     pub fn read(&self, from: LogPosition) -> LogReader {
         LogReader::new(Arc::clone(&self.shared), from)
+    }
+
+    /// Whether a small record that is not urgent finds room, now or after the next record.
+    pub fn has_room(&self) -> bool {
+        let (queue, options) = (self.shared.queue(), &self.shared.options);
+        queue.appended + SMALL_RECORD_BYTES <= queue.position_max || queue.goes_on_with_a_record(options)
     }
 
     /// Whether a log that takes no event for want of room would after an [urgent](Self::reserve_urgent) record, as it has been

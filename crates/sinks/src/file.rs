@@ -6,6 +6,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+/// The longest name of a file or a folder.
+const NAME_BYTES_MAX: usize = 255;
+/// The longest path below the root.
+const PATH_BYTES_MAX: usize = 3072;
+
 /// A file below a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSink {
@@ -17,7 +22,7 @@ pub struct FileSink {
 #[derive(Debug, thiserror::Error)]
 pub enum FileSinkError {
     /// Its path leads out of the root, or names no file.
-    #[error("`{0}` is no path of a file below the directory for sinks")]
+    #[error("`{}` is no path of a file below the directory for sinks", .0.escape_debug())]
     Path(String),
     /// It was made shorter by someone.
     #[error("{} has {found} bytes, and {delivered} were delivered to it", path.display())]
@@ -44,7 +49,11 @@ impl FileSink {
     pub fn new(root: &Path, path: &str) -> Result<FileSink, FileSinkError> {
         let names = || Path::new(path).components();
         let is_below = names().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if !is_below || !names().any(|part| matches!(part, Component::Normal(_))) || path.ends_with('/') {
+        // No file system takes longer names, and none takes a NUL.
+        let is_name = |part: Component<'_>| part.as_os_str().len() <= NAME_BYTES_MAX;
+        let can_be = path.len() <= PATH_BYTES_MAX && !path.contains('\0') && names().all(is_name);
+        let names_file = names().any(|part| matches!(part, Component::Normal(_))) && !path.ends_with('/');
+        if !is_below || !can_be || !names_file {
             return Err(FileSinkError::Path(path.to_owned()));
         }
         Ok(FileSink { root: root.into(), path: root.join(path) })
@@ -59,13 +68,8 @@ impl FileSink {
     /// how many bytes it has then. Waits for the disk.
     pub fn append(&self, delivered: u64, bytes: &[u8]) -> Result<u64, FileSinkError> {
         let failed = |source| FileSinkError::Io { path: self.path.clone(), source };
-        let folder = self.path.parent().unwrap_or(&self.root);
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        // A link may lead elsewhere, whatever the path says.
-        let (real, root) =
-            (folder.canonicalize().map_err(failed)?, self.root.canonicalize().map_err(failed)?);
-        let is_link = self.path.symlink_metadata().is_ok_and(|found| found.file_type().is_symlink());
-        if !real.starts_with(&root) || is_link {
+        let folder = self.folder()?;
+        if self.path.symlink_metadata().is_ok_and(|found| found.file_type().is_symlink()) {
             return Err(FileSinkError::Path(self.path.display().to_string()));
         }
         let is_new = !self.path.exists();
@@ -82,10 +86,44 @@ impl FileSink {
             file.seek(SeekFrom::Start(delivered))?;
             file.write_all(bytes)?;
             file.sync_data()?;
-            if is_new { File::open(folder)?.sync_all() } else { Ok(()) }
+            if is_new { File::open(&folder)?.sync_all() } else { Ok(()) }
         };
         write(&mut file).map_err(failed)?;
         Ok(delivered + bytes.len() as u64)
+    }
+
+    /// The folder of the file. Missing ones are made, each durable in the one above it. A link may lead elsewhere, whatever
+    /// the path says: each is looked at before anything is made behind it.
+    fn folder(&self) -> Result<PathBuf, FileSinkError> {
+        let failed = |source| FileSinkError::Io { path: self.path.clone(), source };
+        make_directory(&self.root).map_err(failed)?;
+        let root = self.root.canonicalize().map_err(failed)?;
+        let below = self.path.strip_prefix(&self.root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+        let mut folder = root.clone();
+        for name in below.components() {
+            let next = folder.join(name);
+            if next.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                make_directory(&next).map_err(failed)?;
+            }
+            folder = next.canonicalize().map_err(failed)?;
+            if !folder.starts_with(&root) {
+                return Err(FileSinkError::Path(self.path.display().to_string()));
+            }
+        }
+        Ok(folder)
+    }
+}
+
+/// Makes a directory, and what is missing above it, each durable in the one that has it.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_directory(above)?;
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => File::open(above)?.sync_all(),
     }
 }
 
@@ -111,15 +149,20 @@ mod tests {
     #[test]
     fn a_path_stays_below_its_root() {
         let root = tempfile::tempdir().unwrap();
-        for path in ["/etc/x", "../x", "a/../../x", "", ".", "a/"] {
+        let (name, deep) = ("x".repeat(256), "x/".repeat(2000));
+        for path in ["/etc/x", "../x", "a/../../x", "", ".", "a/", "a\0b", &name, &format!("{deep}x")] {
             assert!(matches!(FileSink::new(root.path(), path), Err(FileSinkError::Path(_))), "{path}");
         }
         #[cfg(unix)]
         {
             let outside = tempfile::tempdir().unwrap();
             std::os::unix::fs::symlink(outside.path(), root.path().join("link")).unwrap();
-            let file = FileSink::new(root.path(), "link/x").unwrap();
-            assert!(matches!(file.append(0, b"x"), Err(FileSinkError::Path(_))));
+            for path in ["link/x", "link/new/x"] {
+                let file = FileSink::new(root.path(), path).unwrap();
+                assert!(matches!(file.append(0, b"x"), Err(FileSinkError::Path(_))), "{path}");
+            }
+            // Nothing is made behind the link.
+            assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
             std::os::unix::fs::symlink(outside.path().join("y"), root.path().join("y")).unwrap();
             let file = FileSink::new(root.path(), "y").unwrap();
             assert!(matches!(file.append(0, b"x"), Err(FileSinkError::Path(_))));

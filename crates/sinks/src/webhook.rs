@@ -44,6 +44,12 @@ pub enum WebhookError {
     /// What it is given is no URL, or no header.
     #[error("{0}")]
     Invalid(String),
+    /// A header that the HTTP client or the delivery itself sets.
+    #[error("header `{0}` is set for each request and cannot be stated")]
+    Header(String),
+    /// The URL has a user's name or password in it, which everybody who lists sinks would see.
+    #[error("the URL has a user name or a password in it: state them as `headers = 'Authorization: …'`")]
+    Credentials,
     /// It is at an address that may not be reached.
     #[error(
         "`{0}` is at an address of this machine or of a private network, which the settings do not allow \
@@ -74,7 +80,10 @@ impl WebhookError {
     /// Whether to try again would end in the same.
     pub fn is_final(&self) -> bool {
         match self {
-            WebhookError::Invalid(_) | WebhookError::Private(_) => true,
+            WebhookError::Invalid(_)
+            | WebhookError::Header(_)
+            | WebhookError::Credentials
+            | WebhookError::Private(_) => true,
             WebhookError::NoAnswer(_) => false,
             WebhookError::Refused { status, .. } => {
                 (400..500).contains(status) && ![408, 425, 429].contains(status)
@@ -114,40 +123,91 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// By IANA's registry of special-purpose IPv4 addresses (RFC 6890 and later).
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, ..] = address.octets();
-    // 100.64/10 is shared by carriers, 198.18/15 for tests, 240/4 reserved.
-    let is_special = a == 0 || a >= 240 || (a == 100 && b & 0xc0 == 64) || (a == 198 && b & 0xfe == 18);
+    let is_special = match address.octets() {
+        // "This network", carriers' shared addresses, multicast and what is reserved.
+        [0 | 224.., ..] | [100, 64..128, ..] => true,
+        // Protocol assignments, relays of 6to4, benchmarks.
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => true,
+        _ => false,
+    };
     !(is_special
         || address.is_loopback()
         || address.is_private()
         || address.is_link_local()
-        || address.is_multicast()
         || address.is_documentation())
 }
 
+/// By IANA's registry of special-purpose IPv6 addresses. An address of NAT64 is the IPv4 address in it. Tunnels that
+/// nobody should use any more (6to4, Teredo, IPv4-compatible) lead to addresses in them, and are not public.
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let first = address.segments()[0];
-    // Unique local and link-local ones.
-    let is_local = first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80;
-    !(is_local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
+    let segments = address.segments();
+    match segments {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+        }
+        // Protocol assignments with Teredo, documentation, 6to4, documentation again.
+        [0x2001, 0..0x200 | 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..0x1000, ..] => false,
+        // All that is given out to be reached from everywhere.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
 }
 
+/// Headers that the HTTP client sets, those between two neighbours (RFC 9110, 7.6.1), and the delivery's own.
+const OWN_HEADERS: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 impl Webhook {
+    /// Checks what a webhook is declared as, by the rules for new ones: faults that would last are found here.
+    pub fn check(url: &str, options: &WebhookOptions) -> Result<(), WebhookError> {
+        let hook = Webhook::new(url, options)?;
+        if !hook.url.username().is_empty() || hook.url.password().is_some() {
+            return Err(WebhookError::Credentials);
+        }
+        if !matches!(hook.url.scheme(), "http" | "https") {
+            return Err(WebhookError::Invalid(format!("`{url}`: only http and https are spoken")));
+        }
+        // Names of this machine by RFC 6761, whatever resolves them.
+        let host = hook.url.host_str().unwrap_or_default().trim_end_matches('.');
+        let is_local = host == "localhost" || host.ends_with(".localhost");
+        if is_local && !options.reaches_private {
+            return Err(WebhookError::Private(url.to_owned()));
+        }
+        if let Some((name, _)) = options.headers.iter().find(|(name, _)| is_own_header(name)) {
+            return Err(WebhookError::Header(name.clone()));
+        }
+        Ok(())
+    }
+
     /// A webhook at a URL.
     pub fn new(url: &str, options: &WebhookOptions) -> Result<Webhook, WebhookError> {
-        let invalid = |error: &dyn std::fmt::Display| WebhookError::Invalid(format!("`{url}`: {error}"));
-        let parsed = Url::parse(url).map_err(|error| invalid(&error))?;
+        let parsed = Url::parse(url)
+            .map_err(|error| WebhookError::Invalid(format!("`{}`: {error}", without_credentials(url))))?;
+        let shown = without_credentials(url);
+        let invalid = |error: &dyn std::fmt::Display| WebhookError::Invalid(format!("`{shown}`: {error}"));
         if !options.reaches_private {
             // An address in place of a name is not resolved.
             let host = parsed.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
             if host.parse().is_ok_and(|address| !is_public(address)) {
-                return Err(WebhookError::Private(url.to_owned()));
+                return Err(WebhookError::Private(shown));
             }
         }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(options.content_type));
-        for (name, value) in &options.headers {
+        // A declaration of an earlier version may still state one of the client's own.
+        for (name, value) in options.headers.iter().filter(|(name, _)| !is_own_header(name)) {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid(&error))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|error| invalid(&error))?);
         }
@@ -176,6 +236,20 @@ impl Webhook {
             return Ok(());
         }
         Err(WebhookError::Refused { status: status.as_u16(), body: beginning(answer, status).await })
+    }
+}
+
+fn is_own_header(name: &str) -> bool {
+    OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// A URL for messages: what stands before an `@` may be a secret.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://…@{}", &rest[at + 1..]),
+        None => url.to_owned(),
     }
 }
 
@@ -281,6 +355,87 @@ mod tests {
             [("8.8.8.8", true), ("100.64.0.1", false), ("2001:4860:4860::8888", true), ("fd00::1", false)]
         {
             assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn special_addresses_are_not_public() {
+        for address in [
+            "0.1.2.3",
+            "100.127.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "198.19.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::7f00:1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::1",
+            "100::1",
+            "2001::1",
+            "2001:10::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "3fff::1",
+            "4000::1",
+            "fc00::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "1.1.1.1",
+            "100.63.0.1",
+            "100.128.0.1",
+            "64:ff9b::808:808",
+            "::ffff:8.8.8.8",
+            "2a00:1450:4001:80b::200e",
+        ] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn declaration_that_could_never_work_is_refused() {
+        let check = |url: &str, headers: &[(&str, &str)], reaches_private| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let options = WebhookOptions { headers: headers.collect(), ..options(reaches_private) };
+            Webhook::check(url, &options).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("https://example.com/in", &[("Authorization", "Bearer x")], false), Ok(()));
+        assert_eq!(check("http://localhost:1/", &[], true), Ok(()));
+        for name in ["Content-Length", "host", "Transfer-Encoding", "CONNECTION", "Idempotency-Key"] {
+            let error = check("https://example.com/", &[(name, "3")], false).unwrap_err();
+            assert!(error.contains(name), "{error}");
+        }
+        for url in [
+            "https://user:secret@example.com/",
+            "https://secret@example.com/",
+            "https://:secret@example.com/",
+        ] {
+            let error = check(url, &[], false).unwrap_err();
+            assert!(error.contains("Authorization") && !error.contains("secret"), "{error}");
+        }
+        assert!(!check("https://user:secret@exa mple.com/", &[], false).unwrap_err().contains("secret"));
+        for url in [
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "http://a.localhost/",
+            "http://127.1/",
+            "http://0x7f.1/",
+        ] {
+            assert!(check(url, &[], false).unwrap_err().contains("sinks.private_addresses"), "{url}");
+        }
+        for url in ["ftp://example.com/", "example.com", "http://", "file:///etc/passwd"] {
+            assert!(check(url, &[], false).is_err(), "{url}");
         }
     }
 }

@@ -18,7 +18,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::HistoryError;
+use swiftwater_log::create_directories;
+
+use super::{HistoryError, readiness::Watched};
 
 const LOCK: &str = "lock";
 const RESTORING: &str = "restoring";
@@ -28,6 +30,8 @@ const UNFINISHED: &str = "restoring.new";
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
+    /// What must not go away below a server that runs.
+    watched: Watched,
     /// Locked while it is open; the system lets go when the process ends, however it ends.
     _lock: File,
 }
@@ -36,25 +40,26 @@ impl DataDir {
     /// Makes what is missing and locks the directory.
     pub(crate) fn open(path: &Path) -> Result<DataDir, HistoryError> {
         let fault = |source: io::Error| HistoryError::Directory { path: path.to_owned(), source };
-        let dir = DataDir::lock(path)?;
+        let mut dir = DataDir::lock(path)?;
         if dir.restoring().map_err(fault)?.is_some() {
             return Err(HistoryError::Restoring(path.to_owned()));
         }
         for part in ["log", "catalog", "tables", "exports"] {
-            fs::create_dir_all(path.join(part)).map_err(fault)?;
+            create_directories(&path.join(part)).map_err(fault)?;
         }
         let spill = path.join("spill");
         match fs::remove_dir_all(&spill) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
             _ => fs::create_dir_all(&spill).map_err(fault)?,
         }
+        dir.watched = Watched::new([path.to_owned(), dir.log(), dir.catalog()]);
         Ok(dir)
     }
 
     /// Locks the directory as it is, or a new one.
     pub(crate) fn lock(path: &Path) -> Result<DataDir, HistoryError> {
         let fault = |source: io::Error| HistoryError::Directory { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(fault)?;
+        create_directories(path).map_err(fault)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -62,10 +67,15 @@ impl DataDir {
             .open(path.join(LOCK))
             .map_err(fault)?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(DataDir { path: path.to_owned(), watched: Watched::default(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(HistoryError::Locked(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(fault(source)),
         }
+    }
+
+    /// A part without which nothing is durable, and which was deleted or replaced since the directory was opened.
+    pub(crate) fn missing(&self) -> Option<&Path> {
+        self.watched.missing().map(PathBuf::as_path)
     }
 
     /// Whether there is nothing in it but the lock.

@@ -18,6 +18,7 @@ mod acknowledged;
 mod feed;
 mod producers;
 mod quarantine;
+mod readiness;
 mod stored;
 
 mod changing;

@@ -36,6 +36,7 @@ use super::{
     jobs::Jobs,
     joins::JoinedTable,
     producers::Receipt,
+    readiness::Readiness,
     sinks::SinksAtWork,
     snapshots::Snapshots,
     stored::{Declared, Outcome, Packing, Recovered, Stored, unavailable},
@@ -96,6 +97,8 @@ pub(crate) struct History {
     pub(super) closing: watch::Sender<bool>,
     pub(crate) jobs: Jobs,
     pub(in crate::history) sinks: SinksAtWork,
+    /// Whether events can be stored at present.
+    pub(super) readiness: Readiness,
     /// Locked for this process as long as it lives.
     pub(super) dir: Option<DataDir>,
 }
@@ -194,6 +197,7 @@ impl History {
             closing: watch::Sender::new(false),
             jobs,
             sinks: SinksAtWork::default(),
+            readiness: Readiness::default(),
             dir,
         });
         if let Err(error) = history.bring_back(shared, replay.recovered).await {
@@ -204,6 +208,8 @@ impl History {
         history.spawn(async move { joining.keep_joined().await });
         let housekeeping = Arc::clone(&history);
         history.spawn(async move { housekeeping.keep_house().await });
+        let looking = Arc::clone(&history);
+        history.spawn(async move { looking.keep_ready().await });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
         let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
         tracing::info!(streams, millis = nanos / 1_000_000, "what is stored was opened");
@@ -405,6 +411,9 @@ impl History {
         {
             return Ok(repeated(stored, receipt, &batch, &options, now_micros));
         }
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
         let bytes = batch.bytes().len();
         let held = self.hold(shared, (stream, &stored.declared()), batch, now_micros, &options).await?;
         let Held { good, columns, refusals, quarantined, ticket } = held;
@@ -455,10 +464,11 @@ impl History {
 
     /// Why the log takes nothing at present, if so.
     pub(crate) fn trouble(&self) -> Option<EngineError> {
-        self.log.horizons().trouble.map(|trouble| match trouble {
+        let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             Trouble::Full => EngineError::DiskFull,
             Trouble::Failing => unavailable(LogError::Failing),
-        })
+        });
+        of_log.or_else(|| self.refusal())
     }
 
     /// Looks at the catalog.
@@ -469,6 +479,13 @@ impl History {
     /// Changes the catalog where that need not be logged.
     pub(super) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
         change(&mut lock(&self.catalog));
+    }
+
+    /// Pauses, for less where the engine closes meanwhile: its end waits for nobody who sleeps.
+    pub(crate) async fn pause(&self, time: Duration) {
+        let mut closing = self.closing();
+        // Whether it closes is looked at by who pauses.
+        let _ = tokio::time::timeout(time, closing.wait_for(|closing| *closing)).await;
     }
 
     /// Tells whether the engine is ending.

@@ -564,6 +564,30 @@ async fn who_waits_for_a_disk_that_takes_nothing_is_told_so() {
     assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn disk_that_stands_still_is_not_ready_and_refuses_events_at_once() {
+    let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
+    let engine = parts.open(&clock).await;
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    assert_eq!(engine.not_ready(), None);
+    parts.log.hold_syncs(true);
+    let (name, options) = (StreamName::new("s").unwrap(), AppendOptions::default());
+    let send = async || engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await;
+    let ticket = send().await.unwrap().ticket.unwrap();
+    // The first look finds that something waits; that it has waited for long, a later one.
+    assert_eq!(engine.not_ready(), None);
+    clock.advance_ms(9_999);
+    assert_eq!(engine.not_ready(), None);
+    clock.advance_ms(1);
+    assert_eq!(engine.not_ready(), Some(EngineError::DiskStalled { seconds: 10 }));
+    assert!(matches!(send().await, Err(EngineError::DiskStalled { .. })));
+    parts.log.hold_syncs(false);
+    engine.synced(ticket).await.unwrap();
+    assert_eq!(engine.not_ready(), None);
+    send().await.unwrap();
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM s").await, "{\"n\":2}\n");
+}
+
 #[tokio::test]
 async fn events_that_are_neither_on_disk_nor_refused_hold_up_nobody_who_asks() {
     let dir = tempfile::tempdir().unwrap();

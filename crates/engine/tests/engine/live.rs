@@ -233,8 +233,12 @@ fn detached_queries_wait_for_pick_up() {
     bench.send("{\"a\":1}");
     bench.drained();
     bench.clock.advance_ms(1000);
+    let mut older = bench.engine.attach(&Principal::local(), &id).unwrap();
     let mut query = bench.engine.attach(&Principal::local(), &id).unwrap();
-    assert!(matches!(bench.engine.attach(&Principal::local(), &id), Err(EngineError::Attached(_))));
+    // The newer reader has taken over.
+    assert!(older.next_blocking().is_none());
+    drop(older);
+    assert!(bench.engine.query(&Principal::local(), &id).unwrap().attached);
     assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
     assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Duration));
     drop(query);
@@ -253,19 +257,52 @@ fn detached_queries_wait_for_pick_up() {
 }
 
 #[test]
+fn clients_that_ask_at_once_stay_within_the_limit_of_queries() {
+    const MOST: usize = 20;
+    let bench = Bench::with(EngineConfig { shards: 1, queries_max: MOST, ..EngineConfig::default() });
+    let begun: Vec<Subscription> = std::thread::scope(|scope| {
+        let ask = |_| {
+            scope.spawn(|| {
+                let one = || bench.submit_with("SELECT a FROM STREAM()", SubmitOptions::default());
+                (0..MOST).filter_map(|_| one().ok()).collect::<Vec<_>>()
+            })
+        };
+        let asking: Vec<_> = (0..8).map(ask).collect();
+        asking.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_eq!(begun.len(), MOST);
+    assert_eq!(bench.engine.queries(&Principal::local()).len(), MOST);
+}
+
+#[test]
 fn what_was_killed_and_read_is_forgotten() {
     let bench = Bench::new();
     let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
     let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id;
     bench.send("{\"a\":1}");
     bench.drained();
-    bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
+    // Its reader still gets the last emit.
     let mut query = bench.engine.attach(&Principal::local(), &id).unwrap();
+    bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
     assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
     assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Killed));
     drop(query);
     assert!(bench.engine.queries(&Principal::local()).is_empty());
     assert_eq!(bench.engine.metrics().subscriber_bytes, 0);
+}
+
+#[test]
+fn what_is_killed_while_nobody_reads_it_is_gone() {
+    let bench = Bench::new();
+    let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
+    let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id;
+    bench.send("{\"a\":1}");
+    bench.drained();
+    bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
+    assert!(bench.engine.queries(&Principal::local()).is_empty());
+    assert_eq!((bench.engine.metrics().queries, bench.engine.metrics().subscriber_bytes), (0, 0));
+    let again = bench.engine.end_query(&Principal::local(), &id, EndReason::Killed);
+    assert!(matches!(again, Err(EngineError::NoQuery(_))));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod crashes;
 mod declared;
 mod detached;
 mod endpoints;
+mod faults;
 mod held;
 mod history;
 mod input;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use swiftwater_lang::ddl::{CreateAlert, CreateView};
+use swiftwater_lang::ddl::{AlertTarget, CreateAlert, CreateView};
 use swiftwater_live::NO_TIME;
 
 use super::{
@@ -38,6 +38,9 @@ impl History {
                 wanted: alerts as u64 + 1,
                 limit: limit as u64,
             });
+        }
+        if let AlertTarget::Webhook(url) = &create.target {
+            self.check_webhook(url, &create.options.delivery)?;
         }
         match own_view(create) {
             Some(view) => self.create_on_query(shared, create, &view).await?,

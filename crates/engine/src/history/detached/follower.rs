@@ -247,7 +247,7 @@ impl History {
             }
             let position = lock(&follower.plan).position;
             follower.stored.read_view_again(FOLLOWER, position);
-            tokio::time::sleep(pause).await;
+            self.pause(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

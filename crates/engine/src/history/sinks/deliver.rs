@@ -165,6 +165,12 @@ fn stream_name(name: &str) -> Result<StreamName, EngineError> {
 }
 
 impl History {
+    /// Refuses a webhook that could never be told anything, when it is declared.
+    pub(crate) fn check_webhook(&self, url: &str, options: &SinkOptions) -> Result<(), EngineError> {
+        Webhook::check(url, &self.webhook_options(options, true))
+            .map_err(|error| EngineError::SinkTarget(error.to_string()))
+    }
+
     /// A webhook as options have it; with `is_lines` a request may have several rows.
     pub(crate) fn webhook(
         &self,
@@ -172,14 +178,17 @@ impl History {
         options: &SinkOptions,
         is_lines: bool,
     ) -> Result<Webhook, DeliverError> {
+        Ok(Webhook::new(url, &self.webhook_options(options, is_lines))?)
+    }
+
+    fn webhook_options(&self, options: &SinkOptions, is_lines: bool) -> WebhookOptions {
         let headers = options.header_lines().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let options = WebhookOptions {
+        WebhookOptions {
             content_type: if is_lines { "application/x-ndjson" } else { "application/json" },
             headers: headers.collect(),
             timeout: options.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
             reaches_private: self.config.sinks_private_addresses,
-        };
-        Ok(Webhook::new(url, &options)?)
+        }
     }
 
     /// Rows as events of a stream, on disk when this returns, and there once. With `all_or_none` they are there all or not

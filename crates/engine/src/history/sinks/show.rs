@@ -113,7 +113,7 @@ impl History {
                     return Err(EngineError::SinkFileThere(path.to_string()));
                 }
             }
-            SinkTarget::Webhook(_) => {}
+            SinkTarget::Webhook(url) => self.check_webhook(url, &create.options)?,
         }
         create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
         self.with_catalog(|catalog| catalog.check_no_way_round(create.streams(), &[view.stream.as_str()]))?;

@@ -124,7 +124,7 @@ impl History {
             };
             if let Err(error) = taken {
                 note_error(view, &error);
-                tokio::time::sleep(pause).await;
+                self.pause(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
                 continue;
             }
@@ -183,13 +183,13 @@ impl History {
             note_error(view, &error);
             if let KeepError::Wait(_) = &error {
                 // They are there still.
-                tokio::time::sleep(PAUSE_MIN).await;
+                self.pause(PAUSE_MIN).await;
                 continue;
             }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);
             again = None;
-            tokio::time::sleep(PAUSE_MIN).await;
+            self.pause(PAUSE_MIN).await;
         }
         if let Some(keeping) = keeping {
             let kept = keeping.await;
