@@ -248,6 +248,11 @@ impl Checker {
         self.read(joined.into(), true)
     }
 
+    /// Bytes of an event whose end has not come.
+    pub fn carried_bytes(&self) -> usize {
+        self.carry.len()
+    }
+
     /// Ends the input. What is left of it is an event that ends too early, if anything; but where that had a fault
     /// before, events may follow. The checker is used up.
     pub fn finish(&mut self) -> Checked {

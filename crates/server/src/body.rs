@@ -12,7 +12,12 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use zstd::stream::raw::{DParameter, Operation};
 
-use crate::{inputs::CsvEvents, parameters::cut, problem::Problem};
+use crate::{
+    budget::{Full, Share},
+    inputs::CsvEvents,
+    parameters::cut,
+    problem::Problem,
+};
 
 /// A piece has at most this many bytes after decompression; as many are gathered of what is there at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -87,6 +92,8 @@ pub(crate) enum BodyFault {
     TooLong,
     /// There was no room to hold it.
     NotHeld(String),
+    /// Clients have begun more than the server may hold of it.
+    NoRoom,
     /// It is not what its type says.
     Unreadable(String),
 }
@@ -109,11 +116,23 @@ pub(crate) struct Pieces {
     fault: Option<BodyFault>,
     /// The body is CSV, and its pieces are its events.
     csv: Option<CsvEvents>,
+    /// For what is held of the body.
+    share: Share,
+    /// What whoever reads it holds of it.
+    held: usize,
+    /// Bytes that came out of the decoder.
+    decoded: u64,
 }
 
 impl Pieces {
     /// `bytes_max` counts after decompression; 0 there, and for `pause_ms_max`, is no limit.
-    pub(crate) fn new(body: Body, encoding: Encoding, bytes_max: u64, pause_ms_max: u64) -> Pieces {
+    pub(crate) fn new(
+        body: Body,
+        encoding: Encoding,
+        bytes_max: u64,
+        pause_ms_max: u64,
+        share: Share,
+    ) -> Pieces {
         Pieces {
             body,
             decoder: Decoder::new(encoding),
@@ -125,7 +144,17 @@ impl Pieces {
             cut_off: None,
             fault: None,
             csv: None,
+            share,
+            held: 0,
+            decoded: 0,
         }
+    }
+
+    /// Says that so many bytes of what came out are held until the body goes on or ends; the decoder's window is counted
+    /// with them.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), BodyFault> {
+        self.held = bytes;
+        self.share.set(bytes + self.decoder.window_bytes(self.decoded)).map_err(|_| BodyFault::NoRoom)
     }
 
     /// Takes the body for CSV: its pieces are then the events that its records become, one a line. Of records that are no
@@ -164,6 +193,11 @@ impl Pieces {
                     continue;
                 }
             };
+            self.decoded += piece.len() as u64;
+            if let Err(fault) = self.hold(self.held) {
+                self.fault = Some(fault);
+                continue;
+            }
             if piece.len() as u64 > self.bytes_left {
                 piece.truncate(self.bytes_left as usize);
                 self.fault = Some(BodyFault::TooLong);
@@ -181,12 +215,18 @@ impl Pieces {
     }
 
     /// The whole body, if it is not longer than the limit.
-    pub(crate) async fn whole(mut self) -> Result<Vec<u8>, BodyFault> {
+    pub(crate) async fn whole(self) -> Result<Vec<u8>, BodyFault> {
+        Ok(self.held_whole().await?.0)
+    }
+
+    /// The same, with the share that it takes up as long as it is held.
+    pub(crate) async fn held_whole(mut self) -> Result<(Vec<u8>, Share), BodyFault> {
         let mut whole = Vec::new();
         while let Some(piece) = self.next().await? {
+            self.hold(whole.len() + piece.len())?;
             whole.extend_from_slice(&piece);
         }
-        Ok(whole)
+        Ok((whole, self.share))
     }
 
     /// The same, without copying it where it is there in one piece.
@@ -196,6 +236,7 @@ impl Pieces {
         let mut whole = BytesMut::from(&*first);
         whole.extend_from_slice(&second);
         while let Some(piece) = self.next().await? {
+            self.hold(whole.len() + piece.len())?;
             whole.extend_from_slice(&piece);
         }
         Ok(whole.freeze())
@@ -316,6 +357,17 @@ impl Decoder {
         }
     }
 
+    /// Bytes that it keeps to look back at, after so many came out.
+    fn window_bytes(&self, decoded: u64) -> usize {
+        match self {
+            Decoder::Identity => 0,
+            Decoder::Deflate { .. } => 1 << DEFLATE_WINDOW_BITS,
+            Decoder::Zstd { .. } => {
+                usize::try_from(decoded).unwrap_or(usize::MAX).min(1 << ZSTD_WINDOW_LOG_MAX)
+            }
+        }
+    }
+
     /// Whether what went in so far is whole.
     fn may_end(&self) -> bool {
         match self {
@@ -400,6 +452,7 @@ impl BodyFault {
     /// The problem, for a client that is still there; `bytes_max` is the limit and `setting` its name.
     pub(crate) fn problem(&self, setting: &'static str, bytes_max: u64) -> Problem {
         match self {
+            BodyFault::NoRoom => Full.problem(),
             BodyFault::BrokenOff(why) => Problem::bad_request(format!("the body broke off: {why}")),
             BodyFault::Timeout => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,

@@ -19,8 +19,14 @@ pub struct ServerConfig {
     /// Origins of web pages that may use the server, besides its own: `https://console.example.com`, or `*` for all.
     /// Default: none.
     pub origins_allowed: Vec<String>,
+    /// The path under which a proxy serves this server, as `/live`: what answers name as `location` and `results` begins
+    /// with it. Empty: as the proxy says in `X-Forwarded-Prefix`. Default: empty.
+    pub prefix: String,
     /// Connections at once; one more is answered 503 and closed. Default: 50 000.
     pub connections_max: usize,
+    /// Bytes of all that clients have begun and not finished: events without an end, bodies that are gathered whole, heads of
+    /// requests, messages of PostgreSQL's protocol. What finds no room is refused. Default: 512 MiB.
+    pub unfinished_bytes_max: u64,
     /// Milliseconds that a client may take to send a request's head. Default: 30 000.
     pub head_read_timeout_ms: u64,
     /// Milliseconds that a client may pause within a request's body; 0: as long as it likes. Default: 300 000.
@@ -149,7 +155,9 @@ impl Default for ServerConfig {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
             hosts_allowed: Vec::new(),
             origins_allowed: Vec::new(),
+            prefix: String::new(),
             connections_max: 50_000,
+            unfinished_bytes_max: 512 << 20,
             head_read_timeout_ms: 30_000,
             body_read_timeout_ms: 300_000,
             body_bytes_max: 0,

@@ -153,7 +153,8 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
     let (texts, _) = texts(endpoint, &request.uri, None)?;
     let body = if endpoint.reads_body() {
         let encoding = Encoding::of(&request.headers)?;
-        let mut pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
+        let mut pieces =
+            Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms, shared.share());
         pieces.at_once().await.map_err(|fault| fault.problem(setting, bytes_max as u64))?
     } else {
         Bytes::new()

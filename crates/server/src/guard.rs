@@ -5,6 +5,9 @@
 //! server listens on (any address, where it listens on all: an address cannot be rebound), or a name of
 //! `hosts_allowed`. `Origin`, where a browser sends one, must be the page's own server, which is this one, or one of
 //! `origins_allowed`; those also get the answers that CORS wants.
+//!
+//! Probes are taken whatever their `Host`, and without one: Kubernetes and Prometheus ask by an address that the server
+//! may not know, HAProxy by HTTP/1.0. What they answer is nobody's secret.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,6 +18,9 @@ use axum::{
 };
 
 use crate::{config::ServerConfig, parameters::cut, problem::Problem};
+
+/// Paths whose requests pass with any `Host`, or none.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -53,10 +59,17 @@ impl Guard {
 
     /// Lets a request pass, or says why not.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<Pass, Problem> {
-        let host = single(headers, &header::HOST)?
-            .ok_or_else(|| Problem::bad_request("the request has no `Host`").hint("HTTP/1.1 needs one."))?;
+        let is_probe = PROBES.contains(&uri.path());
+        let host = match single(headers, &header::HOST)? {
+            Some(host) => host,
+            None if is_probe => "",
+            None => {
+                return Err(Problem::bad_request("the request has no `Host`").hint("HTTP/1.1 needs one."));
+            }
+        };
         // In a request for a proxy the target has a host too, and it counts before the field.
-        for host in uri.authority().map(|authority| authority.as_str()).into_iter().chain([host]) {
+        let hosts = uri.authority().map(|authority| authority.as_str()).into_iter().chain([host]);
+        for host in hosts.filter(|_| !is_probe) {
             let is_usual = self.usual.iter().any(|usual| usual == host);
             if !is_usual && !self.host_passes(&host.to_ascii_lowercase()) {
                 return Err(forbidden(format!("this server is not known as `{}`", cut(host))).hint(
@@ -234,6 +247,22 @@ mod tests {
         check(&guard("127.0.0.1", &["*"], &[]), "anything.example", 200);
         assert_eq!(status(&local, &[]), 400);
         assert_eq!(status(&local, &[("host", "localhost"), ("host", "localhost")]), 400);
+    }
+
+    #[test]
+    fn probes_pass_with_any_host_and_with_none() {
+        let local = guard("127.0.0.1", &[], &[]);
+        for path in PROBES {
+            let uri: Uri = path.parse().unwrap();
+            let mut headers = HeaderMap::new();
+            assert_eq!(check(&local, &uri, &headers), 200, "{path}");
+            headers.insert(header::HOST, HeaderValue::from_static("10.244.0.7:8080"));
+            assert_eq!(check(&local, &uri, &headers), 200, "{path}");
+            // A page of another site may not read them all the same.
+            headers.insert(header::ORIGIN, HeaderValue::from_static("https://evil.example"));
+            assert_eq!(check(&local, &uri, &headers), 403, "{path}");
+        }
+        assert_eq!(check(&local, &Uri::from_static("/v1/streams"), &HeaderMap::new()), 400);
     }
 
     #[test]

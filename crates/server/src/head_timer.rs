@@ -47,6 +47,11 @@ impl HeadTimer {
         HeadTimer(Arc::new(Due { nanos: AtomicU64::new(NONE), start: Instant::now() }))
     }
 
+    /// Whether a head is waited for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.nanos.load(Ordering::Relaxed) != NONE
+    }
+
     /// Ready when a head did not come in time: hyper is to be asked again then, and ends the connection. A head is given `timeout`.
     pub(crate) async fn passed(&self, timeout: Duration) {
         let Due { nanos, start } = &*self.0;

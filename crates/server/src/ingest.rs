@@ -258,7 +258,8 @@ impl Ingest {
     async fn run(mut self, body: Body, encoding: Encoding, answer: oneshot::Sender<Response>) {
         let config = &self.shared.config;
         let (_, bytes_max) = self.options.form.limit(config);
-        let mut pieces = Pieces::new(body, encoding, bytes_max, config.body_read_timeout_ms);
+        let mut pieces =
+            Pieces::new(body, encoding, bytes_max, config.body_read_timeout_ms, self.shared.share());
         let read = match self.options.form {
             BodyForm::Json => self.read(&mut pieces).await,
             BodyForm::Csv => {
@@ -340,6 +341,8 @@ impl Ingest {
                 Ok(Some(piece)) => {
                     let checked = heavy(piece.len(), || checker.push(piece));
                     self.take(checked).await?;
+                    let gathered = self.parts.as_ref().map_or(0, Parts::gathered_bytes);
+                    pieces.hold(checker.carried_bytes() + gathered).map_err(Stop::Body)?;
                 }
                 Ok(None) => return self.take(checker.finish()).await,
                 // What a limit cut off is told as such, not as an event that ends too early.

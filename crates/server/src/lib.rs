@@ -9,16 +9,19 @@ mod config;
 mod server;
 
 mod guard;
+mod head_bytes;
 mod head_timer;
 mod routes;
 
 mod backups;
 mod body;
+mod budget;
 mod bullet;
 mod changes;
 mod endpoints;
 mod ingest;
 mod inputs;
+mod newcomers;
 mod numbered;
 mod postgres;
 mod queries;
@@ -30,6 +33,7 @@ mod syslog;
 mod views;
 
 mod openapi;
+mod prefix;
 mod prepared;
 
 mod accept;
@@ -47,5 +51,6 @@ mod prometheus;
 pub use inputs::CsvEvents;
 
 pub use config::{BulletConfig, OtlpConfig, ServerConfig, SyslogConfig};
+pub use prefix::is_prefix;
 pub use server::{Server, ServerError};
 pub use sql::SqlAccess;

@@ -155,7 +155,7 @@ fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r 
 /// All numbers, as they stand in `engine`, `http` and `process`.
 pub(crate) fn families(
     engine: Metrics,
-    (http, endpoints): (&HttpStats, &[Arc<Endpoint>]),
+    (http, endpoints, unfinished_bytes): (&HttpStats, &[Arc<Endpoint>], u64),
     syslog: &SyslogStats,
     process: ProcessNumbers,
     shown: &ShownStreams,
@@ -174,6 +174,8 @@ pub(crate) fn families(
         history::families(&mut table, history, &own);
     }
     http_families(&mut table, http);
+    let unfinished = "Bytes that clients have begun and not finished, of all protocols.";
+    table.gauge("swiftwater_unfinished_bytes", unfinished, unfinished_bytes);
     endpoint_families(&mut table, endpoints);
     syslog_families(&mut table, syslog);
     table.0
@@ -191,6 +193,8 @@ fn process_families(table: &mut Table, process: ProcessNumbers, start_micros: i6
 }
 
 fn query_families(table: &mut Table, engine: &Metrics) {
+    let faults = "Panics that the engine contained; its log describes each.";
+    table.counter("swiftwater_faults_total", faults, swiftwater_engine::faults());
     table.gauge("swiftwater_queries", "Queries that stand.", engine.queries);
     table.counter("swiftwater_queries_submitted_total", "Queries submitted.", engine.queries_submitted);
     table.counter("swiftwater_queries_refused_total", "Queries refused.", engine.queries_refused);

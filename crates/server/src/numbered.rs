@@ -132,6 +132,11 @@ impl Parts {
         }
     }
 
+    /// Bytes of events that wait for their part to be full.
+    pub(crate) fn gathered_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes events, and those that were refused beside them, which are told of with the next part; answers the parts that
     /// they complete.
     pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, u16)> {

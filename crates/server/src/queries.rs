@@ -14,7 +14,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::{Detached, EndReason, EngineError, Principal, QueryId, SubmitOptions};
+use swiftwater_engine::{
+    Detached, EndReason, EngineError, Principal, QueryId, QueryList, QueryPage, QuerySort, SubmitOptions,
+};
 use swiftwater_lang::{Dialect, plan::Explain};
 
 use crate::{
@@ -22,6 +24,7 @@ use crate::{
     ask::{Ask, Source, dialect_of},
     body::{Encoding, Pieces, heavy},
     parameters::{Parameters, bad, cut},
+    prefix::prefix,
     problem::Problem,
     results,
     routes::{Name, name},
@@ -33,6 +36,9 @@ use crate::{
 /// The field that names the query whose results an answer has.
 pub(crate) const QUERY_FIELD: HeaderName = HeaderName::from_static("swiftwater-query");
 const TEXT_SETTING: &str = "engine.query_text_bytes_max";
+/// The most queries of one list: some 5 MB.
+const LISTED_MAX: usize = 10_000;
+const LISTED_DEFAULT: usize = 1_000;
 /// Texts up to this length are parsed and planned where they stand.
 const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
@@ -65,7 +71,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     if detach {
         let Detached { id, fleeting } = shared.engine.submit_detached(&principal, text, options).await?;
         let place = format!("/v1/queries/{id}");
-        let results = format!("{place}/results");
+        let results = format!("{}{place}/results", prefix(&shared.config.prefix, &parts.headers));
         let mut answer = json!({"id": id.to_string(), "results": results, "durable": fleeting.is_none()});
         if let Some(why) = &fleeting {
             answer["not_durable"] = why.as_ref().into();
@@ -118,12 +124,17 @@ async fn asked(
         }
         ask = Ask { parameters: ask.parameters, ..prepared.ask.clone() };
     }
-    let (bytes, most) = (ask.text().len(), shared.engine.config().query_text_bytes_max);
+    check_length(shared, ask.text())?;
+    Ok(ask)
+}
+
+fn check_length(shared: &Shared, text: &str) -> Result<(), Problem> {
+    let (bytes, most) = (text.len(), shared.engine.config().query_text_bytes_max);
     if bytes > most {
         let detail = format!("the query is {bytes} bytes long, limit is {most}");
         return Err(Problem::too_large(detail, TEXT_SETTING, most as u64));
     }
-    Ok(ask)
+    Ok(())
 }
 
 /// The body of a request that has a query in it.
@@ -131,16 +142,95 @@ pub(crate) async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) ->
     // In JSON every character may be written as six.
     let bytes_max = shared.engine.config().query_text_bytes_max as u64 * 6 + 4096;
     let encoding = Encoding::of(headers)?;
-    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
+    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
     pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))
 }
 
-pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
-    Parameters::parse(uri.query(), &[])?;
+/// Lists queries; with `query`, for a client that takes server-sent events, asks one instead. So a browser's
+/// `EventSource`, which sends GET only, needs no second call.
+pub(crate) async fn list_or_ask(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let known = ["query", "dialect", "prefix", "sort", "limit", "after"];
+    let parameters = Parameters::parse(uri.query(), &known)?;
+    match parameters.get("query") {
+        None if parameters.get("dialect").is_some() => {
+            Err(bad("parameter `dialect` needs a `query` beside it"))
+        }
+        None => list(&shared, &parameters),
+        Some(text) => ask_by_get(&shared, text, &parameters, &headers).await,
+    }
+}
+
+async fn ask_by_get(
+    shared: &Shared,
+    text: &str,
+    parameters: &Parameters,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    if let Some(other) =
+        ["prefix", "sort", "limit", "after"].iter().find(|name| parameters.get(name).is_some())
+    {
+        return Err(bad(format!("parameter `{other}` is for the list of queries, and `query` asks one")));
+    }
+    // What begins something by GET needs a mark that no link, image or form of another page can send.
+    if accept::form(headers)? != Form::ServerSentEvents {
+        return Err(Problem::bad_request("a query is asked by GET only for `Accept: text/event-stream`")
+            .hint("Send it in the body of POST /v1/queries."));
+    }
+    check_length(shared, text)?;
+    let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
+    let ask = Ask { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
+    let options = ask.options();
+    shared.engine.hold_joined(text, &options).await?;
+    let principal = Principal::anonymous();
+    let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
+    results::response(subscription, Form::ServerSentEvents, shared.config.keep_alive_ms).await
+}
+
+fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
+    let sort = match parameters.get("sort") {
+        None | Some("oldest") => QuerySort::Oldest,
+        Some("newest") => QuerySort::Newest,
+        Some("cpu") => QuerySort::Cpu,
+        Some("state") => QuerySort::State,
+        Some("matches") => QuerySort::Matches,
+        Some("out") => QuerySort::Out,
+        Some(other) => {
+            return Err(bad(format!("`{}` is no order of queries", cut(other)))
+                .hint("Write sort=oldest, newest, cpu, state, matches or out."));
+        }
+    };
+    let limit = match parameters.get("limit") {
+        None => LISTED_DEFAULT,
+        Some(text) => {
+            text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit)).ok_or_else(|| {
+                bad(format!("parameter `limit` is a number from 1 to {LISTED_MAX}, not `{}`", cut(text)))
+            })?
+        }
+    };
+    let after = match parameters.get("after") {
+        None => None,
+        Some(_) if !sort.has_pages() => {
+            return Err(bad("a list by cost has no next page: costs change meanwhile")
+                .hint("Raise `limit`, or write sort=oldest or sort=newest."));
+        }
+        Some(text) => {
+            Some(text.parse().map_err(|error| bad(format!("parameter `after`: `{}`: {error}", cut(text))))?)
+        }
+    };
+    let prefix = parameters.get("prefix").unwrap_or_default().to_owned();
+    let list = QueryList { prefix, sort, limit, after };
     Ok(heavy(usize::MAX, || {
-        let queries = shared.engine.queries(&Principal::anonymous());
+        let QueryPage { queries, next } = shared.engine.list_queries(&Principal::anonymous(), &list);
         let queries: Vec<Value> = queries.iter().map(query_json).collect();
-        json_response(StatusCode::OK, &json!({"queries": queries}))
+        let mut answer = json!({"queries": queries});
+        if let Some(next) = next {
+            answer["next"] = next.to_string().into();
+        }
+        json_response(StatusCode::OK, &answer)
     }))
 }
 

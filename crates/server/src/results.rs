@@ -126,8 +126,8 @@ impl Stream {
 
 /// Why an answer ends before its end.
 #[derive(Debug, thiserror::Error)]
-#[error("the server ends, and the query goes on after it")]
-struct ServerEnds;
+#[error("the server ends, or a newer reader took over; the query goes on")]
+struct CutShort;
 
 /// All emits as one: their records in order, and the last one's meta.
 struct OneAnswer {
@@ -144,10 +144,10 @@ fn one_answer(subscription: Subscription, first: Emit) -> Body {
         let mut answer = answer?;
         let emit = match answer.next.take() {
             Some(emit) => emit,
-            // The server ends, and the query goes on without it: what was sent is no whole answer.
+            // The query goes on without this reader: what was sent is no whole answer.
             None => match answer.subscription.next().await {
                 Some(emit) => emit,
-                None => return Some((Err(ServerEnds), None)),
+                None => return Some((Err(CutShort), None)),
             },
         };
         let mut out = Vec::with_capacity(emit.records.text.len() + 512);

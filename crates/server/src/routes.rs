@@ -7,7 +7,7 @@ use axum::{
     Router,
     body::Body,
     extract::{MatchedPath, Path, Request, State, rejection::PathRejection},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -18,7 +18,9 @@ use tower_service::Service as _;
 use tracing::Level;
 
 use crate::{
-    backups, bullet, changes, endpoints, ingest, inputs, openapi, prepared,
+    backups, bullet, changes, endpoints, ingest, inputs, openapi,
+    prefix::{place_under, prefix},
+    prepared,
     problem::Problem,
     queries,
     received::{self, Received},
@@ -70,7 +72,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/streams", get(status::streams))
         .route("/v1/streams/{stream}", get(status::stream))
         .route("/v1/streams/{stream}/events", post(ingest::ingest))
-        .route("/v1/queries", post(queries::submit).get(queries::list))
+        .route("/v1/queries", post(queries::submit).get(queries::list_or_ask))
         .route("/v1/queries/validate", post(queries::validate))
         .route("/v1/queries/{id}", get(queries::query).delete(queries::end))
         .route("/v1/queries/{id}/results", get(queries::results))
@@ -154,8 +156,40 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     let method = request.method().clone();
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
-    let (response, micros) = guarded(&shared, request, async |request| next.run(request).await).await;
+    let answered =
+        async |request: Request| match asks_for_websocket(request.headers()) && !speaks_websocket(route) {
+            true => not_spoken(),
+            false => next.run(request).await,
+        };
+    let (response, micros) = guarded(&shared, request, answered).await;
     shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros);
+    response
+}
+
+/// Whether a client wants to go on by WebSocket. Other protocols, `h2c` of Java's client first of all, are offers that a
+/// server may pass over.
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let fields = headers.get_all(header::UPGRADE).iter().filter_map(|field| field.to_str().ok());
+    let mut protocols = fields.flat_map(|field| field.split(','));
+    protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
+}
+
+fn speaks_websocket(route: Option<&str>) -> bool {
+    route.is_some_and(|route| bullet::ROUTES.contains(&route))
+}
+
+fn not_spoken() -> Response {
+    let detail = "this path does not speak WebSocket";
+    let mut response = Problem::new(
+        StatusCode::UPGRADE_REQUIRED,
+        "upgrade-not-spoken",
+        "The protocol is not spoken here",
+        detail,
+    )
+    .hint("Send the request without `Upgrade`; live results come as `text/event-stream`.")
+    .into_response();
+    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     response
 }
 
@@ -168,6 +202,7 @@ async fn guarded<B>(
     let clock = shared.engine.clock();
     let start = clock.monotonic_nanos();
     let told = tracing::enabled!(Level::DEBUG).then(|| (request.method().clone(), request.uri().clone()));
+    let prefix = prefix(&shared.config.prefix, request.headers()).to_owned();
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
         Err(problem) => problem.closing().into_response(),
         Ok(pass) => {
@@ -179,6 +214,7 @@ async fn guarded<B>(
             response
         }
     };
+    place_under(&prefix, response.headers_mut());
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let micros = clock.monotonic_nanos().saturating_sub(start) / 1000;

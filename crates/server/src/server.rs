@@ -27,9 +27,11 @@ use tokio::{
 };
 
 use crate::{
+    budget::{Budget, Share},
     bullet,
     config::ServerConfig,
     guard::Guard,
+    head_bytes::CountedHeads,
     head_timer::HeadTimer,
     http_stats::HttpStats,
     inputs::PARQUET_FILES_MAX,
@@ -114,6 +116,8 @@ pub(crate) struct Shared {
     pub(crate) sql: SqlState,
     pub(crate) postgres: postgres::Cancels,
     pub(crate) syslog: SyslogStats,
+    /// For all that clients have begun and not finished.
+    pub(crate) unfinished: Arc<Budget>,
     /// For Parquet files that are held.
     pub(crate) parquet_places: Semaphore,
     pub(crate) start_micros: i64,
@@ -139,6 +143,11 @@ impl Shared {
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
     }
 
+    /// An empty share of what clients may hold unfinished.
+    pub(crate) fn share(&self) -> Share {
+        Share::of(&self.unfinished)
+    }
+
     /// Whether requests are welcome.
     pub(crate) fn is_ready(&self) -> bool {
         *self.phase.borrow() == Phase::Running
@@ -151,7 +160,7 @@ impl Shared {
         let endpoints = crate::endpoints::all(self);
         metrics::families(
             engine,
-            (&self.stats, &endpoints),
+            (&self.stats, &endpoints, self.unfinished.used()),
             &self.syslog,
             process::read(),
             &self.shown,
@@ -202,6 +211,7 @@ impl Server {
             sql: SqlState::new(sql),
             postgres: postgres::Cancels::default(),
             syslog: SyslogStats::default(),
+            unfinished: Arc::new(Budget::new(config.unfinished_bytes_max)),
             parquet_places: Semaphore::new(PARQUET_FILES_MAX),
             start_micros: engine.clock().now_micros(),
             phase: watch::Sender::new(Phase::Running),
@@ -386,7 +396,7 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
         .header_read_timeout(head_timeout)
         .max_buf_size(config.connection_buffer_bytes.max(8 << 10))
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(CountedHeads::new(stream, head.clone(), shared.share())), service)
         .with_upgrades();
     let (mut serving, mut head_passed) = (pin!(serving), pin!(head.passed(head_timeout)));
     let mut phase = shared.phase.subscribe();

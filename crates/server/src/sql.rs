@@ -250,7 +250,7 @@ async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec
     // In JSON every character may be written as six; how long the text itself may be, SQL says.
     let bytes_max = 6 * shared.config.sql_text_bytes_max + 4096;
     let encoding = Encoding::of(headers)?;
-    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
+    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
     pieces.whole().await.map_err(|fault| fault.problem("server.sql_text_bytes_max", bytes_max))
 }
 

@@ -76,10 +76,22 @@ pub(crate) async fn healthz() -> &'static str {
 /// Events and queries are taken.
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Result<&'static str, Problem> {
     if shared.is_ready() {
-        return Ok("ready\n");
+        return match heavy(usize::MAX, || shared.engine.not_ready()) {
+            None => Ok("ready\n"),
+            Some(error) => {
+                let problem = not_ready(error.to_string());
+                Err(match error.hint() {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                })
+            }
+        };
     }
-    let detail = "the server is shutting down";
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now", detail))
+    Err(not_ready("the server is shutting down"))
+}
+
+fn not_ready(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now", detail)
 }
 
 const ABOUT: &str = "\

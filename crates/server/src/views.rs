@@ -233,7 +233,8 @@ pub(crate) async fn many(
     let parameters = Parameters::parse(parts.uri.query(), &["consistent"])?;
     let mut wanted = wanted(&parameters)?;
     let encoding = Encoding::of(&parts.headers)?;
-    let pieces = Pieces::new(body, encoding, KEYS_BYTES_MAX, shared.config.body_read_timeout_ms);
+    let pieces =
+        Pieces::new(body, encoding, KEYS_BYTES_MAX, shared.config.body_read_timeout_ms, shared.share());
     let text = pieces.whole().await.map_err(|fault| fault.problem("a request for keys", KEYS_BYTES_MAX))?;
     let keys: Vec<&RawValue> = serde_json::from_slice(&text)
         .map_err(|_| Problem::bad_request("the body is no JSON array of keys").hint(KEYS_HINT))?;

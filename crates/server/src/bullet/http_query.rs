@@ -32,7 +32,7 @@ pub(super) async fn text(shared: &Shared, request: Request) -> Result<String, Re
     let (parts, body) = request.into_parts();
     let bytes_max = shared.engine.config().query_text_bytes_max as u64;
     let encoding = Encoding::of(&parts.headers).map_err(told)?;
-    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
+    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
     let body = pieces.whole().await.map_err(|fault| told(fault.problem(TEXT_SETTING, bytes_max)))?;
     String::from_utf8(body).map_err(|_| result_response(StatusCode::OK, invalid_query()))
 }

@@ -247,7 +247,7 @@ pub(super) async fn xhr_send(shared: Arc<Shared>, id: String, request: Request) 
         Ok(encoding) => encoding,
         Err(problem) => return problem.into_response(),
     };
-    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms);
+    let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
     let body = match pieces.whole().await {
         Ok(body) => body,
         Err(fault) => return fault.problem("bullet.message_bytes_max", bytes_max).into_response(),

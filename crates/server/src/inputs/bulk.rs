@@ -81,7 +81,7 @@ fn refused(problem: Problem) -> Response {
 async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -> Result<Response, Problem> {
     let began = shared.engine.clock().monotonic_nanos();
     let (parts, body) = request.into_parts();
-    let body = whole_body(shared, &parts.headers, body).await?;
+    let (body, _share) = whole_body(shared, &parts.headers, body).await?;
     let mut items = match heavy(body.len(), || read(&body, index.as_deref())) {
         Ok(items) => items,
         Err(reason) => {

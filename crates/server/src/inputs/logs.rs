@@ -42,7 +42,7 @@ pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) ->
     let stream = parameters.get("stream").unwrap_or("logs");
     let stream = StreamName::new(stream).map_err(|error| bad(error.to_string()))?;
     let is_json = is_json(&parts.headers)?;
-    let body = whole_body(&shared, &parts.headers, body).await?;
+    let (body, _share) = whole_body(&shared, &parts.headers, body).await?;
     let request = if is_json {
         serde_json::from_slice(&body)
             .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?

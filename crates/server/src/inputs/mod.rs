@@ -25,6 +25,7 @@ pub(crate) use self::{
 };
 use crate::{
     body::{Encoding, Pieces, heavy},
+    budget::Share,
     problem::Problem,
     server::Shared,
 };
@@ -42,17 +43,19 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/logs", post(logs::logs))
 }
 
-/// The whole body, decompressed.
-async fn whole_body(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+/// The whole body, decompressed, and the share that it takes up until its events are taken.
+async fn whole_body(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Bytes, Share), Problem> {
     let config = &shared.config;
     let bytes_max = match usize::try_from(config.body_bytes_max) {
         Ok(most) if most > 0 => most.min(BODY_BYTES_MAX),
         _ => BODY_BYTES_MAX,
     };
     let encoding = Encoding::of(headers)?;
-    let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms);
-    let whole = pieces.whole().await;
-    whole.map(Bytes::from).map_err(|fault| fault.problem("server.body_bytes_max", bytes_max as u64))
+    let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms, shared.share());
+    let whole = pieces.held_whole().await;
+    whole
+        .map(|(whole, share)| (whole.into(), share))
+        .map_err(|fault| fault.problem("server.body_bytes_max", bytes_max as u64))
 }
 
 /// Checks events, one a line.

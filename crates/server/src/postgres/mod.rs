@@ -6,7 +6,7 @@
 //! system tables of `pg_catalog`, but for what `psql` asks of them at `\d` and `\dt`, and an empty `pg_extension`. `BEGIN` and `COMMIT` are taken and
 //! change nothing: each statement is a transaction. So is `ROLLBACK`, unless something was written since `BEGIN`: then it is refused. Of the
 //! settings of a session (`SET`) `statement_timeout` holds; all others are taken and passed over.
-//! Limits: [`CONNECTIONS_MAX`], [`MESSAGE_BYTES_MAX`].
+//! Limits: [`SESSIONS_MAX`], [`MESSAGE_BYTES_MAX`].
 
 mod catalog;
 mod copy;
@@ -18,6 +18,7 @@ use std::{
     collections::HashMap,
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -28,11 +29,19 @@ use std::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::server::{Phase, Shared};
+use crate::{
+    newcomers::{Newcomer, Newcomers},
+    server::{Phase, Shared, prepare},
+};
+use message::malformed;
 use session::Session;
 
-/// Connections at once; more are closed.
-const CONNECTIONS_MAX: usize = 200;
+/// Sessions at once; more are refused.
+const SESSIONS_MAX: usize = 200;
+/// Connections that have not begun a session; one more sends the oldest away.
+const NEWCOMERS_MAX: usize = 200;
+/// How long a connection may take to begin.
+const BEGIN_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest message that is read.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +89,8 @@ impl Cancels {
 
 /// Takes connections until the server drains.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(SESSIONS_MAX));
+    let newcomers = Newcomers::new(NEWCOMERS_MAX);
     loop {
         let taken = tokio::select! {
             taken = listener.accept() => taken,
@@ -94,24 +104,24 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(limit = CONNECTIONS_MAX, "too many connections of PostgreSQL's protocol");
-            continue;
-        };
         let (shared, alive) = (Arc::clone(&shared), alive.clone());
+        let (places, newcomer) = (Arc::clone(&places), newcomers.enter());
         tokio::spawn(async move {
-            serve(stream, &shared).await;
-            drop((place, alive));
+            serve(stream, &shared, &places, newcomer).await;
+            drop(alive);
         });
     }
 }
 
-async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
+/// A connection: it begins in a time, takes one of the places of sessions, and speaks until it goes.
+async fn serve(stream: TcpStream, shared: &Arc<Shared>, places: &Semaphore, newcomer: Newcomer) {
+    if let Err(error) = prepare(&stream) {
+        tracing::debug!(%error, "socket options were not set");
+    }
     let (number, secret) = shared.postgres.begin();
     let mut session = Session::new(stream, Arc::clone(shared), number, secret);
     let ended = tokio::select! {
-        ended = session.run() => ended,
+        ended = speak(&mut session, places, newcomer) => ended,
         // What is idle has left by then.
         () = shared.reached(Phase::Cut) => Ok(()),
     };
@@ -119,4 +129,21 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection of PostgreSQL's protocol broke off");
     }
+}
+
+async fn speak(session: &mut Session, places: &Semaphore, mut newcomer: Newcomer) -> io::Result<()> {
+    let has_begun = tokio::select! {
+        begun = session.begin() => begun?,
+        () = newcomer.sent_away() => return Err(malformed("it said nothing while others came")),
+        () = tokio::time::sleep(BEGIN_TIME_MAX) => return Err(malformed("it did not begin in time")),
+    };
+    drop(newcomer);
+    if !has_begun {
+        return Ok(());
+    }
+    let Ok(_place) = places.try_acquire() else {
+        tracing::warn!(limit = SESSIONS_MAX, "too many sessions of PostgreSQL's protocol");
+        return session.refuse(SESSIONS_MAX).await;
+    };
+    session.run().await
 }

@@ -17,7 +17,10 @@ use super::{
     MESSAGE_BYTES_MAX,
     message::{Incoming, Outgoing, malformed},
 };
-use crate::server::{Phase, Shared};
+use crate::{
+    budget::Share,
+    server::{Phase, Shared},
+};
 use settings::Settings;
 use statements::{Portal, Prepared};
 
@@ -59,11 +62,14 @@ pub(crate) struct Session {
     settings: Settings,
     statements: HashMap<String, Prepared>,
     portals: HashMap<String, Portal>,
+    /// For what it keeps, and for a message whose end has not come.
+    share: Share,
 }
 
 impl Session {
     pub(crate) fn new(stream: TcpStream, shared: Arc<Shared>, number: u32, secret: u32) -> Session {
         Session {
+            share: shared.share(),
             stream,
             input: BytesMut::new(),
             out: Outgoing::default(),
@@ -79,11 +85,8 @@ impl Session {
         }
     }
 
-    /// Speaks until the client goes.
+    /// Speaks, once it has begun, until the client goes.
     pub(crate) async fn run(&mut self) -> io::Result<()> {
-        if !self.begin().await? {
-            return Ok(());
-        }
         // After an error in an extended query everything up to the next Sync is passed over.
         let mut skipping = false;
         loop {
@@ -101,6 +104,8 @@ impl Session {
                 b'S' => {
                     skipping = false;
                     self.portals.clear();
+                    // What is left is no more than it had.
+                    let _ = self.share.set(self.kept_bytes());
                     self.out.ready(self.state);
                     Ok(())
                 }
@@ -132,8 +137,25 @@ impl Session {
         }
     }
 
+    /// Makes room for so many bytes more to be kept, or refuses them.
+    fn keep(&mut self, bytes: usize) -> Result<(), Failed> {
+        let kept = self.kept_bytes();
+        self.share.set(kept + bytes).map_err(|_| {
+            Failed::new(
+                "53200",
+                "clients hold as many bytes of statements, portals and unfinished requests as they may",
+            )
+            .hint("Close statements and portals, or raise server.unfinished_bytes_max.")
+        })
+    }
+
+    fn kept_bytes(&self) -> usize {
+        let statements = self.statements.iter().map(|(name, statement)| name.len() + statement.bytes());
+        statements.chain(self.portals.values().map(|portal| portal.bytes)).sum()
+    }
+
     /// Everything up to the first ReadyForQuery; false if there is no session to be.
-    async fn begin(&mut self) -> io::Result<bool> {
+    pub(crate) async fn begin(&mut self) -> io::Result<bool> {
         loop {
             let Some(length) = self.number_ahead().await? else { return Ok(false) };
             let length = usize::try_from(length).map_err(|_| malformed("a length is negative"))?;
@@ -188,6 +210,14 @@ impl Session {
                 return Ok(Err(*failed));
             }
         }
+    }
+
+    /// Tells the client that there are too many sessions.
+    pub(crate) async fn refuse(&mut self, limit: usize) -> io::Result<()> {
+        self.out.bytes.clear();
+        let what = format!("there are {limit} sessions, which is the limit");
+        self.out.fatal(&SqlError::new(ErrorKind::Limit, what).with_state("53300"));
+        self.flush().await
     }
 
     /// Tells the client that the server ends.
@@ -246,6 +276,11 @@ impl Session {
         let length = usize::try_from(length).map_err(|_| malformed("a length is negative"))?;
         if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(malformed("a message is too long"));
+        }
+        if length > AHEAD_BYTES && self.share.set(self.kept_bytes() + length).is_err() {
+            return Err(malformed(
+                "a message finds no room: unfinished requests hold as many bytes as they may",
+            ));
         }
         if !self.fill(length + 1).await? {
             return Err(io::ErrorKind::UnexpectedEof.into());

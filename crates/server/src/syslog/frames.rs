@@ -1,4 +1,5 @@
-//! Messages out of a TCP connection (RFC 6587): each with its length in front (`11 <13>1 - - …`), or each on a line. Which
+//! Messages out of a TCP connection (RFC 6587): each with its length in front (`11 <13>1 - - …`), or each with the end of a
+//! line or a zero behind it. Which
 //! of them it is shows at the first byte of each message: no message begins with a digit.
 //!
 //! Of a message longer than may be its beginning is given, and the rest passed over; nothing is ever held beyond that.
@@ -77,7 +78,7 @@ impl Frames {
                         self.end(&mut give);
                     }
                 }
-                State::Line => match memchr::memchr(b'\n', bytes) {
+                State::Line => match memchr::memchr2(b'\n', 0, bytes) {
                     Some(end) => {
                         self.keep(&bytes[..end]);
                         bytes = &bytes[end + 1..];
@@ -166,6 +167,8 @@ mod tests {
             "5 <1>ab4 <1>a<2>x\n<3>y\r\n\n\0<4>z",
             &[("<1>ab", false), ("<1>a", false), ("<2>x", false), ("<3>y", false), ("<4>z", false)],
         );
+        // Python's SysLogHandler ends each message with a zero.
+        check("<1>a\0<2>b\0<3>c\0", &[("<1>a", false), ("<2>b", false), ("<3>c", false)]);
         check("7 <1>a\nb\n<2>c", &[("<1>a\nb", false), ("<2>c", false)]);
         // No length, but a line that begins with a digit.
         check("12:30 hello\n5 <1>ab", &[("12:30 hello", false), ("<1>ab", false)]);

@@ -4,9 +4,10 @@
 //! <PRI>1 TIME HOST APP PID MSGID [id name="value" …][…] message          RFC 5424; `-` stands for what is not known
 //! <PRI>Jan 31 12:00:00 HOST APP[PID]: message                            RFC 3164, and what is sent in its name:
 //! <PRI>2026-01-31T12:00:00.123+01:00 HOST APP: message                   the time of RFC 3339, a year, no host, no tag
+//! <PRI>APP[PID]: message                                                 no time, no host, no tag (RFC 3164, 4.3.3)
 //! ```
 //!
-//! A message that is neither is kept: its event has `malformed`, why, and `raw`, what came. The parser is ours as those
+//! What Cisco's devices send is read in [`cisco`]. A message that is none of these is kept: its event has `malformed`, why, and `raw`, what came. The parser is ours as those
 //! that there are read what they can and do not say what they could not, and change texts on the way.
 //! Never fails and never panics, whatever the bytes are.
 
@@ -15,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use swiftwater_event::{Value, write_json};
 
+use super::cisco;
 use crate::wire::parse_time;
 
 /// What a message does not say of itself.
@@ -40,20 +42,22 @@ const MONTHS: [&str; 12] =
 
 /// What is read of a message.
 #[derive(Debug, Default, PartialEq)]
-struct Message<'a> {
+pub(super) struct Message<'a> {
     priority: u8,
-    micros: Option<i64>,
-    host: Option<&'a str>,
+    pub(super) micros: Option<i64>,
+    pub(super) host: Option<&'a str>,
     app: Option<&'a str>,
     pid: Option<&'a str>,
-    msgid: Option<&'a str>,
+    pub(super) msgid: Option<&'a str>,
+    /// The number that a device counts its messages by.
+    pub(super) sequence: Option<&'a str>,
     data: Vec<Element<'a>>,
-    text: &'a str,
+    pub(super) text: &'a str,
 }
 
 /// An element of structured data: its name, and its parameters in their order.
 #[derive(Debug, PartialEq)]
-struct Element<'a> {
+pub(super) struct Element<'a> {
     id: &'a str,
     parameters: Vec<(&'a str, Cow<'a, str>)>,
 }
@@ -88,9 +92,13 @@ impl Message<'_> {
             write_json(&Value::Timestamp(micros), object.out);
         }
         write_priority(self.priority, object);
-        for (name, value) in
-            [("host", self.host), ("app", self.app), ("pid", self.pid), ("msgid", self.msgid)]
-        {
+        for (name, value) in [
+            ("host", self.host),
+            ("app", self.app),
+            ("pid", self.pid),
+            ("msgid", self.msgid),
+            ("sequence", self.sequence),
+        ] {
             if let Some(value) = value {
                 object.text(name, value);
             }
@@ -292,24 +300,49 @@ fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
 
 /// Behind the priority.
 fn rfc3164<'a>(rest: &'a str, around: &Around<'_>) -> Result<Message<'a>, &'static str> {
-    let (micros, rest) = time(rest, around).ok_or("behind its priority there is no time")?;
+    if let Some(message) = cisco::parse(rest, around) {
+        return Ok(message);
+    }
+    let Some((micros, rest)) = time(rest, around) else {
+        if begins_as_time(rest) {
+            return Err("its time is no time that there is");
+        }
+        // Without a time the whole is content, of which a tag may be the beginning.
+        let first = rest.split(' ').next().unwrap_or_default();
+        return Ok(if is_tag(first) { tagged(rest) } else { Message { text: rest, ..Message::default() } });
+    };
     let first = rest.split(' ').next().unwrap_or_default();
     // Without a host the tag comes first: `app:` or `app[7]:`.
     let (host, rest) = match is_tag(first) {
         true => (None, rest),
         false => (Some(first).filter(|host| !host.is_empty()), rest[first.len()..].trim_start_matches(' ')),
     };
-    let message = Message { micros: Some(micros), host, text: rest, ..Message::default() };
-    let Some(end) = rest.find([':', '[', ' ']).filter(|end| *end > 0) else { return Ok(message) };
+    Ok(Message { micros: Some(micros), host, ..tagged(rest) })
+}
+
+/// Whether this was to be a time, in the form of RFC 3164 or RFC 3339.
+fn begins_as_time(rest: &str) -> bool {
+    let mut words = rest.split_ascii_whitespace();
+    let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_month = MONTHS.iter().any(|month| month.eq_ignore_ascii_case(first));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_date = first.split_once('-').is_some_and(|(year, _)| year.len() == 4 && is_number(year));
+    is_month && is_number(second) || is_date
+}
+
+/// The tag, if there is one, and the message behind it: `app: text`, `app[7]: text`, `text`.
+fn tagged(rest: &str) -> Message<'_> {
+    let message = Message { text: rest, ..Message::default() };
+    let Some(end) = rest.find([':', '[', ' ']).filter(|end| *end > 0) else { return message };
     let (app, behind) = rest.split_at(end);
     if let Some(text) = behind.strip_prefix(':') {
-        return Ok(Message { app: Some(app), text: without_space(text), ..message });
+        return Message { app: Some(app), text: without_space(text), ..message };
     }
     let Some((pid, behind)) = behind.strip_prefix('[').and_then(|inner| inner.split_once(']')) else {
-        return Ok(message);
+        return message;
     };
     let text = behind.strip_prefix(':').unwrap_or(behind);
-    Ok(Message { app: Some(app), pid: Some(pid), text: without_space(text), ..message })
+    Message { app: Some(app), pid: Some(pid), text: without_space(text), ..message }
 }
 
 /// The space between the tag and the message is neither's.
@@ -329,14 +362,14 @@ fn time<'a>(rest: &'a str, around: &Around<'_>) -> Option<(i64, &'a str)> {
     if word.starts_with(|first: char| first.is_ascii_digit()) {
         return Some((rfc3339(word)?, behind));
     }
-    let month = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(word))? + 1;
+    let month = word;
     let mut next = behind.trim_start_matches(' ');
     let mut word = || {
         let (word, behind) = next.split_once(' ').unwrap_or((next, ""));
         next = behind.trim_start_matches(' ');
         word
     };
-    let day: u8 = word().parse().ok()?;
+    let day = word();
     let mut clock = word();
     let mut year: Option<i64> = None;
     if clock.len() == 4 {
@@ -345,23 +378,35 @@ fn time<'a>(rest: &'a str, around: &Around<'_>) -> Option<(i64, &'a str)> {
     }
     // Some devices put a colon behind it.
     let clock = clock.strip_suffix(':').unwrap_or(clock);
+    Some((local_time(year, month, day, clock, around.utc_offset_minutes, around)?, next))
+}
+
+/// A time as devices write it, in microseconds since 1970: `Jan`, `2`, `00:00:01.25`, and how far its clock is ahead of UTC.
+/// Without a year it is in the one in which it is nearest to its arrival: a message of December may come in January.
+pub(super) fn local_time(
+    year: Option<i64>,
+    month: &str,
+    day: &str,
+    clock: &str,
+    offset_minutes: i16,
+    around: &Around<'_>,
+) -> Option<i64> {
+    let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))? + 1;
+    let day: u8 = day.parse().ok()?;
     let clock = if clock.len() == 7 { Cow::Owned(format!("0{clock}")) } else { Cow::Borrowed(clock) };
-    let offset = around.utc_offset_minutes;
-    let (sign, offset) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs());
+    let (sign, offset) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
     let in_year = |year: i64| {
         let zone = format!("{sign}{:02}:{:02}", offset / 60, offset % 60);
         parse_time(&format!("{year:04}-{month:02}-{day:02}T{clock}{zone}"))
     };
-    let micros = match year {
-        Some(year) => in_year(year)?,
-        // The year in which it is nearest to its arrival: a message of December may come in January.
+    match year {
+        Some(year) => in_year(year),
         None => {
             let arrived = 1970 + around.arrival_micros.div_euclid(31_556_952_000_000);
             let candidates = (arrived - 1..=arrived + 1).filter_map(in_year);
-            candidates.min_by_key(|micros| micros.abs_diff(around.arrival_micros))?
+            candidates.min_by_key(|micros| micros.abs_diff(around.arrival_micros))
         }
-    };
-    Some((micros, next))
+    }
 }
 
 #[cfg(test)]
@@ -469,6 +514,61 @@ mod tests {
     }
 
     #[test]
+    fn message_without_a_time_is_content() {
+        let user = |others| with_priority(("user", "err", 3), others);
+        for (raw, expected) in [
+            ("<11>msg", json!({"message": "msg"})),
+            ("<11>disk is full: /dev/sda1", json!({"message": "disk is full: /dev/sda1"})),
+            ("<11>su[7]: x", json!({"app": "su", "pid": "7", "message": "x"})),
+            ("<11>app: x", json!({"app": "app", "message": "x"})),
+            ("<11>Foo  2 00:00:01 h a: x", json!({"message": "Foo  2 00:00:01 h a: x"})),
+            ("<11>may you find this", json!({"message": "may you find this"})),
+            ("<11>", json!({"message": ""})),
+        ] {
+            assert_eq!(event(raw), user(expected), "{raw}");
+        }
+    }
+
+    #[test]
+    fn forms_of_ciscos_devices_are_read() {
+        let local = |others| with_priority(("local7", "notice", 5), others);
+        for (raw, expected) in [
+            (
+                "<189>123: *Jan  2 00:00:01.123: %SYS-5-CONFIG_I: Configured from console",
+                json!({"sequence": "123", "time": "2026-01-02T00:00:01.123Z", "msgid": "SYS-5-CONFIG_I",
+                       "message": "Configured from console"}),
+            ),
+            (
+                "<189>45: router1: 46: .Jan 2 00:00:01.123 UTC: %LINK-3-UPDOWN: Interface a, changed: up",
+                json!({"sequence": "46", "host": "router1", "time": "2026-01-02T00:00:01.123Z",
+                       "msgid": "LINK-3-UPDOWN", "message": "Interface a, changed: up"}),
+            ),
+            (
+                "<189>Jan 02 2025 00:00:01: %ASA-6-302013: Built outbound",
+                json!({"time": "2025-01-02T00:00:01.000Z", "msgid": "ASA-6-302013", "message": "Built outbound"}),
+            ),
+            (
+                "<189>Jan 02 2025 00:00:01 fw1 : %ASA-6-302013: Built",
+                json!({"time": "2025-01-02T00:00:01.000Z", "host": "fw1", "msgid": "ASA-6-302013",
+                       "message": "Built"}),
+            ),
+            (
+                "<189>: 2025 Jan  2 00:00:01 UTC: %ETHPORT-5-IF_UP: up",
+                json!({"time": "2025-01-02T00:00:01.000Z", "msgid": "ETHPORT-5-IF_UP", "message": "up"}),
+            ),
+            // Where "CEST" is, nobody says.
+            (
+                "<189>: 2025 Jan  2 00:00:01 CEST: %ETHPORT-5-IF_UP: up",
+                json!({"msgid": "ETHPORT-5-IF_UP", "message": "up"}),
+            ),
+            ("<189>%ASA-6-302013: Built", json!({"msgid": "ASA-6-302013", "message": "Built"})),
+            ("<189>cpu at 95%-5-x: hot", json!({"message": "cpu at 95%-5-x: hot"})),
+        ] {
+            assert_eq!(event(raw), local(expected), "{raw}");
+        }
+    }
+
+    #[test]
     fn what_is_malformed_is_kept() {
         for raw in [
             "",
@@ -477,8 +577,7 @@ mod tests {
             "<1234>x",
             "<>x",
             "<+1>x",
-            "<13>hello",
-            "<13>Foo  2 00:00:01 h a: x",
+            "<13>2026-13-01T00:00:00Z h a: x",
             "<13>Feb 30 00:00:01 h a: x",
             "<13>1 - - - -",
             "<13>1 - - - - - x",

@@ -6,6 +6,7 @@
 //! speaks HTTP.
 //! Limits: `syslog.connections_max`, `syslog.message_bytes_max`; what is longer is cut, and its event says so.
 
+mod cisco;
 mod frames;
 mod message;
 
@@ -30,6 +31,7 @@ use tokio::{
 
 use crate::{
     config::SyslogConfig,
+    newcomers::{Newcomer, Newcomers},
     server::{Phase, ServerError, Shared, prepare},
 };
 use frames::{Frames, without_end};
@@ -45,6 +47,8 @@ const DATAGRAMS_MAX: usize = 64 << 10;
 const DATAGRAMS_AT_ONCE: usize = 1024;
 /// What the system is asked to hold for the socket of datagrams, while nobody reads.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+/// Connections that have sent nothing yet; one more sends the oldest away.
+const NEWCOMERS_MAX: usize = 1000;
 /// Between attempts to hand over events while nothing can be stored.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Between attempts to take connections, after one that failed for want of files.
@@ -105,6 +109,7 @@ impl SyslogPorts {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
     let places = Arc::new(Semaphore::new(shared.config.syslog.connections_max));
+    let newcomers = Newcomers::new(NEWCOMERS_MAX);
     loop {
         let taken = tokio::select! {
             taken = listener.accept() => taken,
@@ -118,25 +123,40 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(%peer, setting = "syslog.connections_max", "too many connections of syslog");
-            continue;
-        };
-        shared.syslog.connections_taken.fetch_add(1, Ordering::Relaxed);
         let (shared, alive) = (Arc::clone(&shared), alive.clone());
+        let (places, newcomer) = (Arc::clone(&places), newcomers.enter());
         tokio::spawn(async move {
-            read(stream, peer, &shared).await;
-            shared.syslog.connections_ended.fetch_add(1, Ordering::Relaxed);
-            drop((place, alive));
+            if has_spoken(&stream, newcomer, &shared).await {
+                match places.try_acquire() {
+                    Ok(_place) => {
+                        shared.syslog.connections_taken.fetch_add(1, Ordering::Relaxed);
+                        read(stream, peer, &shared).await;
+                        shared.syslog.connections_ended.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(_) => {
+                        tracing::warn!(%peer, setting = "syslog.connections_max", "too many connections of syslog");
+                    }
+                }
+            }
+            drop(alive);
         });
+    }
+}
+
+/// Waits for a connection's first byte; false if it ended before, or had to go for others that came.
+async fn has_spoken(stream: &TcpStream, mut newcomer: Newcomer, shared: &Shared) -> bool {
+    if let Err(error) = prepare(stream) {
+        tracing::debug!(%error, "socket options were not set");
+    }
+    tokio::select! {
+        readable = stream.readable() => readable.is_ok(),
+        () = newcomer.sent_away() => false,
+        () = shared.reached(Phase::Draining) => false,
     }
 }
 
 /// Reads a connection to its end, or until the server drains.
 async fn read(mut stream: TcpStream, peer: SocketAddr, shared: &Shared) {
-    if let Err(error) = prepare(&stream) {
-        tracing::debug!(%error, "socket options were not set");
-    }
     let mut frames = Frames::new(shared.config.syslog.message_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     let peer = peer.ip().to_canonical();

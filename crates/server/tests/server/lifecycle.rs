@@ -9,6 +9,27 @@ use tokio::net::TcpStream;
 use crate::client::{Running, soon};
 
 #[tokio::test(flavor = "multi_thread")]
+async fn data_directory_that_goes_away_is_not_ready_and_refuses_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    let created = server.send("POST", "/v1/sql", &[], "CREATE STREAM s (a LONG)").await;
+    assert_eq!(created.status, 200);
+    assert_eq!(server.get("/readyz").await.status, 200);
+    for part in ["log", "catalog"] {
+        let (path, away) = (dir.path().join(part), dir.path().join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        let problem =
+            server.get("/readyz").await.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+        assert!(problem["detail"].as_str().unwrap().contains(path.to_str().unwrap()), "{problem}");
+        let refused = server.ingest("s", "{\"a\": 1}").await;
+        refused.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+        std::fs::rename(&away, &path).unwrap();
+        assert_eq!(server.get("/readyz").await.status, 200);
+        assert_eq!(server.ingest("s", "{\"a\": 1}").await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn queries_get_their_final_result_on_shutdown() {
     let mut server = Running::start().await;
     let address = server.address;

@@ -169,6 +169,91 @@ async fn limits_of_the_engine_are_named() {
     }
 }
 
+/// What the metrics say that clients hold unfinished.
+async fn unfinished_bytes(server: &Running) -> u64 {
+    let text = server.get("/metrics").await.text().await;
+    let line = text.lines().find_map(|line| line.strip_prefix("swiftwater_unfinished_bytes ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_never_end_hold_no_more_than_all_may() {
+    const MOST: u64 = 1 << 20;
+    const EACH: usize = 200 << 10;
+    let server = Running::with(EngineConfig::default(), |config| config.unfinished_bytes_max = MOST).await;
+    let begin = format!("{{\"x\":\"{}", "y".repeat(EACH));
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
+        pieces.send(Ok(Frame::data(Bytes::from(begin.clone())))).await.unwrap();
+        waiting.push((pieces, reply));
+    }
+    // Five have room; the others are refused.
+    let mut refused = 0;
+    while refused < 15 {
+        let before = waiting.len();
+        let mut still = Vec::new();
+        for (pieces, reply) in waiting {
+            if reply.is_finished() {
+                let problem = reply.await.unwrap().unwrap();
+                let problem = problem.problem(StatusCode::SERVICE_UNAVAILABLE, "limit-passed").await;
+                assert_eq!(problem["setting"], "server.unfinished_bytes_max");
+                refused += 1;
+            } else {
+                still.push((pieces, reply));
+            }
+        }
+        waiting = still;
+        if waiting.len() == before {
+            tokio::task::yield_now().await;
+        }
+    }
+    let held = unfinished_bytes(&server).await;
+    assert!((5 * EACH as u64..=MOST).contains(&held), "{held}");
+    // A client that holds little goes on, with an event in two pieces, too.
+    assert_eq!(server.ingest("s", "{\"a\": 1}").await.status, 200);
+    let (pieces, reply) = server.client().await.stream(EVENTS, &[]);
+    for piece in ["{\"a\"", ": 1}"] {
+        pieces.send(Ok(Frame::data(Bytes::from(piece)))).await.unwrap();
+    }
+    drop(pieces);
+    assert_eq!(reply.await.unwrap().unwrap().status, 200);
+    // Those that have room can end.
+    for (pieces, reply) in waiting {
+        pieces.send(Ok(Frame::data(Bytes::from("\"}")))).await.unwrap();
+        drop(pieces);
+        assert_eq!(reply.await.unwrap().unwrap().status, 200);
+    }
+    soon(async {
+        while unfinished_bytes(&server).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_bodies_and_heads_hold_no_more_than_all_may() {
+    let server = Running::with(EngineConfig::default(), |config| config.unfinished_bytes_max = 1 << 20).await;
+    for (path, content_type) in [("/v1/logs", "application/json"), ("/_bulk", "application/x-ndjson")] {
+        let fields = [("content-type", content_type)];
+        let reply = server.send("POST", path, &fields, vec![b' '; 3 << 20]).await;
+        assert_eq!(reply.status, 503, "{path}");
+    }
+    let mut heads = Vec::new();
+    for _ in 0..20 {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "y".repeat(200 << 10));
+        // Where there is no room the connection is closed.
+        let _ = stream.write_all(head.as_bytes()).await;
+        heads.push(stream);
+    }
+    let held = unfinished_bytes(&server).await;
+    assert!(held <= (1 << 20) + 20 * (16 << 10), "{held}");
+    assert_eq!(server.get("/healthz").await.status, 200);
+    drop(heads);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_past_the_limit_are_told() {
     let server = Running::with(EngineConfig::default(), |config| config.connections_max = 1).await;

@@ -448,3 +448,93 @@ async fn messages_come_in_the_order_of_the_protocol() {
     drop(stream);
     drop(server);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_keep_nobody_out() {
+    let (_server, port) = start().await;
+    let mut silent = Vec::new();
+    for _ in 0..450 {
+        silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    let mut stream = connect(port).await;
+    assert!(kinds(&mut stream).await.ends_with('Z'));
+    assert_eq!(rows(&mut stream, "SELECT 1").await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_too_many_is_told_so() {
+    let (_server, port) = start().await;
+    let mut sessions = Vec::new();
+    for _ in 0..200 {
+        let mut stream = connect(port).await;
+        kinds(&mut stream).await;
+        sessions.push(stream);
+    }
+    let mut refused = connect(port).await;
+    let error = last_error(&mut refused).await;
+    assert!(error.contains("53300") && error.contains("200 sessions"), "{error}");
+    // A place that is left is taken by the next.
+    drop(sessions.pop());
+    soon(async {
+        loop {
+            let mut stream = connect(port).await;
+            let kind = soon(stream.read_u8()).await.unwrap();
+            if kind == b'R' {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn portals_share_their_statement_and_hold_no_more_than_all_may() {
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+        config.unfinished_bytes_max = 8 << 20;
+    };
+    let server = Running::with_sql(EngineConfig::default(), change, Some(access())).await;
+    let mut stream = connect(server.postgres.unwrap().port()).await;
+    kinds(&mut stream).await;
+    let text = format!("SELECT $1 -- {}", "x".repeat(4 << 20));
+    let parse = message(b'P', &[b"s\0", text.as_bytes(), b"\0\0\0"].concat());
+    let bind = |portal: usize, value: &[u8]| {
+        let length = (value.len() as i32).to_be_bytes();
+        let values = [&[0, 0, 0, 1][..], &length, value, &[0, 0]].concat();
+        message(b'B', &[format!("{portal}\0s\0").as_bytes(), &values].concat())
+    };
+    stream.write_all(&parse).await.unwrap();
+    for portal in 0..400 {
+        stream.write_all(&bind(portal, b"30 bytes")).await.unwrap();
+    }
+    stream.write_all(&message(b'S', b"")).await.unwrap();
+    assert_eq!(kinds(&mut stream).await, format!("1{}Z", "2".repeat(400)));
+    // Values are each portal's own.
+    let value = vec![b'x'; 50 << 10];
+    let (mut reading, mut writing) = stream.into_split();
+    let writer = tokio::spawn(async move {
+        for portal in 0..400 {
+            writing.write_all(&bind(portal, &value)).await.unwrap();
+        }
+        writing.write_all(&message(b'S', b"")).await.unwrap();
+        writing
+    });
+    let (mut bound, mut refused) = (0, 0);
+    loop {
+        let kind = soon(reading.read_u8()).await.unwrap();
+        let length = soon(reading.read_i32()).await.unwrap();
+        let mut body = vec![0; length as usize - 4];
+        soon(reading.read_exact(&mut body)).await.unwrap();
+        match kind {
+            b'2' => bound += 1,
+            b'E' => {
+                let told = String::from_utf8_lossy(&body);
+                assert!(told.contains("53200") && told.contains("server.unfinished_bytes_max"), "{told}");
+                refused += 1;
+            }
+            _ => break,
+        }
+    }
+    assert!((60..90).contains(&bound) && refused == 1, "{bound} {refused}");
+    drop(writer.await.unwrap());
+}

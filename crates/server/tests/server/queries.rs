@@ -122,7 +122,6 @@ async fn a_detached_query_is_picked_up_later() {
     let mut client = server.client().await;
     let mut first = client.send("GET", results, &[], "").await;
     assert_eq!(first.records(1).await, [json!({"n": 1})]);
-    server.get(results).await.problem(StatusCode::CONFLICT, "conflict").await;
     client.connection().abort();
     drop(first);
     crate::client::soon(async {
@@ -136,6 +135,154 @@ async fn a_detached_query_is_picked_up_later() {
     let answer = server.send("GET", results, &[("accept", "application/json")], "").await.json().await;
     assert_eq!(answer["records"], json!([{"n": 2}]));
     assert_eq!(answer["meta"]["query"]["reason"], "limit");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_reader_of_a_detached_query_takes_over() {
+    let server = Running::start().await;
+    let reply = server.send("POST", "/v1/queries?detach=true", &[], ALL).await;
+    let place = reply.field("location").to_owned();
+    let results = format!("{place}/results");
+    server.ingest("s", "{\"n\": 1}").await;
+    let accept = ("accept", "text/event-stream");
+    let mut reader = server.client().await;
+    let mut older = reader.send("GET", &results, &[accept], "").await;
+    assert_eq!(ids(&mut older, 1).await, [1]);
+    // A browser whose connection broke reads again before the server knows that it did.
+    for last in 1..10 {
+        let mut client = server.client().await;
+        let number = last.to_string();
+        let mut newer = client.send("GET", &results, &[accept, ("last-event-id", &number)], "").await;
+        assert_eq!(newer.status, 200);
+        // The older one's answer ends; it gets nothing that the newer one is to have.
+        assert!(ids(&mut older, usize::MAX).await.is_empty());
+        server.ingest("s", "{\"n\": 2}").await;
+        assert_eq!(ids(&mut newer, 1).await, [last + 1]);
+        (older, reader) = (newer, client);
+    }
+    drop((older, reader));
+    let status = server.get(&place).await.json().await;
+    assert_eq!(status["records"], 10);
+}
+
+/// The ids of server-sent events, up to so many or to the end.
+async fn ids(reply: &mut crate::client::Reply, count: usize) -> Vec<u64> {
+    let mut ids = Vec::new();
+    while ids.len() < count {
+        let Some(line) = reply.line().await else { break };
+        ids.extend(line.strip_prefix("id: ").map(|id| id.parse::<u64>().unwrap()));
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_a_query_that_is_not_detached_go_to_its_client() {
+    let server = Running::start().await;
+    let results = server.ask("*/*", ALL).await;
+    let place = format!("/v1/queries/{}/results", results.field("swiftwater-query"));
+    server.get(&place).await.problem(StatusCode::CONFLICT, "conflict").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_are_listed_in_pages() {
+    let server = Running::start().await;
+    let mut all = Vec::new();
+    for (stream, count) in [("a", 3), ("b", 2)] {
+        for _ in 0..count {
+            let text = format!("SELECT * FROM STREAM({stream}, MAX, TIME)");
+            let reply = server.send("POST", "/v1/queries?detach=true", &[], text).await;
+            all.push(reply.json().await["id"].as_str().unwrap().to_owned());
+        }
+    }
+    let page = async |parameters: &str| {
+        let page = server.get(&format!("/v1/queries?{parameters}")).await.json().await;
+        let ids =
+            page["queries"].as_array().unwrap().iter().map(|query| query["id"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(page("").await, (all.clone(), None));
+    for (sort, mut expected) in
+        [("oldest", all.clone()), ("newest", all.iter().rev().cloned().collect::<Vec<_>>())]
+    {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        for _ in 0..3 {
+            let (ids, next) = page(&format!("sort={sort}&limit=2{after}")).await;
+            found.extend(ids);
+            let Some(next) = next else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(found, expected, "{sort}");
+        expected.truncate(1);
+    }
+    assert_eq!(page("prefix=b").await.0, all[3..]);
+    assert_eq!(page(&format!("prefix={}", all[1])).await.0, all[1..2]);
+    assert_eq!(page("prefix=c").await.0, [""; 0]);
+    // The one that matched most is first.
+    server.ingest("b", "{}\n{}").await;
+    server.send("DELETE", &format!("/v1/queries/{}", all[4]), &[], "").await;
+    let by_matches = page("sort=matches&limit=2").await.0;
+    assert_eq!(by_matches[0], all[3]);
+    for odd in ["sort=size", "limit=0", "limit=10001", "limit=x", "after=x", "dialect=bullet"] {
+        server
+            .get(&format!("/v1/queries?{odd}"))
+            .await
+            .problem(StatusCode::BAD_REQUEST, "parameter-invalid")
+            .await;
+    }
+    let after = format!("/v1/queries?sort=cpu&after={}", all[0]);
+    server.get(&after).await.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_source_asks_by_one_get() {
+    let server = Running::start().await;
+    let place = "/v1/queries?query=SELECT+n+FROM+STREAM(s,+MAX,+TIME)+LIMIT+1";
+    let mut client = server.client().await;
+    let asking = client.send("GET", place, &[("accept", "text/event-stream")], "").await;
+    assert_eq!((asking.status, asking.field("content-type")), (200, "text/event-stream"));
+    server.ingest("s", "{\"n\": 1}").await;
+    let text = asking.text().await;
+    assert!(text.contains("\"records\":[{\"n\":1}]"), "{text}");
+    // What no page of another site can have a browser send by a link or an image.
+    for fields in [&[][..], &[("accept", "text/html")], &[("accept", "*/*")]] {
+        let refused = server.send("GET", place, fields, "").await;
+        refused.problem(StatusCode::BAD_REQUEST, "request-invalid").await;
+    }
+    let cross = [("accept", "text/event-stream"), ("origin", "https://evil.example")];
+    server.send("GET", place, &cross, "").await.problem(StatusCode::FORBIDDEN, "forbidden").await;
+    let accept = ("accept", "text/event-stream");
+    let bad = server.send("GET", "/v1/queries?query=SELECT", &[accept], "").await;
+    bad.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    let both = server.send("GET", &format!("{place}&limit=3"), &[accept], "").await;
+    both.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
+    assert_eq!(server.get("/v1/queries").await.json().await, json!({"queries": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_begin_with_the_prefix_of_the_proxy() {
+    let server = Running::start().await;
+    let fields = [("x-forwarded-prefix", "/live/")];
+    let reply = server.send("POST", "/v1/queries?detach=true", &fields, ALL).await;
+    let place = reply.field("location").to_owned();
+    assert!(place.starts_with("/live/v1/queries/"), "{place}");
+    assert_eq!(reply.json().await["results"], format!("{place}/results"));
+    let prefixed = Running::with(Default::default(), |config| config.prefix = "/own".to_owned()).await;
+    let reply = prefixed.send("POST", "/v1/queries?detach=true", &fields, ALL).await;
+    assert!(reply.field("location").starts_with("/own/v1/queries/"));
+    let json = [("content-type", "application/json")];
+    let reply = prefixed.send("POST", "/v1/prepared", &json, json!({"query": ALL}).to_string()).await;
+    assert!(reply.field("location").starts_with("/own/v1/prepared/"), "{}", reply.field("location"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protocol_that_is_not_spoken_is_refused() {
+    let server = Running::start().await;
+    let upgrade = |protocol| [("connection", "upgrade"), ("upgrade", protocol)];
+    let refused = server.send("GET", "/v1/ws", &upgrade("websocket"), "").await;
+    assert_eq!(refused.field("upgrade"), "HTTP/1.1");
+    refused.problem(StatusCode::UPGRADE_REQUIRED, "upgrade-not-spoken").await;
+    // An offer that a server may pass over, as Java's client makes it.
+    assert_eq!(server.send("GET", "/v1/streams", &upgrade("h2c"), "").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

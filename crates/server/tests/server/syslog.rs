@@ -51,7 +51,7 @@ async fn messages_become_events_however_they_are_framed() {
     let (server, mut results) = start().await;
     let mut tcp = TcpStream::connect(server.syslog_tcp.unwrap()).unwrap();
     let counted = "<34>1 2026-01-31T12:00:00.003Z web su 7 ID47 [a@1 x=\"y\"] two\nlines";
-    let bytes = format!("{} {counted}<13>nonsense\n<0>1 - - - - - - {}\n", counted.len(), "x".repeat(3000));
+    let bytes = format!("{} {counted}<13>1 nonsense\n<0>1 - - - - - - {}\n", counted.len(), "x".repeat(3000));
     std::io::Write::write_all(&mut tcp, bytes.as_bytes()).unwrap();
     let mut events = results.records(3).await;
     // Shards may give them out in another order.
@@ -64,8 +64,9 @@ async fn messages_become_events_however_they_are_framed() {
     );
     assert_eq!(
         events[2],
-        json!({"malformed": "behind its priority there is no time", "facility": "user", "severity": "notice",
-               "severity_number": 5, "raw": "<13>nonsense", "peer": "127.0.0.1"})
+        json!({"malformed": "of time, host, application, process and message identifier one is missing",
+               "facility": "user", "severity": "notice", "severity_number": 5, "raw": "<13>1 nonsense",
+               "peer": "127.0.0.1"})
     );
     let cut = &events[0];
     assert_eq!(cut["malformed"], "it is longer than a message may be, and was cut off");
@@ -217,4 +218,20 @@ async fn rsyslog_forwards_what_it_takes() {
         assert!(event["time"].is_string() && event["host"].is_string(), "{event}");
     }
     drop(child);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_keep_no_sender_out() {
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.syslog.tcp_listen = Some("127.0.0.1:0".parse().unwrap());
+        config.syslog.connections_max = 2;
+    };
+    let server = Running::with(EngineConfig::default(), change).await;
+    let mut results = server.ask("application/x-ndjson", "SELECT * FROM STREAM(syslog, MAX, TIME)").await;
+    let address = server.syslog_tcp.unwrap();
+    let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut sender = TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut sender, b"<13>here\n").unwrap();
+    assert_eq!(results.records(1).await[0]["message"], "here");
+    drop(silent);
 }

@@ -28,7 +28,7 @@ impl Session {
         let Ok(access) = self.shared.sql.access().cloned() else {
             return Ok(Err(Failed::new("57P03", "nothing is stored here")));
         };
-        let text = portal.statement.text.clone();
+        let text = portal.statement.text.to_string();
         let query = match self.while_connected(access.sql.copied(copy)).await? {
             Ok(query) => query,
             Err(error) => return Ok(Err(Failed { error, text })),

@@ -18,18 +18,29 @@ use crate::postgres::{
 
 /// Statements and portals that a session keeps by name.
 const KEPT_MAX: usize = 1000;
+/// What a statement or a portal takes up beside its text and its values, about.
+const KEPT_BYTES: usize = 512;
 
-/// A statement that was parsed.
+/// A statement that was parsed. Its portals share its text.
 #[derive(Clone)]
 pub(super) struct Prepared {
-    pub(super) text: String,
-    types: Vec<i32>,
+    pub(super) text: Arc<str>,
+    types: Arc<[i32]>,
+}
+
+impl Prepared {
+    /// Bytes that it takes up.
+    pub(super) fn bytes(&self) -> usize {
+        KEPT_BYTES + self.text.len() + size_of_val(&*self.types)
+    }
 }
 
 /// A statement with its values, and its answer once it was begun.
 pub(super) struct Portal {
     pub(super) statement: Prepared,
     parameters: Vec<Parameter>,
+    /// Bytes that the parameters and its name take up.
+    pub(super) bytes: usize,
     /// Of the answer: 0 text, 1 binary; one for all, or one a column.
     formats: Vec<i16>,
     pub(super) open: Option<Open>,
@@ -41,7 +52,7 @@ pub(super) struct Portal {
 
 impl Portal {
     fn new(statement: Prepared, parameters: Vec<Parameter>, formats: Vec<i16>) -> Portal {
-        Portal { statement, parameters, formats, open: None, copy: None, tag: "" }
+        Portal { statement, parameters, bytes: KEPT_BYTES, formats, open: None, copy: None, tag: "" }
     }
 }
 
@@ -85,7 +96,7 @@ impl Session {
             // The statements are parts of the text, in order.
             let begins = text[from..].find(&statement).map_or(from, |at| from + at);
             from = begins;
-            let statement = Prepared { text: statement, types: Vec::new() };
+            let statement = Prepared { text: statement.into(), types: Arc::default() };
             let mut portal = Portal::new(statement, Vec::new(), Vec::new());
             let done = match self.open(&mut portal).await? {
                 Ok(()) => {
@@ -113,7 +124,11 @@ impl Session {
         if self.statements.len() >= KEPT_MAX && !self.statements.contains_key(&name) {
             return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} statements at most"))));
         }
-        self.statements.insert(name, Prepared { text, types });
+        let prepared = Prepared { text: text.into(), types: types.into() };
+        if let Err(failed) = self.keep(prepared.bytes() + name.len()) {
+            return Ok(Err(failed));
+        }
+        self.statements.insert(name, prepared);
         self.out.message(b'1', |_| {});
         Ok(Ok(()))
     }
@@ -125,19 +140,21 @@ impl Session {
         };
         let codes = (0..message.count()?).map(|_| message.i16()).collect::<io::Result<Vec<_>>>()?;
         let mut parameters = Vec::new();
+        let mut bytes = portal.len();
         for index in 0..message.count()? {
             let length = message.i32()?;
             let Ok(length) = usize::try_from(length) else {
                 parameters.push(Parameter::Null);
                 continue;
             };
-            let bytes = message.take(length)?;
+            let value = message.take(length)?;
+            bytes += size_of::<Parameter>() + length;
             let is_binary = match codes.as_slice() {
                 [] => false,
                 [all] => *all == 1,
                 each => each.get(index) == Some(&1),
             };
-            match parameter(bytes, statement.types.get(index).copied().unwrap_or(0), is_binary) {
+            match parameter(value, statement.types.get(index).copied().unwrap_or(0), is_binary) {
                 Some(parameter) => parameters.push(parameter),
                 None => {
                     return Ok(Err(Failed::new(
@@ -151,7 +168,12 @@ impl Session {
         if self.portals.len() >= KEPT_MAX {
             return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} portals at most"))));
         }
-        self.portals.insert(portal, Portal::new(statement, parameters, formats));
+        let mut made = Portal::new(statement, parameters, formats);
+        made.bytes += bytes;
+        if let Err(failed) = self.keep(made.bytes) {
+            return Ok(Err(failed));
+        }
+        self.portals.insert(portal, made);
         self.out.message(b'2', |_| {});
         Ok(Ok(()))
     }
@@ -396,7 +418,7 @@ impl Session {
                     match self.while_connected(async { answer.next().await }).await? {
                         None => break,
                         Some(Err(error)) => {
-                            let text = portal.statement.text.clone();
+                            let text = portal.statement.text.to_string();
                             return Ok(Err(Timer::told(open.timer.as_ref(), error, text)));
                         }
                         Some(Ok(batch)) => match PgWriter::new(&batch) {
