@@ -15,6 +15,7 @@ mod ingest;
 mod input_file;
 mod logging;
 mod memory;
+mod open_files;
 mod output;
 mod progress;
 mod query;

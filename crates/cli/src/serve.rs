@@ -16,7 +16,7 @@ use swiftwater_server::{Server, ServerError};
 use crate::{
     args::{ServeArgs, ServerArgs},
     exit::{Failure, Outcome},
-    logging, memory,
+    logging, memory, open_files,
     settings::{FILE_NAME, Loaded, SettingFlags, Settings, Sources, environment, load},
     signals::Interrupts,
     stdio,
@@ -71,7 +71,9 @@ pub(crate) fn serve(
                 Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
             }
         };
-        let server = Server::bind(engine.clone(), settings.server()).await.map_err(explained)?;
+        let mut config = settings.server();
+        config.connections_max = open_files::connections_max(config.connections_max);
+        let server = Server::bind(engine.clone(), config).await.map_err(explained)?;
         let interrupts = Interrupts::catch().context("cannot catch signals")?;
         ready(&engine, server.addresses())?;
         server.run(stop(interrupts)).await;
@@ -86,7 +88,11 @@ async fn stop(mut interrupts: Interrupts) {
     tokio::spawn(async move {
         let signal = interrupts.next().await;
         tracing::warn!(signal, "stopping at once");
-        std::process::exit(if signal == "SIGINT" { 130 } else { 143 });
+        std::process::exit(match signal {
+            "SIGHUP" => 129,
+            "SIGINT" => 130,
+            _ => 143,
+        });
     });
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM, and SIGHUP, which a terminal sends when it closes.
 
 use std::{future::Future, io};
 
@@ -11,6 +11,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
+    /// None where the process was started so that it ignores it, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl Interrupts {
@@ -19,6 +21,10 @@ impl Interrupts {
         Ok(Interrupts {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: match ignores_hangup() {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            },
         })
     }
 
@@ -27,8 +33,25 @@ impl Interrupts {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+            () = received(&mut self.hangup) => "SIGHUP",
         }
     }
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process ignores SIGHUP since it was started, as the kernel says it (proc_pid_status(5), `SigIgn`).
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Signal 1 is the lowest bit.
+    mask & 1 == 1
 }
 
 /// A runtime for talking to a server: all on this thread.

@@ -51,6 +51,29 @@ fn a_server_that_is_stopped_gives_final_results() {
 }
 
 #[test]
+fn server_whose_terminal_closes_gives_final_results() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignores_hangup = u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1;
+    let server = TestServer::start(&[]);
+    let query = "SELECT COUNT(*) AS n FROM STREAM(s, MAX, TIME)";
+    let query = Running::start(&["query", "--server", &server.url, query]);
+    server.wait_for("/v1/queries", "COUNT");
+    assert_eq!(server.ingest("s", "{}\n").code, Some(0));
+    server.running.signal("HUP");
+    if ignores_hangup {
+        // The tests run under `nohup` or its like: so does the server, and it stays.
+        server.wait_for("/v1/queries", "COUNT");
+        server.running.signal("TERM");
+    }
+    let ran = query.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "{\"n\":1}\n"), "{}", ran.err);
+    assert!(ran.err.contains("\"reason\":\"shutdown\""), "{}", ran.err);
+    let TestServer { running, .. } = server;
+    assert_eq!(running.end().code, Some(0));
+}
+
+#[test]
 fn a_wrong_query_shows_the_place() {
     let server = TestServer::start(&[]);
     let ran = run(&["query", "--server", &server.url, "SELECT a,\nFROM STREAM(s)"]);

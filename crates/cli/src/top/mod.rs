@@ -32,9 +32,9 @@ pub(crate) fn run(args: &TopArgs, clock: Arc<dyn Clock>) -> Outcome {
     let runtime = client_runtime().context("cannot start")?;
     if args.once || !stdio::stdout_is_terminal() {
         let text = runtime.block_on(async {
-            let before = Snapshot::take(&client, &*clock).await?;
+            let before = Snapshot::take(&client, &*clock, args.sort).await?;
             tokio::time::sleep(ONCE_APART).await;
-            let now = Snapshot::take(&client, &*clock).await?;
+            let now = Snapshot::take(&client, &*clock, args.sort).await?;
             anyhow::Ok(picture(
                 args.client.url(),
                 &before,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &TopArgs, clock: Arc<dyn Clock>) -> Outcome {
 }
 
 async fn live(args: &TopArgs, client: &Client, clock: &dyn Clock) -> Outcome {
-    let mut before = Snapshot::take(client, clock).await?;
+    let mut before = Snapshot::take(client, clock, args.sort).await?;
     let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
     let size = terminal_size();
     let (mut screen, mut keys) = Screen::open().context("cannot take over the terminal")?;
@@ -62,7 +62,7 @@ async fn live(args: &TopArgs, client: &Client, clock: &dyn Clock) -> Outcome {
             _ = interrupts.next() => break,
             () = tokio::time::sleep(wait) => {
                 before = now;
-                now = Snapshot::take(client, clock).await?;
+                now = Snapshot::take(client, clock, sort).await?;
                 wait = args.interval;
             }
             key = keys.recv() => match key {

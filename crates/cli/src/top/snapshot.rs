@@ -7,7 +7,10 @@ use hyper::Method;
 use serde::{Deserialize, de::DeserializeOwned};
 use swiftwater_event::Clock;
 
-use crate::client::{Client, Problem};
+use crate::{
+    args::TopSort,
+    client::{Client, Problem},
+};
 
 /// All that a picture shows.
 #[derive(Debug, Clone, Default)]
@@ -58,10 +61,17 @@ pub(super) struct Cost {
 }
 
 impl Snapshot {
-    /// Asks the server.
-    pub(super) async fn take(client: &Client, clock: &dyn Clock) -> anyhow::Result<Snapshot> {
+    /// Asks the server. Of very many queries it gets those that are first in the order, by all that they have cost so far.
+    pub(super) async fn take(client: &Client, clock: &dyn Clock, sort: TopSort) -> anyhow::Result<Snapshot> {
         let streams = fetch(client, "/v1/streams").await?;
-        let queries = fetch(client, "/v1/queries").await?;
+        let sort = match sort {
+            TopSort::Cpu => "cpu",
+            TopSort::State => "state",
+            TopSort::Matches => "matches",
+            TopSort::Out => "out",
+            TopSort::Age => "newest",
+        };
+        let queries = fetch(client, &format!("/v1/queries?sort={sort}&limit=1000")).await?;
         let metrics = fetch(client, "/metrics").await?;
         Ok(Snapshot {
             at_nanos: clock.monotonic_nanos(),

@@ -31,11 +31,26 @@ pub(super) fn keys() -> Vec<Key> {
             server.origins_allowed,
             "Origins of web pages that may use the server, besides its own: `https://console.example.com`, or `*` for all."
         ),
+        text!(
+            "server.prefix",
+            Kind::Text(prefix_or_empty),
+            server.prefix,
+            "The path under which a proxy serves this server, as `/live`: what answers name as `location` and `results` begins \
+             with it; empty: as the proxy says in `X-Forwarded-Prefix`."
+        ),
         number!(
             "server.connections_max",
             Kind::Count(1, 10_000_000),
             server.connections_max,
-            "Connections at once; one more is answered 503 and closed."
+            "Connections at once; one more is answered 503 and closed. The limit of open files may allow fewer."
+        ),
+        number!(
+            "server.unfinished_bytes_max",
+            Kind::Bytes(MIB, 1024 * TIB),
+            server.unfinished_bytes_max,
+            "All that clients have begun and not finished: events without an end, bodies that are gathered whole, heads of \
+             requests, messages and portals of PostgreSQL's protocol. What finds no room is refused; up to 16 KiB of a \
+             connection always has room."
         ),
         number!(
             "server.head_read_timeout_ms",
@@ -185,6 +200,13 @@ fn filled(text: &str) -> Result<(), String> {
 
 pub(super) fn address_or_empty(text: &str) -> Result<(), String> {
     if text.is_empty() { Ok(()) } else { address(text).map(drop) }
+}
+
+fn prefix_or_empty(text: &str) -> Result<(), String> {
+    if swiftwater_server::is_prefix(text) {
+        return Ok(());
+    }
+    Err("not a path as `/live`: one slash at its beginning, no spaces, quotes, `?` or `#`".to_owned())
 }
 
 fn http_or_empty(text: &str) -> Result<(), String> {
