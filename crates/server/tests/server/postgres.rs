@@ -453,7 +453,8 @@ async fn messages_come_in_the_order_of_the_protocol() {
 async fn silent_connections_keep_nobody_out() {
     let (_server, port) = start().await;
     let mut silent = Vec::new();
-    for _ in 0..450 {
+    // More than may have said nothing; what a process of tests may have open is not much more.
+    for _ in 0..220 {
         silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
     }
     let mut stream = connect(port).await;

@@ -244,7 +244,7 @@ async fn event_source_asks_by_one_get() {
     let text = asking.text().await;
     assert!(text.contains("\"records\":[{\"n\":1}]"), "{text}");
     // What no page of another site can have a browser send by a link or an image.
-    for fields in [&[][..], &[("accept", "text/html")], &[("accept", "*/*")]] {
+    for fields in [&[][..], &[("accept", "text/html, */*")], &[("accept", "*/*")]] {
         let refused = server.send("GET", place, fields, "").await;
         refused.problem(StatusCode::BAD_REQUEST, "request-invalid").await;
     }
