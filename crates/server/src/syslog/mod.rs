@@ -148,8 +148,10 @@ async fn has_spoken(stream: &TcpStream, mut newcomer: Newcomer, shared: &Shared)
     if let Err(error) = prepare(stream) {
         tracing::debug!(%error, "socket options were not set");
     }
+    let mut first = [0];
     tokio::select! {
-        readable = stream.readable() => readable.is_ok(),
+        // A socket may be told to be readable with nothing there.
+        peeked = stream.peek(&mut first) => matches!(peeked, Ok(1..)),
         () = newcomer.sent_away() => false,
         () = shared.reached(Phase::Draining) => false,
     }
