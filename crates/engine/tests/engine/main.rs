@@ -29,5 +29,6 @@ mod shared;
 mod sinks_of_changes;
 mod stream_joins;
 mod tables;
+mod untyped_views;
 mod view_keys;
 mod views;
