@@ -11,6 +11,7 @@ mod changes;
 mod crashes;
 mod declared;
 mod detached;
+mod doubts;
 mod endpoints;
 mod held;
 mod history;

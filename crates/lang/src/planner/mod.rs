@@ -14,6 +14,7 @@ mod bullet_check;
 mod bullet_names;
 mod check;
 mod columns;
+mod doubts;
 mod fields;
 mod group;
 mod grouping;
@@ -27,6 +28,7 @@ mod structure;
 mod table;
 mod window;
 
+pub(crate) use doubts::find as find_doubts;
 pub(crate) use stream_join::plan_join;
 
 use std::{
