@@ -87,7 +87,7 @@ fn of_query<'a>(
     if planner.query(&no_texts(), ast).is_none() || !planner.faults.is_empty() {
         return;
     }
-    let is_declared = planner.fields.names().next().is_some();
+    let is_declared = options.schema.is_some();
     let mut doubts = Doubts { planner, seen, is_declared, found };
     let (item, order) = match is_group {
         true => (Scope::GroupItem, Scope::GroupOrder),
