@@ -80,6 +80,60 @@ fn files_are_read_packed_or_not_with_the_same_answer() {
 }
 
 #[test]
+fn csv_is_read_by_the_name_of_its_file_packed_or_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let csv = "\u{feff}carrier,zip\nUA,01234\nAA,12345\nUA,1,2\nUA,\"x\"\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(csv.as_bytes()).unwrap();
+    let types = directory.path().join("types.json");
+    fs::write(&types, r#"{"carrier": "STRING", "zip": "STRING"}"#).unwrap();
+    for (name, content) in [
+        ("t.csv", csv.as_bytes().to_vec()),
+        ("t.CSV.gz", gzip.finish().unwrap()),
+        ("t.csv.zst", zstd::encode_all(csv.as_bytes(), 1).unwrap()),
+    ] {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        let ran = run(&["query", "--input", path.to_str().unwrap(), BY_CARRIER]);
+        assert_eq!(
+            ran.out, "{\"carrier\":\"AA\",\"n\":1}\n{\"carrier\":\"UA\",\"n\":2}\n",
+            "{name}: {}",
+            ran.err
+        );
+        assert!(ran.err.contains(&format!("{}:4: 3 values, and 2 names", path.display())), "{}", ran.err);
+        let query = "SELECT zip FROM STREAM() WHERE zip LIKE '12%'";
+        let ran =
+            run(&["query", "--input", path.to_str().unwrap(), "--types", types.to_str().unwrap(), query]);
+        assert_eq!(ran.out, "{\"zip\":\"12345\"}\n", "{name}: {}", ran.err);
+    }
+}
+
+#[test]
+fn byte_order_mark_before_a_query_is_no_part_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("query.bql");
+    fs::write(&path, format!("\u{feff}{BY_CARRIER}")).unwrap();
+    let ran = run_with(&["query", "--file", path.to_str().unwrap(), "--input", "-"], EVENTS.as_bytes());
+    assert_eq!(ran.out, "{\"carrier\":\"AA\",\"n\":1}\n{\"carrier\":\"UA\",\"n\":2}\n", "{}", ran.err);
+}
+
+#[test]
+fn a_query_that_can_match_nothing_is_warned_of_or_refused() {
+    let ran = run_with(
+        &["query", "--output", "table", "SELECT carrier FROM STREAM() WHERE at = NULL"],
+        EVENTS.as_bytes(),
+    );
+    assert!(ran.err.contains("warning: 1:36: `at = NULL` is never true"), "{}", ran.err);
+    let directory = tempfile::tempdir().unwrap();
+    let types = directory.path().join("types.json");
+    fs::write(&types, r#"{"carrier": "STRING"}"#).unwrap();
+    let query = "SELECT carrier FROM STREAM() WHERE carrier = 5";
+    let ran = run_with(&["query", "--types", types.to_str().unwrap(), query], EVENTS.as_bytes());
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("are never compared"), "{}", ran.err);
+}
+
+#[test]
 fn an_answer_has_the_form_that_is_asked_for() {
     let out = |form: &str| run_with(&["query", "--output", form, BY_CARRIER], EVENTS.as_bytes()).out;
     assert_eq!(out("csv"), "carrier,n\nAA,1\nUA,2\n");

@@ -313,6 +313,41 @@ fn a_rate_and_a_sample_are_kept() {
 }
 
 #[test]
+fn a_stream_that_has_had_no_event_is_told_at_once_with_the_name_that_was_meant() {
+    let server = TestServer::start(&[]);
+    assert_eq!(server.ingest("flights", "{\"carrier\":\"UA\"}\n").code, Some(0));
+    let ask = |query: &str| run(&["query", "--server", &server.url, query]);
+    let ran = ask("SELECT * FROM STREAM(fligths, 50, TIME)");
+    let first = ran.err.lines().next().unwrap_or_default();
+    assert_eq!(first, "warning: stream `fligths` has had no event yet. Did you mean `flights`?");
+    let ran = ask("SELECT * FROM STREAM(flights, 50, TIME) WHERE carrer = 'UA'");
+    assert!(
+        ran.err.starts_with("warning: 1:47: no recent event has a field `carrer`. Did you mean `carrier`?"),
+        "{}",
+        ran.err
+    );
+    let ran = run(&["query", "--server", &server.url, "--quiet", "SELECT * FROM STREAM(fligths, 50, TIME)"]);
+    assert_eq!(ran.err, "");
+    let ran = ask("SELECT * FROM STREAM(\"größe\")");
+    assert!(ran.err.contains("(`[A-Za-z_][A-Za-z0-9_.-]*`)"), "{}", ran.err);
+}
+
+#[test]
+fn csv_goes_into_declared_columns_of_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = TestServer::start(&["--data", data.to_str().unwrap()]);
+    let sql = |text: &str| run(&["sql", "--server", &server.url, "--output", "csv", text]);
+    assert_eq!(sql("CREATE STREAM t (zip STRING, n LONG)").code, Some(0));
+    let file = dir.path().join("t.csv");
+    std::fs::write(&file, "zip,n\n01234,1\n12345,\"2\"\n").unwrap();
+    let ran = run(&["ingest", "--server", &server.url, "t", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let rows = sql("SELECT zip, n FROM t ORDER BY n");
+    assert!(rows.out.contains("01234") && rows.out.contains("12345"), "{rows:?}");
+}
+
+#[test]
 fn a_sending_that_fails_says_why() {
     let nowhere = ["ingest", "--server", "http://127.0.0.1:1", "s", "-"];
     let ran = run(&nowhere);

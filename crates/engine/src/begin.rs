@@ -32,6 +32,8 @@ pub(crate) struct WantedQuery {
     ends: Option<Millis>,
     /// The view or table that its events are joined with first.
     pub(crate) joined: Option<Box<str>>,
+    /// What its asker should know.
+    pub(crate) warnings: Box<[String]>,
 }
 
 /// What a query's results may cost.
@@ -91,7 +93,8 @@ impl Shared {
         // What is shared has no texts of its own.
         let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
         let query = Arc::new(lock(&self.commons).share(query));
-        WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined }
+        let warnings = Box::default();
+        WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined, warnings }
     }
 
     /// A handle for a query that begins on a stream, and its first reader; the caller holds `change` of that.
@@ -155,6 +158,18 @@ impl Shared {
             mailbox,
             following: None,
             fleeting: OnceLock::new(),
+            warnings: wanted.warnings.clone(),
+        }
+    }
+
+    /// Gives a query that has just begun its warnings at once: it may never have another emit.
+    pub(crate) fn give_warnings(&self, stream: &Stream, handle: &QueryHandle) {
+        let mut merge = lock(&stream.merge);
+        let context = self.context(stream, merge.position);
+        if let Some(running) = merge.running.get_mut(&handle.number) {
+            let mut nothing = vec![running.nothing(context.now)];
+            // A first emit passes no limit.
+            let _ = running.give_out(&mut nothing, None, &context);
         }
     }
 

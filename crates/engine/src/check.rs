@@ -39,9 +39,14 @@ impl Engine {
         let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
         let stream = stream.ok_or(EngineError::NoDefaultStream)?;
         let mut warnings = Vec::new();
-        if self.stream(principal, &stream).is_err() {
-            warnings.push(format!("stream `{stream}` has had no event yet"));
+        let is_view = || {
+            let history = self.shared().history.get();
+            history.is_some_and(|history| history.is_view(stream.as_str()))
+        };
+        if self.stream(principal, &stream).is_err() && !is_view() {
+            warnings.push(self.no_event_yet(&stream));
         }
+        warnings.extend(self.warnings(text, options, self.clock().now(), &stream)?);
         if let Some(wanted) = query.plan.duration_ms
             && (1..wanted).contains(&config.query_duration_ms_max)
         {

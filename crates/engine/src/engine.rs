@@ -8,9 +8,11 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
+use swiftwater_event::{Clock, EventBatch, Millis, Step, StreamName, Type};
 use swiftwater_lang::{
-    Dialect, ParseOptions, QueryError, QueryErrors, Schema, parse, parse_json,
+    Dialect, ParseOptions, QueryError, QueryErrors, Schema,
+    ddl::ColumnDef,
+    parse, parse_json,
     plan::{Literal, Statement, Window},
     stream_of,
 };
@@ -93,7 +95,7 @@ impl QueryForm {
     /// The form that a text can only have: BQL never begins with a brace.
     #[must_use]
     pub fn of(text: &str) -> QueryForm {
-        match text.trim_start().starts_with('{') {
+        match text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
             true => QueryForm::Json,
             false => QueryForm::Bql,
         }
@@ -103,7 +105,8 @@ impl QueryForm {
     pub fn parse(self, text: &str, options: &ParseOptions<'_>) -> Result<Statement, QueryErrors> {
         match self {
             QueryForm::Bql => parse(text, options),
-            QueryForm::Json => parse_json(text, options),
+            // A byte order mark is no part of it.
+            QueryForm::Json => parse_json(text.strip_prefix('\u{feff}').unwrap_or(text), options),
         }
     }
 }
@@ -271,6 +274,20 @@ impl Engine {
         }
     }
 
+    /// The fields that a stream declares columns for, by name, with their types; without those that lie deeper in its events.
+    pub fn declared_fields(&self, stream: &StreamName) -> Vec<(Box<str>, Type)> {
+        let declared = match (self.shared.stored(stream), self.shared.unstored(stream)) {
+            (Some((_, stored)), _) => stored.declared(),
+            (None, Some((_, declared))) => declared,
+            (None, None) => return Vec::new(),
+        };
+        let field = |column: &ColumnDef| match column.event_path().steps() {
+            [Step::Key(name)] => Some((name.clone(), column.ty.clone())),
+            _ => None,
+        };
+        declared.create.columns.iter().filter_map(field).collect()
+    }
+
     /// As [`Engine::append`], for a thread that may wait, and for streams that are not in the catalog.
     pub fn append_blocking(
         &self,
@@ -383,7 +400,9 @@ impl Engine {
 
     fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, EngineError> {
         let shared = &self.shared;
-        let wanted = self.wanted(text, options, shared.clock.now())?;
+        let now = shared.clock.now();
+        let mut wanted = self.wanted(text, options, now)?;
+        wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
         let stream = shared.stream(&wanted.stream)?;
         let change = lock(&stream.change);
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
@@ -394,6 +413,10 @@ impl Engine {
         }
         drop(change);
         admitted?;
+        // Who asks for one answer has them with that; who detaches, with the query's id.
+        if !options.one_answer && !options.detach && !wanted.warnings.is_empty() {
+            shared.give_warnings(&stream, &handle);
+        }
         if let Some(history) = shared.history.get() {
             history.stream_view(shared, &stream.name);
         }
@@ -456,6 +479,20 @@ impl Engine {
         options: &SubmitOptions,
         now: Millis,
     ) -> Result<(Statement, JoinSources), EngineError> {
+        let (statement, sources) = self.with_parse_options(text, options, now, |parse_options| {
+            options.form.parse(text, parse_options).map_err(EngineError::Query)
+        });
+        Ok((statement?, sources))
+    }
+
+    /// Does something with what a query's text is read under; also answers what its events are joined with.
+    pub(crate) fn with_parse_options<R>(
+        &self,
+        text: &str,
+        options: &SubmitOptions,
+        now: Millis,
+        act: impl FnOnce(&ParseOptions<'_>) -> R,
+    ) -> (R, JoinSources) {
         let mut parse_options = ParseOptions {
             dialect: options.dialect,
             schema: options.schema.as_deref(),
@@ -471,8 +508,8 @@ impl Engine {
         let history = self.shared.history.get().filter(|_| options.form == QueryForm::Bql);
         let sources = history.map(|history| history.join_sources(text, &parse_options));
         parse_options.joined = sources.as_ref().map(|sources| &*sources.known);
-        let statement = options.form.parse(text, &parse_options).map_err(EngineError::Query)?;
-        Ok((statement, sources.unwrap_or_default()))
+        let done = act(&parse_options);
+        (done, sources.unwrap_or_default())
     }
 
     /// What is declared of the stream that a native query is over, where nobody said otherwise what its fields are.

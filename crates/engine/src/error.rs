@@ -223,6 +223,16 @@ pub enum EngineError {
     /// A query cannot be a view.
     #[error(transparent)]
     Unfit(Unfit),
+    /// A column of a view, which declares no type for it, holds values that have no type together.
+    #[error("column `{column}` of view `{view}` holds {what}, which SQL cannot compare with one another")]
+    ViewColumnMixed {
+        /// The view.
+        view: String,
+        /// The column.
+        column: String,
+        /// The values.
+        what: &'static str,
+    },
     /// A view cannot be read, or kept, at present.
     #[error("view `{view}` cannot be read at present: {why}")]
     ViewUnavailable {
@@ -467,6 +477,7 @@ impl EngineError {
             | EngineError::EndpointUnfit { .. }
             | EngineError::KeyValues { .. }
             | EngineError::KeyMeanings { .. }
+            | EngineError::ViewColumnMixed { .. }
             | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
             EngineError::NoQuery(_)
             | EngineError::NoStream(_)
@@ -581,6 +592,11 @@ impl EngineError {
             EngineError::Unfit(Unfit::WindowsOfRows) => {
                 Some("GROUP BY a column, as the start of a window in the view below.".to_owned())
             }
+            EngineError::ViewColumnMixed { .. } => Some(
+                "Declare the stream's columns, or give the view one type with CAST, as in CAST(x AS STRING); \
+                 GET /v1/views/… reads the rows as they are."
+                    .to_owned(),
+            ),
             EngineError::KeyMeanings { .. } => {
                 Some("State fewer values, or write them as JSON, where a number is no text.".to_owned())
             }

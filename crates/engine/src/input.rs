@@ -36,6 +36,7 @@ use swiftwater_live::{
 
 use crate::{
     Emit, EndReason, EngineConfig, EngineError, QueryForm, QueryMeta, StreamMeta,
+    doubting::warnings_of,
     engine::{compile, spawn, with_shards},
     fault::guarded,
     id::QueryId,
@@ -132,6 +133,11 @@ pub fn run_input(
         text_bytes_max: config.query_text_bytes_max,
     };
     let statement = options.form.parse(text, &parse_options).map_err(EngineError::Query)?;
+    let doubts = match options.form {
+        QueryForm::Bql => swiftwater_lang::doubts(text, &parse_options, &[]),
+        QueryForm::Json => Vec::new(),
+    };
+    let warnings = warnings_of(doubts)?;
     let matched = matched_query(&statement, options, &config)?;
     let query = Arc::new(compile(statement, &config)?);
     let matched = matched.unwrap_or_else(|| Arc::clone(&query));
@@ -157,7 +163,7 @@ pub fn run_input(
         })
         .collect();
     drop(results);
-    let mut merger = Merger::new(query, options, &config, &totals, &*clock, started);
+    let mut merger = Merger::new(query, options, &config, &totals, &*clock, started, warnings);
     let outcome = merger.run(&feed, &inbox, on_progress, on_emit);
     feed.stop();
     // Workers that wait for room in the channel must see that nobody reads it any more.
@@ -331,6 +337,7 @@ impl<'m> Merger<'m> {
         totals: &'m Totals,
         clock: &'m dyn Clock,
         started: Millis,
+        warnings: Vec<String>,
     ) -> Merger<'m> {
         let limits = CollectorLimits {
             one_answer: false,
@@ -358,6 +365,7 @@ impl<'m> Merger<'m> {
             mailbox: Mailbox::default(),
             following: None,
             fleeting: OnceLock::new(),
+            warnings: warnings.into(),
         };
         let grid_start = if options.time_field.is_some() { 0 } else { started };
         let is_dealt = is_dealt(&query.plan, options);

@@ -5,6 +5,7 @@ mod analyze;
 mod append;
 mod check;
 mod config;
+mod doubting;
 mod emit;
 mod engine;
 mod error;

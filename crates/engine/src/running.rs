@@ -40,6 +40,8 @@ pub(crate) struct QueryHandle {
     pub(crate) following: Option<Box<Following>>,
     /// Why it is not, where it outlives its asker.
     pub(crate) fleeting: OnceLock<Fleeting>,
+    /// What its asker should know: in its first emit and in its last.
+    pub(crate) warnings: Box<[String]>,
 }
 
 /// Why a query that outlives its asker does not outlive the server.
@@ -605,6 +607,10 @@ impl Running {
             warnings.push(format!("stream `{}` has had no event yet", context.stream.name));
         }
         warnings.extend(work.rate.as_ref().and_then(EmitRate::warning));
+        let is_first = work.emits == 1;
+        if is_first || finished.is_some() {
+            warnings.extend_from_slice(&self.handle.warnings);
+        }
         context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
         context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
         let is_plain = finished.is_none()

@@ -118,6 +118,12 @@ impl Shared {
         self.streams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    /// The names of streams that have had events.
+    pub(crate) fn stream_names(&self) -> Vec<String> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.values().filter(|stream| stream.has_events()).map(|stream| stream.name.to_string()).collect()
+    }
+
     /// Where the events of a stream are stored, if they are.
     pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<Stored>)> {
         let history = self.history.get()?;

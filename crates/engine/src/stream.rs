@@ -21,7 +21,7 @@ use std::{
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Cuts, Index, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 
-use crate::{AppendOptions, StreamMeta, StreamStatus, merge::Merge, rate::Looks};
+use crate::{AppendOptions, StreamMeta, StreamStatus, doubting::SeenFields, merge::Merge, rate::Looks};
 
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -46,6 +46,8 @@ pub(crate) struct Stream {
     pub(crate) looks: Looks,
     /// Events that were looked at before a restart are looked at again.
     pub(crate) is_again: AtomicBool,
+    /// What its events are seen to have.
+    pub(crate) fields: SeenFields,
 }
 
 /// A shard's state for one stream.
@@ -170,6 +172,7 @@ impl Stream {
             rates: Mutex::default(),
             looks: Looks::default(),
             is_again: AtomicBool::new(false),
+            fields: SeenFields::default(),
         }
     }
 
@@ -190,6 +193,7 @@ impl Stream {
         options: &AppendOptions,
         store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
     ) -> Result<(u64, T, bool), E> {
+        self.fields.look(&batch, now_micros.div_euclid(1000));
         let mut intake = lock(&self.intake);
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.

@@ -9,7 +9,7 @@ pub struct StreamName(Arc<str>);
 
 /// A name that no stream can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` cannot be a stream's name: {why}")]
+#[error("`{name}` cannot be a stream's name: {why} (`[A-Za-z_][A-Za-z0-9_.-]*`)")]
 pub struct NameError {
     /// The name, cut to 128 characters.
     pub name: String,

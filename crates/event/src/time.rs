@@ -13,8 +13,18 @@ pub(crate) fn from_unit(value: i64, unit: TimeUnit) -> Option<i64> {
 }
 
 /// Reads an RFC 3339 time. A space may stand for the `T`; without a zone it is UTC; digits beyond microseconds are cut
-/// off; a 60th second is the first of the next minute.
+/// off. Second 60 is accepted only where UTC can insert a leap second, at the end of June or December (RFC 3339,
+/// section 5.7), and is then the first second of the next day.
 pub fn from_rfc3339(text: &[u8]) -> Option<i64> {
+    read(text, true)
+}
+
+/// As [`from_rfc3339`], for a text that must name its zone.
+pub fn from_rfc3339_with_zone(text: &[u8]) -> Option<i64> {
+    read(text, false)
+}
+
+fn read(text: &[u8], zone_is_optional: bool) -> Option<i64> {
     let (head, mut rest) = text.split_at_checked(19)?;
     let part = |from: usize, len: usize| {
         head[from..from + len].iter().try_fold(0i64, |value, digit| {
@@ -49,7 +59,8 @@ pub fn from_rfc3339(text: &[u8]) -> Option<i64> {
         rest = &fraction[len..];
     }
     let offset_minutes = match rest {
-        [] | [b'Z' | b'z'] => 0,
+        [] if zone_is_optional => 0,
+        [b'Z' | b'z'] => 0,
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
             let digits = [h1, h2, m1, m2];
             if !digits.iter().all(|digit| digit.is_ascii_digit()) {
@@ -65,6 +76,9 @@ pub fn from_rfc3339(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let minutes = (days_from_civil(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    if second == 60 && !ends_with_leap_second(minutes) {
+        return None;
+    }
     Some((minutes * 60 + second) * 1_000_000 + micros)
 }
 
@@ -88,6 +102,14 @@ pub(crate) fn write_rfc3339(micros: i64, out: &mut Vec<u8>) {
     } else {
         write!(out, ".{fraction:06}Z")
     };
+}
+
+/// Whether UTC can have a leap second at the end of this minute, counted from 1970: in the last one of 30 June or
+/// 31 December (ITU-R TF.460). The list of those that there were is not consulted: it ends with the last announcement.
+fn ends_with_leap_second(minutes: i64) -> bool {
+    let next = minutes + 1;
+    let (_, month, day) = civil_from_days(next.div_euclid(1440));
+    next.rem_euclid(1440) == 0 && day == 1 && matches!(month, 1 | 7)
 }
 
 fn days_in(year: i64, month: i64) -> i64 {
@@ -142,6 +164,10 @@ mod tests {
         check("1969-12-31T23:30:00.000001-00:30", Some("1970-01-01T00:00:00.000001Z"));
         check("0000-01-01T00:00:00Z", Some("0000-01-01T00:00:00.000Z"));
         check("9999-12-31T23:59:60Z", Some("+010000-01-01T00:00:00.000Z"));
+        check("2016-12-31T23:59:60Z", Some("2017-01-01T00:00:00.000Z"));
+        check("2015-06-30 23:59:60.25", Some("2015-07-01T00:00:00.250Z"));
+        check("2017-01-01T01:59:60+02:00", Some("2017-01-01T00:00:00.000Z"));
+        check("2016-12-31T15:29:60.5-08:30", Some("2017-01-01T00:00:00.500Z"));
         for bad in [
             "",
             "2026-11-21",
@@ -152,6 +178,14 @@ mod tests {
             "2026-11-21T24:00:00Z",
             "2026-11-21T00:60:00Z",
             "2026-11-21T00:00:61Z",
+            "2016-12-31T23:59:61Z",
+            "2026-11-21T10:00:60Z",
+            "2016-12-31T23:58:60Z",
+            "2016-12-30T23:59:60Z",
+            "2016-03-31T23:59:60Z",
+            "2016-06-31T23:59:60Z",
+            "2016-12-31T23:59:60+02:00",
+            "2017-01-01T02:59:60+02:00",
             "2026-11-21T00:00:00.Z",
             "2026-11-21T00:00:00+0200",
             "2026-11-21T00:00:00+24:00",
@@ -164,6 +198,17 @@ mod tests {
         ] {
             check(bad, None);
         }
+    }
+
+    #[test]
+    fn zone_is_required_where_none_is_assumed() {
+        for zone in ["Z", "z", "+02:00", "-00:30"] {
+            let text = format!("2026-11-21T20:43:41.5{zone}");
+            assert!(from_rfc3339_with_zone(text.as_bytes()).is_some());
+            assert_eq!(from_rfc3339_with_zone(text.as_bytes()), from_rfc3339(text.as_bytes()), "{text}");
+        }
+        assert_eq!(from_rfc3339_with_zone(b"2026-11-21T20:43:41.5"), None);
+        assert_eq!(from_rfc3339_with_zone(b"2026-11-21T20:43:41"), None);
     }
 
     #[test]

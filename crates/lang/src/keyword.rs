@@ -128,8 +128,8 @@ impl Keyword {
     }
 }
 
-/// The one of `candidates` that `word` may have been meant to be.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The one of `candidates` that `word` may have been meant to be: one or two letters apart.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_CHARS_MAX: usize = 40;
     let word: Vec<char> = word.chars().flat_map(char::to_lowercase).take(WORD_CHARS_MAX).collect();
     let near_enough = match word.len() {

@@ -175,7 +175,8 @@ impl Lexer<'_> {
     fn next(&mut self) {
         let Some(c) = self.rest().chars().next() else { return };
         let dialect = self.dialect;
-        if is_space(c, dialect) {
+        let is_mark = c == '\u{feff}' && self.at == 0 && dialect == Dialect::Native;
+        if is_space(c, dialect) || is_mark {
             self.at += c.len_utf8();
         } else if self.dialect == Dialect::Native && self.rest().starts_with("--") {
             self.at += self.rest().find(['\n', '\r']).unwrap_or(self.rest().len());

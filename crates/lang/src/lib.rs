@@ -42,6 +42,7 @@ use swiftwater_event::{Millis, StreamName, Type};
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
 pub use joined::{Joined, joined_names};
+pub use keyword::did_you_mean;
 pub use schema::{Schema, SchemaError};
 use source::{Fault, locate};
 
@@ -104,6 +105,51 @@ pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatem
     parser::parse(text, options.dialect, options.parameters)
         .and_then(|ast| planner::plan_typed(text, &ast, options))
         .map_err(|faults| locate(text, faults, options.dialect))
+}
+
+/// Why a sound query may answer less than its author expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// What, where, and what to write.
+    pub doubt: QueryError,
+    /// Declared types prove it, whatever the events hold.
+    pub is_certain: bool,
+}
+
+impl std::fmt::Display for Doubt {
+    /// On one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let (Some(line), Some(column)) = (self.doubt.line, self.doubt.column) {
+            write!(f, "{line}:{column}: ")?;
+        }
+        f.write_str(&self.doubt.message)?;
+        match &self.doubt.hint {
+            Some(hint) => write!(f, ". {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The most doubts told of one query.
+const DOUBTS_MAX: usize = 10;
+
+/// What makes a query of the native dialect match less than its author may expect: none of a text that is no query, and none in
+/// Bullet's dialect. `seen`: names of fields that recent events of its stream had; empty where these are not known. Takes
+/// about the time of [`parse`].
+pub fn doubts(text: &str, options: &ParseOptions<'_>, seen: &[&str]) -> Vec<Doubt> {
+    if check_length(text, options).is_err() || options.dialect != Dialect::Native {
+        return Vec::new();
+    }
+    let Ok(ast) = parser::parse(text, options.dialect, options.parameters) else { return Vec::new() };
+    let mut found = planner::find_doubts(&ast, options, seen);
+    found.sort_by_key(|(fault, is_certain)| (fault.span.map(|span| span.start), !is_certain));
+    found.dedup_by(|one, other| one.0 == other.0);
+    found.truncate(DOUBTS_MAX);
+    let located = found.into_iter().flat_map(|(fault, is_certain)| {
+        let errors = locate(text, vec![fault], options.dialect).0;
+        errors.into_iter().map(move |doubt| Doubt { doubt, is_certain })
+    });
+    located.collect()
 }
 
 /// A statement, and the names and types of its columns, where these are known.

@@ -46,7 +46,7 @@ fn streams() {
     native("SELECT * FROM STREAM(f, INTERVAL 1 MINUTE, TIME)", "stream f for 60000 ms | the event itself");
     native(
         "SELECT * FROM STREAM(\"1a\")",
-        "1:22: `1a` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_`",
+        "1:22: `1a` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_` (`[A-Za-z_][A-Za-z0-9_.-]*`)",
     );
     bullet("SELECT * FROM STREAM(flights)", "1:22: a stream cannot be named in Bullet's dialect");
     native("SELECT * FROM STREAM(0, TIME)", "1:22: how long the query stands must be above 0");

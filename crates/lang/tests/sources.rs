@@ -39,6 +39,14 @@ fn lateral_views() {
         "views l as x | the event itself | columns x = COALESCE(#0, x) | order by COALESCE(#0, x)",
     );
     native(
+        "SELECT *, x AS y FROM STREAM() LATERAL VIEW EXPLODE(l) AS x",
+        "views l as x | the event itself | columns x = #0, y = #0",
+    );
+    bullet(
+        "SELECT *, x AS y FROM STREAM() LATERAL VIEW EXPLODE(l) AS x",
+        "views l as x | the event itself without x | columns y = COALESCE(#0, x)",
+    );
+    native(
         "SELECT x FROM STREAM() LATERAL VIEW EXPLODE(a) AS x LATERAL VIEW EXPLODE(x) AS x",
         "views a as x, #0 as x | columns x = #1",
     );

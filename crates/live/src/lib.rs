@@ -27,7 +27,7 @@ pub use expr::parse_rfc3339_micros;
 pub use joined::{CompiledJoin, JoinFailure, JoinedRows, LookUp, RowsOfKey, value_in};
 pub use kept_rows::KeptRows;
 pub use keyed::{
-    Changes, Fold, Held, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Unfit,
+    Changes, Fold, Held, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Shown, Unfit,
     ViewWindows, by_part, count_rows,
 };
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};

@@ -157,10 +157,9 @@ impl Pieces {
         self.share.set(bytes + self.decoder.window_bytes(self.decoded)).map_err(|_| BodyFault::NoRoom)
     }
 
-    /// Takes the body for CSV: its pieces are then the events that its records become, one a line. Of records that are no
-    /// events, so many bytes of their text stand there.
-    pub(crate) fn read_csv(&mut self, text_bytes_kept: usize) {
-        self.csv = Some(CsvEvents::keeping(text_bytes_kept));
+    /// Takes the body for CSV: its pieces are then the events that its records become, one a line.
+    pub(crate) fn read_csv(&mut self, csv: CsvEvents) {
+        self.csv = Some(csv);
     }
 
     /// The next piece, never an empty one; `None` at the end. After a fault nothing more comes.

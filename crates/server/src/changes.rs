@@ -52,7 +52,7 @@ pub(crate) async fn changes(
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     let marks = marks(&changes.reading());
-    let feed = Feed { changes, is_ndjson, keep_alive, begun: false };
+    let feed = Feed { changes, is_ndjson, keep_alive, begun: false, unsaid: None };
     let body = Body::from_stream(stream::unfold(feed, |mut feed| async move {
         let bytes = feed.next().await?;
         Some((Ok::<_, Infallible>(bytes), feed))
@@ -66,6 +66,8 @@ struct Feed {
     is_ndjson: bool,
     keep_alive: Interval,
     begun: bool,
+    /// Further than what the client was told, as batches came that changed no row.
+    unsaid: Option<u64>,
 }
 
 impl Feed {
@@ -74,17 +76,29 @@ impl Feed {
             // Who begins learns at once from where on it is told, before there is a change.
             return Some(self.position(self.changes.position()));
         }
-        let some = tokio::select! {
-            biased;
-            some = self.changes.next() => some,
-            _ = self.keep_alive.tick(), if !self.is_ndjson => return Some(b": still here\n\n".to_vec()),
-        };
-        self.keep_alive.reset();
-        match some {
-            Ok(some) => some.map(|some| self.write(&some)),
-            Err(error) => {
-                tracing::warn!(%error, "a feed of a view's changes ends");
-                None
+        loop {
+            let some = tokio::select! {
+                biased;
+                some = self.changes.next() => some,
+                _ = self.keep_alive.tick(), if !self.is_ndjson || self.unsaid.is_some() => {
+                    let unsaid = self.unsaid.take().map(|position| self.position(position));
+                    return Some(unsaid.unwrap_or_else(|| b": still here\n\n".to_vec()));
+                }
+            };
+            match some {
+                // Many batches may change no row: from where on to resume is told now and then.
+                Ok(Some(some)) if some.changes.is_empty() && !some.ends_walk => {
+                    self.unsaid = some.position.or(self.unsaid);
+                }
+                Ok(some) => {
+                    self.keep_alive.reset();
+                    self.unsaid = None;
+                    return some.map(|some| self.write(&some));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a feed of a view's changes ends");
+                    return None;
+                }
             }
         }
     }

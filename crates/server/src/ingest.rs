@@ -38,7 +38,7 @@ use tokio::sync::oneshot;
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
-    inputs::{FAULT_BYTES, held, is_csv, is_parquet, is_without_header, tell_faults},
+    inputs::{CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, tell_faults},
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -264,7 +264,8 @@ impl Ingest {
             BodyForm::Json => self.read(&mut pieces).await,
             BodyForm::Csv => {
                 let keeps = self.shared.engine.quarantines(&self.stream);
-                pieces.read_csv(if keeps { FAULT_BYTES + REFUSED_BYTES_KEPT } else { 0 });
+                let csv = CsvEvents::keeping(if keeps { FAULT_BYTES + REFUSED_BYTES_KEPT } else { 0 });
+                pieces.read_csv(csv.declared(self.shared.engine.declared_fields(&self.stream)));
                 self.read(&mut pieces).await
             }
             BodyForm::Parquet => self.read_parquet(&mut pieces).await,

@@ -69,12 +69,16 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
         }
     }
     if detach {
-        let Detached { id, fleeting } = shared.engine.submit_detached(&principal, text, options).await?;
+        let Detached { id, fleeting, warnings } =
+            shared.engine.submit_detached(&principal, text, options).await?;
         let place = format!("/v1/queries/{id}");
         let results = format!("{}{place}/results", prefix(&shared.config.prefix, &parts.headers));
         let mut answer = json!({"id": id.to_string(), "results": results, "durable": fleeting.is_none()});
         if let Some(why) = &fleeting {
             answer["not_durable"] = why.as_ref().into();
+        }
+        if !warnings.is_empty() {
+            answer["warnings"] = warnings.into();
         }
         let fields = [(header::LOCATION, place), (QUERY_FIELD, id.to_string())];
         return Ok((fields, json_response(StatusCode::CREATED, &answer)).into_response());
@@ -143,7 +147,16 @@ pub(crate) async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) ->
     let bytes_max = shared.engine.config().query_text_bytes_max as u64 * 6 + 4096;
     let encoding = Encoding::of(headers)?;
     let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
-    pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))
+    let body = pieces.whole().await.map_err(|fault| fault.problem(TEXT_SETTING, bytes_max))?;
+    Ok(without_mark(body))
+}
+
+/// The text without a byte order mark, with which some editors begin a file.
+pub(crate) fn without_mark(mut text: Vec<u8>) -> Vec<u8> {
+    if text.starts_with(b"\xEF\xBB\xBF") {
+        text.drain(..3);
+    }
+    text
 }
 
 /// Lists queries; with `query`, for a client that takes server-sent events, asks one instead. So a browser's

@@ -42,6 +42,7 @@ use crate::{
     body::{Encoding, Pieces, heavy},
     parameters::{Parameters, bad, cut},
     problem::Problem,
+    queries::without_mark,
     routes::{Name, name},
     server::Shared,
     status::json_response,
@@ -251,7 +252,8 @@ async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec
     let bytes_max = 6 * shared.config.sql_text_bytes_max + 4096;
     let encoding = Encoding::of(headers)?;
     let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
-    pieces.whole().await.map_err(|fault| fault.problem("server.sql_text_bytes_max", bytes_max))
+    let body = pieces.whole().await.map_err(|fault| fault.problem("server.sql_text_bytes_max", bytes_max))?;
+    Ok(without_mark(body))
 }
 
 /// What a client asks.

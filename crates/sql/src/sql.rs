@@ -107,7 +107,11 @@ impl Sql {
     /// place in the text; what fails later, the end of the answer. Statements before one that fails have had their
     /// effect. Dropping the future, or the answer, ends the run.
     pub async fn run(&self, text: impl Into<String>, options: RunOptions) -> Result<Answer, SqlError> {
-        let text = text.into();
+        let mut text: String = text.into();
+        // A byte order mark, with which some editors begin a file.
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
+        }
         let progress = Arc::new(Progress::default());
         let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
         let stop = Arc::new(Stop::new(duration_max));

@@ -216,7 +216,7 @@ mod tests {
         let changes: Vec<(&[u8], Option<[u8; 1]>)> =
             changes.iter().map(|(key, state)| (&key[..], state.map(|state| [state]))).collect();
         let changes = changes.iter().map(|(key, state)| (*key, state.as_ref().map(|state| &state[..])));
-        let log = (view > 0).then_some(LogCut { done: &[], over: 0 });
+        let log = (view > 0).then_some(LogCut { done: &[], over: 0, without: &[] });
         store.commit_all(&[Commit { view, changes, position, note: &[7; 3], below: None, log }]).unwrap();
     }
 

@@ -100,6 +100,8 @@ pub struct LogCut<'c> {
     pub done: &'c [u8],
     /// And so many of the rest, the oldest first.
     pub over: u64,
+    /// Keys whose changes do not go into the log, in order.
+    pub without: &'c [&'c [u8]],
 }
 
 /// Changes that went out of a log with a commit.
@@ -166,7 +168,7 @@ impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C>
         kept.sort_unstable_by_key(|(key, _)| *key);
         if let Some(cut) = &self.log {
             let log = opened.logs.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
-            for (key, state) in &kept {
+            for (key, state) in kept.iter().filter(|(key, _)| cut.without.binary_search(key).is_err()) {
                 // No state is empty.
                 batch.insert(log, stored_key(&place_of(self.position, key)), state.unwrap_or_default());
             }
@@ -555,7 +557,7 @@ mod tests {
             store.commit_all(&[commit]).unwrap()[0]
         };
         let (first_place, before) = (place_of(255, b""), place_of(254, b"z"));
-        let cut = |done| Some(LogCut { done, over: 0 });
+        let cut = |done| Some(LogCut { done, over: 0, without: &[] });
         assert_eq!(commit(&[(b"a", Some(b"0"))], 250, None), Cleared::default());
         assert!(log(&store).is_empty(), "nobody wants it");
         commit(&[(b"", Some(b"1")), (b"b", None)], 255, cut(b""));
@@ -565,8 +567,10 @@ mod tests {
         assert_eq!(log(&store), [first, second.clone(), third.clone()]);
         assert_eq!(commit(&[], 257, cut(&first_place)), Cleared { done: 1, over: 0 });
         assert_eq!(log(&store), [second, third.clone()]);
-        let over = Some(LogCut { done: &before, over: 1 });
-        assert_eq!(commit(&[(b"c", Some(b"3"))], 258, over), Cleared { done: 0, over: 1 });
+        let over = Some(LogCut { done: &before, over: 1, without: &[b"b", b"d"] });
+        let changes: [(&[u8], Option<&[u8]>); 3] =
+            [(b"d", Some(b"4")), (b"c", Some(b"3")), (b"b", Some(b"5"))];
+        assert_eq!(commit(&changes, 258, over), Cleared { done: 0, over: 1 });
         let last = (258, b"c".to_vec(), b"3".to_vec());
         assert_eq!(log(&store), [third, last.clone()]);
         drop(store);
@@ -574,7 +578,13 @@ mod tests {
         assert_eq!((log(&store).last(), store.logs().unwrap()), (Some(&last), vec![5]));
         store.delete_log(5).unwrap();
         assert!(log(&store).is_empty() && store.logs().unwrap().is_empty());
-        assert_eq!(store.get(5, b"c").unwrap().as_deref(), Some(&b"3"[..]));
+        for (key, state) in [(b"b", b"5"), (b"c", b"3"), (b"d", b"4")] {
+            assert_eq!(
+                store.get(5, key).unwrap().as_deref(),
+                Some(&state[..]),
+                "it is kept, in the log or not"
+            );
+        }
     }
 
     proptest! {

@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::Context;
+use swiftwater_event::Type;
 use swiftwater_server::CsvEvents;
 use swiftwater_sql::forms::ParquetRows;
 
@@ -26,7 +27,7 @@ const PARQUET_LINES_BYTES: usize = 256 << 10;
 
 impl InputForm {
     /// What a file's name says: `.csv` and `.parquet`, also behind which it is packed; JSON, if it says nothing.
-    pub(super) fn of(path: &Path) -> InputForm {
+    pub(crate) fn of(path: &Path) -> InputForm {
         let name =
             path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
@@ -38,7 +39,7 @@ impl InputForm {
     }
 
     /// How a place in such a file is told.
-    pub(super) fn place(self, line: u64, column: u64) -> String {
+    pub(crate) fn place(self, line: u64, column: u64) -> String {
         match self {
             InputForm::Json => format!("{line}:{column}"),
             InputForm::Csv => line.to_string(),
@@ -50,11 +51,11 @@ impl InputForm {
 /// What is wrong with records of a file of CSV, by their lines: the server sees no more than that the lines in their
 /// place are no events. Of the first records only, as no more rejections are told.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CsvFaults(Arc<Mutex<BTreeMap<u64, String>>>);
+pub(crate) struct CsvFaults(Arc<Mutex<BTreeMap<u64, String>>>);
 
 impl CsvFaults {
     /// Of a line of the file, if it is one of those.
-    pub(super) fn of(&self, line: u64) -> Option<String> {
+    pub(crate) fn of(&self, line: u64) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&line).cloned()
     }
 
@@ -67,7 +68,7 @@ impl CsvFaults {
 }
 
 /// CSV with a header, as a line for each of its lines.
-pub(super) struct CsvLines<R> {
+pub(crate) struct CsvLines<R> {
     reader: R,
     csv: CsvEvents,
     lines: Lines,
@@ -78,8 +79,10 @@ pub(super) struct CsvLines<R> {
 }
 
 impl<R> CsvLines<R> {
-    pub(super) fn new(reader: R, faults: CsvFaults) -> CsvLines<R> {
-        CsvLines { reader, csv: CsvEvents::default(), lines: Lines::default(), made: 0, faults, ended: false }
+    /// `declared`: what is declared of fields.
+    pub(crate) fn new(reader: R, faults: CsvFaults, declared: &[(Box<str>, Type)]) -> CsvLines<R> {
+        let csv = CsvEvents::default().declared(declared.iter().cloned());
+        CsvLines { reader, csv, lines: Lines::default(), made: 0, faults, ended: false }
     }
 
     /// Looks through the lines that have just been made, which are whole ones.
@@ -115,7 +118,7 @@ impl<R: Read> Read for CsvLines<R> {
 }
 
 /// A Parquet file, as a line for each row.
-pub(super) struct ParquetLines {
+pub(crate) struct ParquetLines {
     rows: ParquetRows,
     lines: Lines,
     /// Of the file's bytes, the share that its rows so far are of all.
@@ -124,7 +127,7 @@ pub(super) struct ParquetLines {
 }
 
 impl ParquetLines {
-    pub(super) fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> anyhow::Result<(ParquetLines, u64)> {
+    pub(crate) fn open(path: &Path, bytes_read: &Arc<AtomicU64>) -> anyhow::Result<(ParquetLines, u64)> {
         let name = path.display();
         let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
         let bytes = file.metadata().with_context(|| format!("cannot open {name}"))?.len();
@@ -199,7 +202,7 @@ mod tests {
         let mut text = String::new();
         let faults = CsvFaults::default();
         let csv = &b"a,b\n1,\"x\ny\"\n2,z,3\n2,z"[..];
-        CsvLines::new(csv, faults.clone()).read_to_string(&mut text).unwrap();
+        CsvLines::new(csv, faults.clone(), &[]).read_to_string(&mut text).unwrap();
         let fault = "3 values, and 2 names in the header";
         let lines = format!("\n{{\"a\":1,\"b\":\"x\\ny\"}}\n\n# {fault}\n{{\"a\":2,\"b\":\"z\"}}\n");
         assert_eq!(text, lines);

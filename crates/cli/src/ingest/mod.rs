@@ -5,24 +5,36 @@
 
 mod blocks;
 mod follow;
-mod form;
-mod send;
+pub(crate) mod form;
+pub(crate) mod send;
 mod wait;
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use swiftwater_event::{Clock, StreamName};
+use hyper::Method;
+use swiftwater_event::{Clock, Step, StreamName, Type};
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{ColumnDef, Ddl},
+    parse_kept_ddl,
+};
 
 use crate::{
     args::{IngestArgs, InputForm},
-    client::Client,
+    client::{Client, full, read_all},
     exit::{Failure, Outcome},
     input_file::{Place, StopReading},
     output::grouped,
     signals::{self, client_runtime},
     stdio::complain,
 };
+
+/// How long the server may take to say what a stream declares.
+const DECLARED_WAIT: Duration = Duration::from_secs(5);
+
+/// Fields with the types that are declared of them.
+pub(crate) type DeclaredFields = Vec<(Box<str>, Type)>;
 
 /// The exit status when some events were rejected.
 const REJECTED: u8 = 1;
@@ -115,13 +127,39 @@ async fn send_all(
     if args.follow && places.len() > 1 {
         anyhow::bail!("standard input cannot be followed together with files");
     }
+    let has_csv = places.iter().any(|place| form_of(args, place) == InputForm::Csv);
+    let declared = if has_csv { declared_fields(client, &args.stream).await } else { Vec::new() };
     for place in &places {
         if stop.stopped() {
             break;
         }
-        send::file(args, client, place, stop, clock, summary).await?;
+        send::file(args, client, place, (stop, &declared), clock, summary).await?;
     }
     Ok(())
+}
+
+/// What a server declares of a stream's fields, so that values of CSV are read as these: none where that cannot be had.
+async fn declared_fields(client: &Client, stream: &str) -> DeclaredFields {
+    let asked = async {
+        let headers = [("content-type", "text/plain; charset=utf-8"), ("accept", "application/x-ndjson")];
+        let body = full(format!("SHOW CREATE STREAM \"{stream}\""));
+        let response = client.connect().await?.send(Method::POST, "/v1/sql", &headers, body).await?;
+        anyhow::Ok(read_all(response).await?)
+    };
+    let Ok(Ok(answer)) = tokio::time::timeout(DECLARED_WAIT, asked).await else { return Vec::new() };
+    let row: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&answer).unwrap_or_default();
+    let create = row.values().filter_map(serde_json::Value::as_str).find_map(|text| {
+        match parse_kept_ddl(text, &ParseOptions::new(Dialect::Native, 0)) {
+            Ok(Some(Ddl::CreateStream(create))) => Some(create),
+            _ => None,
+        }
+    });
+    let columns = create.into_iter().flat_map(|create| create.columns);
+    let field = |column: ColumnDef| match column.event_path().steps() {
+        [Step::Key(name)] => Some((name.clone(), column.ty.clone())),
+        _ => None,
+    };
+    columns.filter_map(field).collect()
 }
 
 /// What an input holds: what the flag says, else what its name does.

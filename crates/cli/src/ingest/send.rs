@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use super::{
-    Summary,
+    DeclaredFields, Summary,
     blocks::{Blocks, Cut},
     form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
@@ -177,11 +177,11 @@ fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
 
 /// Opens an input as what is sent of it: as it is, packed or not, or lines of JSON, where `by_lines` or another form asks
 /// for them. What is read counts in `bytes_read`, and what is wrong with records goes into `faults`.
-fn open(
+pub(crate) fn open(
     place: &Place,
     form: InputForm,
     by_lines: bool,
-    stop: &StopReading,
+    (stop, declared): (&StopReading, &DeclaredFields),
     (bytes_read, faults): (&Arc<AtomicU64>, &CsvFaults),
 ) -> anyhow::Result<Input> {
     if form == InputForm::Parquet {
@@ -200,7 +200,7 @@ fn open(
     }
     let unpacked = packing.unpack(counted).with_context(|| format!("cannot unpack {}", place.name()))?;
     let reader: Box<dyn io::Read + Send> = match form {
-        InputForm::Csv => Box::new(CsvLines::new(unpacked, faults.clone())),
+        InputForm::Csv => Box::new(CsvLines::new(unpacked, faults.clone(), declared)),
         _ => unpacked,
     };
     Ok(Input { reader, packing: Packing::None, bytes })
@@ -211,13 +211,13 @@ pub(super) async fn file(
     args: &IngestArgs,
     client: &Client,
     place: &Place,
-    stop: &StopReading,
+    read: (&StopReading, &DeclaredFields),
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let mut from = None;
     let mut patience = Patience::new(args);
-    while let Some(next) = reading(args, (client, &mut patience), (place, from), stop, clock, summary).await?
+    while let Some(next) = reading(args, (client, &mut patience), (place, from), read, clock, summary).await?
     {
         from = Some(next);
     }
@@ -231,7 +231,7 @@ async fn reading(
     args: &IngestArgs,
     (client, patience): (&Client, &mut Patience),
     (place, from): (&Place, Option<At>),
-    stop: &StopReading,
+    (stop, declared): (&StopReading, &DeclaredFields),
     clock: &Arc<dyn Clock>,
     summary: &mut Summary,
 ) -> anyhow::Result<Option<At>> {
@@ -239,7 +239,7 @@ async fn reading(
     let form = form_of(args, place);
     let is_read_once = place.is_read_once();
     let by_lines = args.rate.is_some() || from.is_some() || is_read_once;
-    let mut input = open(place, form, by_lines, stop, (&counts.bytes, &faults))?;
+    let mut input = open(place, form, by_lines, (stop, declared), (&counts.bytes, &faults))?;
     let name = place.name();
     let mut is_array = false;
     if let Some(from) = from {

@@ -32,7 +32,7 @@ pub(super) fn run(
     clock: Arc<dyn Clock>,
     stop: &StopReading,
 ) -> Outcome {
-    let opened = opened::open(place, stop)?;
+    let opened = opened::open(place, stop, &super::local::declared(options))?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let mut out = io::stdout().lock();
     let mut line = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn run(
             }
         }
     };
-    let read = opened.read;
+    let (read, form) = (opened.read, opened.form);
     let mut on_progress = |looked_at: u64| progress.set(opened::read_so_far(read.as_ref(), looked_at));
     let ran = run_input(opened.source, text, options, clock, &mut on_progress, &mut on_emit);
     progress.finish();
@@ -64,7 +64,7 @@ pub(super) fn run(
         Err(InputError::Engine(error)) if error.kind() == ErrorKind::Invalid => return refuse(&error),
         ran => ran.map_err(|error| opened::failed(error, place))?,
     };
-    opened::tell_rejections(&summary, place);
+    opened::tell_rejections(&summary, place, &form);
     let is_wrong = has_failed || (args.strict && summary.rejected > 0);
     Ok(if is_wrong { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     args::QueryArgs,
     exit::{Failure, Outcome},
+    ingest::DeclaredFields,
     input_file::{Place, StopReading},
     output::Meta,
     progress::Progress,
@@ -56,9 +57,9 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     if is_bullets {
         return bullet::run(args, text, place, &options, clock, &stop);
     }
-    let opened = open(place, &stop)?;
+    let opened = open(place, &stop, &declared(&options))?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
-    let read = opened.read;
+    let (read, form) = (opened.read, opened.form);
     let mut answer = Answer::new(args.output, args.quiet);
     let mut failure = None;
     let mut on_emit = |emit: Emit| {
@@ -85,8 +86,14 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
         Some((analysis, plan)) => print_text(&analysis.told(plan))?,
         None => answer.end()?,
     };
-    tell_rejections(&summary, place);
+    tell_rejections(&summary, place, &form);
     if args.strict && summary.rejected > 0 { Ok(ExitCode::from(1)) } else { Ok(status) }
+}
+
+/// What is said of the types of the input's fields.
+pub(super) fn declared(options: &InputOptions) -> DeclaredFields {
+    let said = options.types.as_ref().or(options.schema.as_ref());
+    said.into_iter().flat_map(|schema| schema.fields()).map(|(name, ty)| (name.into(), ty.clone())).collect()
 }
 
 /// Whether the plan is asked for rather than the answer; refuses what cannot be read.

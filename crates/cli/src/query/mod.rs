@@ -101,6 +101,8 @@ struct Answer {
     form: Box<dyn Form>,
     kind: OutputForm,
     quiet: bool,
+    /// Warnings that were printed before the answer began.
+    told: Vec<String>,
     /// The last emit's.
     meta_text: String,
     meta: Meta,
@@ -115,8 +117,17 @@ impl Answer {
             form: form(kind, out, terminal.then(terminal_size)),
             kind,
             quiet,
+            told: Vec::new(),
             meta_text: String::new(),
             meta: Meta::default(),
+        }
+    }
+
+    /// Prints what an asker should know, at once: the query may match nothing, and then no answer ever says it.
+    fn warn(&mut self, warnings: Vec<String>) {
+        if !self.quiet {
+            warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+            self.told = warnings;
         }
     }
 
@@ -148,7 +159,8 @@ impl Answer {
         if self.kind == OutputForm::Table {
             let meta = Meta { window: None, ..self.meta.clone() };
             complain(&meta.summary());
-            for warning in &meta.warnings {
+            let is_told = |warning: &String| self.told.iter().any(|told| told.starts_with(warning.as_str()));
+            for warning in meta.warnings.iter().filter(|warning| !is_told(warning)) {
                 complain(&format!("warning: {warning}"));
             }
         } else if !self.form.shows_meta() {

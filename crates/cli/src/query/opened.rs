@@ -10,7 +10,9 @@ use swiftwater_engine::{EngineError, ErrorKind, InputError, InputSource, InputSu
 
 use super::WRONG_QUERY;
 use crate::{
+    args::InputForm,
     exit::Failure,
+    ingest::{DeclaredFields, form::CsvFaults, send},
     input_file::{self, Counted, Packing, Place, StopReading},
     output::grouped,
     stdio::complain,
@@ -21,23 +23,47 @@ pub(super) struct Opened {
     pub(super) source: InputSource,
     pub(super) bytes: Option<u64>,
     pub(super) read: Option<Arc<AtomicU64>>,
+    /// What it holds, and what is known to be wrong with its records.
+    pub(super) form: (InputForm, CsvFaults),
 }
 
-/// Opens an input; a file that is not packed is looked at where it lies.
-pub(super) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Opened> {
+/// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, as a file's name says, are
+/// read as `swiftwater ingest` reads them; `declared` says what values of CSV are.
+pub(super) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields) -> anyhow::Result<Opened> {
+    let form = match place {
+        Place::Stdin => InputForm::Json,
+        Place::File(path) => InputForm::of(path),
+    };
+    if form != InputForm::Json {
+        let (read, faults) = (Arc::default(), CsvFaults::default());
+        let input = send::open(place, form, true, (stop, declared), (&read, &faults))?;
+        let source = InputSource::Reader(input.reader);
+        return Ok(Opened { source, bytes: input.bytes, read: Some(read), form: (form, faults) });
+    }
+    let form = (form, CsvFaults::default());
     if let Place::File(path) = place
         && let Some(bytes) = input_file::map(path)?
     {
-        return Ok(Opened { bytes: Some(bytes.len() as u64), source: InputSource::Bytes(bytes), read: None });
+        return Ok(Opened {
+            bytes: Some(bytes.len() as u64),
+            source: InputSource::Bytes(bytes),
+            read: None,
+            form,
+        });
     }
     let input = input_file::open(place, stop)?;
     if input.packing == Packing::None {
-        return Ok(Opened { source: InputSource::Reader(input.reader), bytes: input.bytes, read: None });
+        return Ok(Opened {
+            source: InputSource::Reader(input.reader),
+            bytes: input.bytes,
+            read: None,
+            form,
+        });
     }
     let read = Arc::default();
     let unpacked = input.packing.unpack(Counted::new(input.reader, &read));
     let reader = unpacked.with_context(|| format!("cannot unpack {}", place.name()))?;
-    Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read) })
+    Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read), form })
 }
 
 /// How far the input was read, as it lies there.
@@ -69,20 +95,20 @@ pub(super) fn refused(error: EngineError) -> Failure {
 }
 
 /// Says which events were rejected.
-pub(super) fn tell_rejections(summary: &InputSummary, place: &Place) {
+pub(super) fn tell_rejections(
+    summary: &InputSummary,
+    place: &Place,
+    (form, faults): &(InputForm, CsvFaults),
+) {
     if summary.rejected == 0 {
         return;
     }
     let all = summary.accepted + summary.rejected;
     complain(&format!("{} of {} events were rejected:", grouped(summary.rejected), grouped(all)));
     for rejection in &summary.rejections {
-        complain(&format!(
-            "  {}:{}:{}: {}",
-            place.name(),
-            rejection.line,
-            rejection.column,
-            rejection.message
-        ));
+        let at = form.place(rejection.line, rejection.column);
+        let message = faults.of(rejection.line).unwrap_or_else(|| rejection.message.clone());
+        complain(&format!("  {}:{at}: {message}", place.name()));
     }
     if summary.rejections.len() < summary.rejected as usize {
         complain(&format!("  and {} more", grouped(summary.rejected - summary.rejections.len() as u64)));

@@ -16,6 +16,9 @@ use crate::{
     stdio::{self, complain},
 };
 
+/// How long the server may take to say what it has to say of a query.
+const FACTS_WAIT: Duration = Duration::from_secs(2);
+
 /// How long a query that was told to end may take for its final result.
 const FINAL_RESULT_WAIT: Duration = Duration::from_secs(5);
 
@@ -42,7 +45,7 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     };
     let headers = [("content-type", content_type_sent), ("accept", "application/x-ndjson")];
     let mut connection = client.connect().await?;
-    let response = connection.send(Method::POST, &path, &headers, full(body)).await?;
+    let response = connection.send(Method::POST, &path, &headers, full(body.clone())).await?;
     let status = response.status();
     if !status.is_success() {
         let problem = Problem::read(status, &read_all(response).await?);
@@ -56,7 +59,30 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     if content_type(&response).starts_with("text/plain") {
         return print_text(&String::from_utf8_lossy(&read_all(response).await?));
     }
-    stream(Answer::new(args.output, args.quiet), &client, response, Interrupted::Ends).await
+    let mut answer = Answer::new(args.output, args.quiet);
+    if !args.quiet {
+        // The query stands already, so it misses nothing meanwhile.
+        answer.warn(warnings(&client, (content_type_sent, body), args.bullet).await);
+    }
+    stream(answer, &client, response, Interrupted::Ends).await
+}
+
+/// What the server has to say of a query before it answers; nothing where that cannot be had.
+async fn warnings(client: &Client, (content_type, body): (&str, String), is_bullet: bool) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Facts {
+        warnings: Vec<String>,
+    }
+    let asked = async {
+        let path = if is_bullet { "/v1/queries/validate?dialect=bullet" } else { "/v1/queries/validate" };
+        let headers = [("content-type", content_type)];
+        let response = client.connect().await?.send(Method::POST, path, &headers, full(body)).await?;
+        anyhow::Ok(serde_json::from_slice::<Facts>(&read_all(response).await?)?.warnings)
+    };
+    match tokio::time::timeout(FACTS_WAIT, asked).await {
+        Ok(Ok(warnings)) => warnings,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
 }
 
 /// `swiftwater attach`: goes on with a query's answer.

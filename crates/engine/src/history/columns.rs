@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::concat::concat;
 use swiftwater_event::{EventBatch, Millis, Offset, Type};
-use swiftwater_lang::ddl::CreateStream;
+use swiftwater_lang::ddl::{ColumnDef, CreateStream};
 use swiftwater_live::columns::{
     Accepted, ColumnsError, ColumnsScratch, Inferred, InferredColumn, InferredColumns, Read, Rejected,
     StreamColumns, event_bytes_max, event_texts,
@@ -72,6 +72,18 @@ impl Columns {
             create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);
         let columns = Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)));
         Ok(Columns::Found { columns, event_bytes_max: event_bytes_max(create) })
+    }
+
+    /// The columns that were found in the events so far, as if they were declared; none of a stream that declares its own.
+    pub(crate) fn found(&self) -> Vec<ColumnDef> {
+        match self {
+            Columns::Declared { .. } => Vec::new(),
+            Columns::Found { columns, .. } => {
+                let columns = Arc::clone(&lock(columns));
+                let column = |column: &InferredColumn| ColumnDef::new(column.name.clone(), column.ty.clone());
+                columns.columns().iter().map(column).collect()
+            }
+        }
     }
 
     /// Whether a column that was found holds JSON text.

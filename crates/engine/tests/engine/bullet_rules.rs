@@ -337,6 +337,29 @@ fn every_item_beside_a_star_renames() {
 }
 
 #[test]
+fn item_beside_a_star_renames_a_column_of_a_lateral_view() {
+    let records = "{\"n\":1,\"l\":[7,8]}";
+    let of = |items: &str| format!("SELECT {items} FROM STREAM() LATERAL VIEW EXPLODE(l) AS x");
+    let event = "\"n\":1,\"l\":[7,8]";
+    check(&of("*, x AS y"), records, &format!("{{{event},\"y\":7}} {{{event},\"y\":8}}"));
+    check(&of("*, x AS y, x"), records, &format!("{{{event},\"x\":7,\"y\":7}} {{{event},\"x\":8,\"y\":8}}"));
+    check(&of("*, x + 1 AS y"), records, &format!("{{{event},\"x\":7,\"y\":8}} {{{event},\"x\":8,\"y\":9}}"));
+    check(&of("*, x : LONG AS l, l AS x"), "{\"l\":[7]}", "{\"x\":[7],\"l\":7}");
+    check(&of("*, x AS n"), records, "{\"l\":[7,8],\"n\":7} {\"l\":[7,8],\"n\":8}");
+    // The row has one `x`, whichever of the event and the view it is from.
+    check(&of("*, x AS y"), "{\"l\":[7],\"x\":1}", "{\"l\":[7],\"y\":7}");
+    let outer = "SELECT *, x AS y FROM STREAM() LATERAL VIEW OUTER EXPLODE(l) AS x";
+    check(outer, "{\"l\":[],\"x\":1}", "{\"l\":[],\"y\":1}");
+    let map = "SELECT *, v AS w FROM STREAM() LATERAL VIEW EXPLODE(m) AS (k, v) WHERE v > 1 ORDER BY v DESC";
+    check(map, "{\"m\":{\"a\":2}}", "{\"m\":{\"a\":2},\"k\":\"a\",\"w\":2}");
+    let chain =
+        "SELECT *, v AS w FROM STREAM() LATERAL VIEW EXPLODE(l) AS m LATERAL VIEW EXPLODE(m) AS (k, v)";
+    check(chain, "{\"l\":[{\"a\":2}]}", "{\"l\":[{\"a\":2}],\"m\":{\"a\":2},\"k\":\"a\",\"w\":2}");
+    let whole = "SELECT y FROM (SELECT *, x AS y FROM STREAM() LATERAL VIEW EXPLODE(l) AS x)";
+    check(whole, records, "{\"y\":7} {\"y\":8}");
+}
+
+#[test]
 fn views_explode_before_where() {
     let records = "{\"n\":1,\"l\":[1,2]}{\"n\":2,\"l\":[]}{\"n\":3}{\"n\":4,\"l\":[null]}";
     check(

@@ -326,7 +326,7 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM \"ä\"",
-        "1:15 `ä` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_`",
+        "1:15 `ä` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_` (`[A-Za-z_][A-Za-z0-9_.-]*`)",
     );
     check(
         "CREATE STREAM s (a MAP<STRING, LONG>)",

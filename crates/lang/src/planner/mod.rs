@@ -14,6 +14,7 @@ mod bullet_check;
 mod bullet_names;
 mod check;
 mod columns;
+mod doubts;
 mod fields;
 mod group;
 mod grouping;
@@ -27,6 +28,7 @@ mod structure;
 mod table;
 mod window;
 
+pub(crate) use doubts::find as find_doubts;
 pub(crate) use stream_join::plan_join;
 
 use std::{
@@ -425,13 +427,16 @@ impl<'a> Planner<'a> {
     fn raw(&mut self, ast: &'a ast::Query) -> (Body, Vec<SortKey>, Option<u64>) {
         let has_star = ast.star().is_some();
         let star = has_star.then(|| Star { without: self.renamed_fields(ast) });
-        let views = if has_star || self.only_views { self.output_of_views() } else { Vec::new() };
+        let mut views = if has_star || self.only_views { self.output_of_views() } else { Vec::new() };
+        if let Some(star) = &star {
+            views.retain(|column| star.without.binary_search(&column.name).is_err());
+        }
         let columns = self.output_columns(views);
         let order_by = self.order_by(ast, Scope::RawOrder);
         (Body::Raw(Raw { star, columns }), order_by, ast.limit)
     }
 
-    /// Bullet's `*, a AS b` renames: the fields whose own name no column has.
+    /// Bullet's `*, a AS b` renames: the fields, of the event or of lateral views, whose own name no item has. Sorted.
     fn renamed_fields(&self, ast: &ast::Query) -> Vec<Box<str>> {
         if self.dialect != Dialect::Bullet {
             return Vec::new();

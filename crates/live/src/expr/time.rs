@@ -38,73 +38,10 @@ pub(super) fn month_length(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Digits at the front of a text, taken off it.
-fn take_digits(text: &mut &[u8], count: usize) -> Option<i64> {
-    let digits = text.get(..count)?;
-    if !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    *text = &text[count..];
-    Some(digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
-}
-
-fn take_byte(text: &mut &[u8], accepted: &[u8]) -> Option<u8> {
-    let (&byte, rest) = text.split_first()?;
-    if !accepted.contains(&byte) {
-        return None;
-    }
-    *text = rest;
-    Some(byte)
-}
-
 /// Reads RFC 3339 text (`2026-01-01T00:00:00.25Z`, `… +02:00`; a space may stand for the T) as microseconds since
-/// 1970-01-01T00:00:00Z. Finer fractions are cut. A leap second counts as the second after it.
+/// 1970-01-01T00:00:00Z. Finer fractions are cut. Second 60 is accepted only where a leap second can be.
 pub fn parse_rfc3339_micros(text: &str) -> Option<i64> {
-    let mut rest = text.as_bytes();
-    let year = take_digits(&mut rest, 4)?;
-    take_byte(&mut rest, b"-")?;
-    let month = take_digits(&mut rest, 2)?;
-    take_byte(&mut rest, b"-")?;
-    let day = take_digits(&mut rest, 2)?;
-    take_byte(&mut rest, b"Tt ")?;
-    let hour = take_digits(&mut rest, 2)?;
-    take_byte(&mut rest, b":")?;
-    let minute = take_digits(&mut rest, 2)?;
-    take_byte(&mut rest, b":")?;
-    let second = take_digits(&mut rest, 2)?;
-    let mut micros = 0;
-    if take_byte(&mut rest, b".").is_some() {
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 {
-            return None;
-        }
-        let (fraction, after) = rest.split_at(digits);
-        for digit in fraction.iter().chain(std::iter::repeat(&b'0')).take(6) {
-            micros = micros * 10 + i64::from(digit - b'0');
-        }
-        rest = after;
-    }
-    let offset_minutes = match take_byte(&mut rest, b"Zz+-")? {
-        b'Z' | b'z' => 0,
-        sign => {
-            let hours = take_digits(&mut rest, 2)?;
-            take_byte(&mut rest, b":")?;
-            let minutes = take_digits(&mut rest, 2)?;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            if sign == b'-' { -(hours * 60 + minutes) } else { hours * 60 + minutes }
-        }
-    };
-    let is_date = (1..=12).contains(&month) && (1..=month_length(year, month)).contains(&day);
-    if !rest.is_empty() || !is_date || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let seconds = days_from_civil(year, month, day) * SECONDS_PER_DAY
-        + hour * 3600
-        + (minute - offset_minutes) * 60
-        + second;
-    Some(seconds * 1_000_000 + micros)
+    swiftwater_event::from_rfc3339_with_zone(text.as_bytes())
 }
 
 /// Appends microseconds since 1970-01-01T00:00:00Z as RFC 3339 text in UTC, with as many digits of the fraction as
@@ -127,8 +64,8 @@ pub fn push_rfc3339(micros: i64, out: &mut String) {
 
 /// Reads `yyyy-[m]m-[d]d hh:mm:ss[.f…]` as Java's `Timestamp.valueOf` does, taken as UTC, as seconds since 1970.
 /// Month and day must lie within 1 to 12 and 1 to 31; beyond that the fields roll over (`02-31` is a day in March,
-/// hour 25 one of the next day).
-pub(super) fn sql_timestamp_seconds(text: &str) -> Option<i64> {
+/// hour 25 one of the next day) where `rolls_over`, and are refused elsewhere.
+pub(super) fn sql_timestamp_seconds(text: &str, rolls_over: bool) -> Option<i64> {
     let (date, clock) = super::java::trim_java(text).split_once(' ')?;
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
@@ -152,8 +89,16 @@ pub(super) fn sql_timestamp_seconds(text: &str) -> Option<i64> {
     if year < 0 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
+    let (hour, minute, second) = (number(hour)?, number(minute)?, number(second)?);
+    let is_time = day <= month_length(year, month)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..60).contains(&second);
+    if !is_time && !rolls_over {
+        return None;
+    }
     let days = days_from_civil(year, month, 1) + day - 1;
-    Some(days * SECONDS_PER_DAY + number(hour)? * 3600 + number(minute)? * 60 + number(second)?)
+    Some(days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second)
 }
 
 #[cfg(test)]
@@ -176,6 +121,9 @@ mod tests {
             ("2021-1-1T0:0:0Z", None),
             ("2021-01-01T00:00:00.Z", None),
             ("2021-01-01T24:00:00Z", None),
+            ("2021-01-01T10:00:60Z", None),
+            ("2020-12-31T23:59:60Z", Some(1_609_459_200_000_000)),
+            ("2021-01-01T01:59:60+02:00", Some(1_609_459_200_000_000)),
             ("2021-01-01T00:00:00Zé", None),
             ("é021-01-01T00:00:00Z", None),
         ];
@@ -200,7 +148,13 @@ mod tests {
             ("bad", None),
         ];
         for (text, seconds) in cases {
-            assert_eq!(sql_timestamp_seconds(text), seconds, "{text}");
+            assert_eq!(sql_timestamp_seconds(text, true), seconds, "{text}");
+        }
+        for text in
+            ["2021-02-31 00:00:00", "2021-01-01 24:00:00", "2021-01-01 10:60:00", "2021-01-01 10:00:60"]
+        {
+            assert!(sql_timestamp_seconds(text, true).is_some(), "{text}");
+            assert_eq!(sql_timestamp_seconds(text, false), None, "{text}");
         }
     }
 
@@ -227,7 +181,7 @@ mod tests {
         #[test]
         fn any_text_is_read(text in "[-0-9:. TZé+]{0,26}") {
             parse_rfc3339_micros(&text);
-            sql_timestamp_seconds(&text);
+            sql_timestamp_seconds(&text, true);
         }
     }
 }

@@ -228,12 +228,13 @@ fn apply_unary<'a>(operator: &Unary, context: &mut Context<'_, 'a>, values: &mut
         }
         Unary::Cast(ty) => each(values, |value| cast::cast(value, ty, dialect, arena)),
         Unary::Seconds => each(values, |value| match value {
-            Value::String(text) => time::sql_timestamp_seconds(text)
-                .or_else(|| {
-                    let micros = time::parse_rfc3339_micros(text).filter(|_| dialect == Dialect::Native)?;
-                    Some(micros.div_euclid(1_000_000))
-                })
-                .map_or(Value::Error, Value::Long),
+            Value::String(text) => match dialect {
+                Dialect::Native => time::sql_timestamp_seconds(text, false).or_else(|| {
+                    swiftwater_event::from_rfc3339(text.as_bytes()).map(|micros| micros.div_euclid(1_000_000))
+                }),
+                Dialect::Bullet => time::sql_timestamp_seconds(text, true),
+            }
+            .map_or(Value::Error, Value::Long),
             Value::Timestamp(micros) => Value::Long(micros.div_euclid(1_000_000)),
             _ => Value::Error,
         }),

@@ -7,6 +7,7 @@
 
 mod part;
 mod rows;
+mod shown;
 mod windows;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use swiftwater_sketch::hash_of_bytes;
 pub use self::{
     part::{Changes, Held, KeyedPart},
     rows::{RowsChanges, RowsError, RowsFold, count_rows},
+    shown::Shown,
     windows::ViewWindows,
 };
 use crate::{

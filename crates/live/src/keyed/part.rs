@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 
-use super::{Key, KeyedQuery, Row, Stamp, push_ordered};
+use super::{Key, KeyedQuery, Row, Shown, Stamp, push_ordered, shown::Workspace};
 use crate::{
     expr::Scratch,
     operate::{Deletion, GroupTable, NoState},
@@ -354,6 +354,26 @@ impl KeyedPart {
     ) -> Option<R> {
         let note = self.notes.get(group as usize).filter(|note| !note.is_deleted)?;
         query.look_at_group((&self.groups, group), note.stamp, now, within, look)
+    }
+
+    /// What the rows of the keys of some groups show by now, in their order. All that there was of the keys is loaded.
+    pub fn shown(&self, query: &KeyedQuery, groups: &GroupTable, chosen: &[u32], now: Millis) -> Vec<Shown> {
+        let mut within = Workspace::default();
+        let mut shown = |theirs: &u32| {
+            let group = self.groups.find(groups.key(*theirs as usize))?;
+            let note = &self.notes[group as usize];
+            let has_row = !note.is_deleted && !query.is_past(note.stamp.arrival, now);
+            if has_row { query.shown_by_group(&self.groups, group, &mut within) } else { None }
+        };
+        chosen.iter().map(&mut shown).collect()
+    }
+
+    /// What the row of one key shows, whether its time is over or not; `None` where the key is not here.
+    pub fn shown_of(&self, query: &KeyedQuery, key: &Key) -> Option<Shown> {
+        let group = self.groups.find(&key.grouped)?;
+        let is_deleted = self.notes[group as usize].is_deleted;
+        let shown = || query.shown_by_group(&self.groups, group, &mut Workspace::default());
+        Some(if is_deleted { None } else { shown() })
     }
 
     /// The row of a key: `None` where the key is not here, `Some(None)` where it has no row, which is so of a key that is

@@ -310,6 +310,13 @@ impl Model {
             let state = self.store.get(&key.ordered)?;
             self.view.row_of_state(&key, state, now).expect("a state")
         });
+        let shown = self.parts[key.part(PARTS)].shown_of(&self.view, &key).unwrap_or_else(|| {
+            let state = self.store.get(&key.ordered).map(|state| &state[..]);
+            self.view.shown_by_states([(&key.ordered[..], state)]).expect("a state")[0]
+        });
+        if row.is_some() || self.view.ttl_ms().is_none() {
+            assert_eq!(shown, row.as_ref().and_then(Row::shown), "what a row shows is all of it");
+        }
         let row = row.map(|row| String::from_utf8(row.json).expect("text"));
         assert_eq!(self.looked_at(&key, now), row, "values that are looked at are those of the row");
         row
@@ -345,6 +352,34 @@ fn keep(store: &mut Store, key: Vec<u8>, state: Option<Vec<u8>>) {
         Some(state) => store.insert(key, state),
         None => store.remove(&key),
     };
+}
+
+#[test]
+fn what_a_batch_changes_is_told_from_what_a_row_shows() {
+    let view = keyed(
+        "SELECT k, FIRST(x) AS f, MAX(x) AS hi, COLLECT_SET(t) AS ts FROM STREAM() GROUP BY k HAVING COUNT(*) > 1",
+    );
+    let (view, mut shard) = (view.expect("a view"), Shard::default());
+    let mut part = KeyedPart::new(&view, true).expect("it has groups");
+    for (first, (text, is_shown)) in [
+        (r#"{"k":1,"x":5,"t":"a"}"#, false),
+        (r#"{"k":1,"x":3,"t":"a"}"#, true),
+        (r#"{"k":1,"x":5,"t":"a"}"#, false),
+        (r#"{"k":2,"x":5,"t":"a"}"#, false),
+        (r#"{"k":1,"x":6,"t":"a"}"#, true),
+        (r#"{"k":1,"t":"a"}"#, false),
+        (r#"{"k":1,"t":"b"}"#, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let event = Event { arrival: 0, text: text.to_owned() };
+        let groups = view.fold(&mut shard, &batch(&[event], first as u64), crate::NO_TIME).groups;
+        let groups = groups.expect("it is of the event");
+        let before = part.shown(&view, &groups, &[0], 0);
+        part.merge(&view, &groups, &[0], (first as u64 + 1, 0));
+        assert_eq!(before != part.shown(&view, &groups, &[0], 0), is_shown, "{text}");
+    }
 }
 
 /// Does all that to a view; answers it, and the events.

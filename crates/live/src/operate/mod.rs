@@ -40,7 +40,7 @@ pub(crate) use ordered_cells::{RowPosition, StreamOrder};
 pub(crate) use owned::OwnedValue;
 pub(crate) use pattern::Automaton;
 pub use pattern::{PatternChunk, PatternEvent};
-pub(crate) use record::RecordWriter;
+pub(crate) use record::{RecordWriter, write_row};
 pub use rows::{RowChunk, RowTimes};
 pub use sketch_meta::{DistinctFigures, SketchFigures, SketchMeta};
 pub use slice_plan::SlicePlan;

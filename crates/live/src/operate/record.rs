@@ -4,7 +4,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Value, event_fields, write_json};
 use swiftwater_lang::{Dialect, plan::Star};
 
-use crate::standing::CompiledColumn;
+use crate::standing::{CompiledBody, CompiledColumn, StandingQuery};
 
 /// Writes records of computed columns.
 pub(crate) struct RecordWriter<'q> {
@@ -90,6 +90,19 @@ impl<'q> RecordWriter<'q> {
             write_json(value, out);
         }
     }
+}
+
+/// The record of one row of a view, of the values of its columns, as [`RecordWriter::write`] writes it, without the line's end.
+pub(crate) fn write_row(query: &StandingQuery, values: &[Value<'_>], out: &mut Vec<u8>) {
+    let CompiledBody::Group(group) = &query.body else { return };
+    let mut is_first = true;
+    out.push(b'{');
+    for (column, value) in group.columns.iter().zip(values) {
+        separate(&mut is_first, out);
+        out.extend_from_slice(column.json_name.as_bytes());
+        write_json(value, out);
+    }
+    out.push(b'}');
 }
 
 fn separate(is_first: &mut bool, out: &mut Vec<u8>) {

@@ -2,6 +2,9 @@
 //!
 //! The first record names the fields. A value that is not in quotes and is written as JSON writes a number, `true` or
 //! `false` is that; an empty one is left out; all else is text, and what is in quotes always is. A record with fewer
+//! Where a stream declares a column for a field, the column says what a value is, in quotes or not: text of a STRING (`01234`,
+//! `12345`), a list, a map or any JSON where JSON is declared or lists and maps are, else what is written as a number or
+//! truth value is that. So what the server answers as CSV can be sent back. A record with fewer
 //! values than names leaves the last ones out; one with more is no event, nor is one with a carriage return outside of quotes that
 //! no newline follows. Each record becomes one line, and each further
 //! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV. A header that is not UTF-8, or
@@ -12,7 +15,8 @@
 use std::collections::HashMap;
 
 use axum::http::{HeaderMap, header};
-use swiftwater_event::{Checked, RefusedText};
+use swiftwater_event::{Checked, Primitive, RefusedText, Type};
+use swiftwater_lang::ddl::SYSTEM_COLUMNS;
 
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
@@ -79,6 +83,10 @@ pub struct CsvEvents {
     /// The value that is being read, quotes taken off.
     value: Vec<u8>,
     quoted: bool,
+    /// What is declared of fields, by name.
+    declared: HashMap<Box<str>, Declared>,
+    /// The same of the header's names, in their order.
+    columns: Vec<Option<Declared>>,
     state: State,
     /// Values of the record that were read.
     values: usize,
@@ -102,6 +110,28 @@ pub struct CsvEvents {
     text: Vec<u8>,
 }
 
+/// What a declared column takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Declared {
+    Text,
+    /// Lists, maps, or any JSON.
+    Json,
+    /// Numbers, truth values, times.
+    Scalar,
+    /// A column that the server has by itself: it is left out.
+    System,
+}
+
+impl Declared {
+    fn of(ty: &Type) -> Declared {
+        match ty {
+            Type::Primitive(Primitive::String) => Declared::Text,
+            Type::Any | Type::List(_) | Type::Map(_) => Declared::Json,
+            Type::Primitive(_) => Declared::Scalar,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     /// At the beginning of a value.
@@ -117,6 +147,17 @@ impl CsvEvents {
     /// Of records that are no events, so many bytes of their text stand in their lines, for [`tell_faults`].
     pub(crate) fn keeping(text_bytes_kept: usize) -> CsvEvents {
         CsvEvents { text_bytes_kept, ..CsvEvents::default() }
+    }
+
+    /// Reads values of these fields as what is declared of them.
+    #[must_use]
+    pub fn declared<N: Into<Box<str>>>(self, fields: impl IntoIterator<Item = (N, Type)>) -> CsvEvents {
+        let fields = fields.into_iter().map(|(name, ty)| (name.into(), Declared::of(&ty)));
+        let mut declared: HashMap<Box<str>, Declared> = fields.collect();
+        if !declared.is_empty() {
+            declared.extend(SYSTEM_COLUMNS.map(|name| (name.into(), Declared::System)));
+        }
+        CsvEvents { declared, ..self }
     }
 
     /// What is wrong with a record, if a line says that.
@@ -230,13 +271,16 @@ impl CsvEvents {
                 if self.header_bytes > RECORD_BYTES_MAX {
                     self.is_too_long = true;
                 } else {
+                    let declared = std::str::from_utf8(name).ok().and_then(|name| self.declared.get(name));
+                    self.columns.push(declared.copied());
                     push_text(name, &mut member);
                     member.push(b':');
                     self.header.push(member);
                 }
             }
             Some(names) => {
-                let is_there = self.quoted || !self.value.is_empty();
+                let declared = self.columns.get(self.values).copied().flatten();
+                let is_there = (self.quoted || !self.value.is_empty()) && declared != Some(Declared::System);
                 if let Some(name) = names.get(self.values)
                     && is_there
                 {
@@ -248,8 +292,17 @@ impl CsvEvents {
                     if std::str::from_utf8(&self.value).is_err() {
                         self.bad_value.get_or_insert((self.values + 1, NOT_UTF8));
                     }
-                    if !self.quoted && is_json_scalar(&self.value) {
-                        self.record.extend_from_slice(&self.value);
+                    let is_scalar = || is_json_scalar(&self.value);
+                    let is_as_it_is = match declared {
+                        None => !self.quoted && is_scalar(),
+                        Some(Declared::Text | Declared::System) => false,
+                        Some(Declared::Json) => !self.quoted && is_scalar() || is_json(&self.value),
+                        Some(Declared::Scalar) => is_scalar(),
+                    };
+                    if is_as_it_is {
+                        // Newlines between tokens of JSON are space; an event is one line.
+                        let one_line = self.value.iter().map(|byte| if *byte < b' ' { b' ' } else { *byte });
+                        self.record.extend(one_line);
                     } else {
                         push_text(&self.value, &mut self.record);
                     }
@@ -329,6 +382,11 @@ impl CsvEvents {
 }
 
 /// Whether a text is a number, `true` or `false` as JSON writes them.
+fn is_json(text: &[u8]) -> bool {
+    matches!(text.first(), Some(b'[' | b'{' | b'"'))
+        && serde_json::from_slice::<serde_json::Value>(text).is_ok()
+}
+
 fn is_json_scalar(text: &[u8]) -> bool {
     if matches!(text, b"true" | b"false") {
         return true;
@@ -416,6 +474,30 @@ mod tests {
                 "\n# value 2 {told}\n{{\"a\":\"1\\r\",\"b\":2}}\n# value 1 {told}\n{{\"a\":5,\"b\":6}}\n"
             ),
         );
+    }
+
+    #[test]
+    fn declared_columns_say_what_values_are() {
+        let list = Type::list(Type::LONG).unwrap();
+        let declared =
+            [("zip", Type::STRING), ("n", Type::LONG), ("up", Type::BOOLEAN), ("l", list), ("j", Type::Any)];
+        let text = concat!(
+            "_offset,zip,n,up,l,j,other,_time\n",
+            "7,01234,5,true,\"[1,2]\",\"{\"\"a\"\":\n1}\",12,2026-01-01T00:00:00Z\n",
+            "8,12345,\"6\",\"false\",,\"\"\"text\"\"\",\"12\",\n",
+            "9,true,x,\"\",\"[1,\",plain,,\n",
+        );
+        let expected = concat!(
+            "\n{\"zip\":\"01234\",\"n\":5,\"up\":true,\"l\":[1,2],\"j\":{\"a\": 1},\"other\":12}\n\n",
+            "{\"zip\":\"12345\",\"n\":6,\"up\":false,\"j\":\"text\",\"other\":\"12\"}\n",
+            "{\"zip\":\"true\",\"n\":\"x\",\"up\":\"\",\"l\":\"[1,\",\"j\":\"plain\"}\n",
+        );
+        for piece in 1..text.len() {
+            let (mut csv, mut out) = (CsvEvents::default().declared(declared.clone()), Vec::new());
+            text.as_bytes().chunks(piece).for_each(|piece| csv.push(piece, &mut out));
+            csv.finish(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "in pieces of {piece}");
+        }
     }
 
     #[test]

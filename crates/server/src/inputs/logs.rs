@@ -2,7 +2,8 @@
 //!
 //! The stream is `logs`, or what the parameter `stream` says. An event has `time`, `observed_time` (RFC 3339, to the
 //! microsecond), `severity_number`, `severity_text`, `event_name`, `body`, `trace_id`, `span_id`, `flags`, `attributes`,
-//! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64. A request
+//! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64, and
+//! identifiers of traces and spans are hexadecimal in lower case. A request
 //! of another shape is refused whole, with where it is wrong.
 //!
 //! Limits: values nest at most [`DEPTH_MAX`] deep, and events have [`LINES_BYTES_MAX`] bytes at most.
@@ -224,8 +225,8 @@ fn event(
     put("event_name", text(record, "eventName", at)?);
     let body = plain(member(record, "body"), &At::Member(at, "body"), DEPTH_MAX)?;
     put("body", Some(body).filter(|body| !body.is_null()));
-    put("trace_id", text(record, "traceId", at)?);
-    put("span_id", text(record, "spanId", at)?);
+    put("trace_id", id(record, "traceId", at)?);
+    put("span_id", id(record, "spanId", at)?);
     put("flags", number(record, "flags", at)?);
     let own = attributes(record, at)?;
     put("attributes", (!own.is_empty()).then(|| own.into()));
@@ -265,6 +266,18 @@ fn text(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>
         Some(Value::String(text)) => Ok((!text.is_empty()).then(|| text.as_str().into())),
         Some(_) => Err(At::Member(at, name).is_no("text")),
     }
+}
+
+/// As [`text`], of the identifier of a trace or span: hexadecimal text in OTLP's JSON form, where the case of its digits
+/// has no meaning, so it becomes lower case. Other text is kept as it is.
+fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
+    let id = text(object, name, at)?;
+    Ok(id.map(|id| match id {
+        Value::String(id) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            id.to_ascii_lowercase().into()
+        }
+        other => other,
+    }))
 }
 
 /// As [`text`], of a whole number. Names of enumerations are none: OTLP has them as numbers.
@@ -553,6 +566,25 @@ mod tests {
         assert_eq!(
             read.next(),
             Some(json!({"resource": {"service.name": "shop"}, "scope": "web", "scope_version": "1"}))
+        );
+    }
+
+    #[test]
+    fn ids_of_traces_and_spans_are_in_lower_case_whatever_the_sender_writes() {
+        let ids = |trace: &str, span: &str| {
+            let record = json!({"traceId": trace, "spanId": span});
+            let request = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]});
+            let event: Value = serde_json::from_slice(&events(&request).unwrap().0).unwrap();
+            (event["trace_id"].clone(), event["span_id"].clone())
+        };
+        let lower = ids("5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174");
+        assert_eq!(lower, (json!("5b8efff798038103d269b633813fc60c"), json!("eee19b7ec3c1b174")));
+        assert_eq!(ids("5B8EFFF798038103D269B633813FC60C", "EEE19B7EC3C1B174"), lower);
+        assert_eq!(ids("5b8EFFf798038103D269b633813fC60c", "eEe19B7ec3c1b174"), lower);
+        // Base64 is not OTLP's form; there the case of letters has a meaning.
+        assert_eq!(
+            ids("W47/95gDgQPSabYzgT/GDA==", "Trace-1"),
+            (json!("W47/95gDgQPSabYzgT/GDA=="), json!("Trace-1"))
         );
     }
 

@@ -472,6 +472,24 @@ mod tests {
     }
 
     #[test]
+    fn sixtieth_second_is_a_time_only_where_a_leap_second_can_be() {
+        let time = |raw: &str| event(raw)["time"].clone();
+        for raw in [
+            "<13>1 2026-01-01T10:00:60Z web app - - - x",
+            "<13>1 2016-12-31T23:59:60+02:00 web app - - - x",
+            "<13>Jan  1 10:00:60 web app: x",
+            "<13>Jan  1 2026 10:00:60 web app: x",
+            "<13>2026-01-01T10:00:60Z web app: x",
+        ] {
+            assert!(event(raw).get("malformed").is_some(), "{raw}");
+        }
+        assert_eq!(time("<13>1 2016-12-31T23:59:60.5Z web app - - - x"), "2017-01-01T00:00:00.500Z");
+        assert_eq!(time("<13>1 2017-01-01T01:59:60+02:00 web app - - - x"), "2017-01-01T00:00:00.000Z");
+        assert_eq!(time("<13>Dec 31 23:59:60 web app: x"), "2026-01-01T00:00:00.000Z");
+        assert_eq!(time("<13>Jun 30 2015 23:59:60 web app: x"), "2015-07-01T00:00:00.000Z");
+    }
+
+    #[test]
     fn what_is_sent_as_rfc_3164_is_read() {
         let user = |others| with_priority(("user", "notice", 5), others);
         for (raw, expected) in [

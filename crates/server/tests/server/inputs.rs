@@ -35,6 +35,40 @@ async fn csv_with_a_header_becomes_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn answers_as_csv_can_be_sent_back_and_columns_of_text_take_digits() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    let columns =
+        "(zip STRING, n LONG, d DOUBLE, up BOOLEAN, ts TIMESTAMP, l LIST[LONG], m MAP[STRING], j JSON)";
+    // With a byte order mark, as some editors write files.
+    let create = format!("\u{feff}CREATE STREAM a {columns}; CREATE STREAM b {columns}");
+    assert_eq!(server.send("POST", "/v1/sql", &[], create).await.status, 200);
+    let fields = [("content-type", "text/csv")];
+    let csv = concat!(
+        "zip,n,d,up,ts,l,m,j\n",
+        "01234,5,0.5,true,2026-01-01T00:00:00Z,\"[1,2]\",\"{\"\"k\"\":\"\"v, w\"\"}\",\"{\"\"x\"\":[1]}\"\n",
+        "12345,\"6\",NaN,false,,,,\"\"\"text\"\"\"\n\"\",,,,,,,7\n",
+    );
+    let told = server.send("POST", "/v1/streams/a/events", &fields, csv).await.json().await;
+    assert_eq!((&told["accepted"], &told["rejected"]), (&json!(3), &json!(0)), "{told}");
+    let rows = async |stream: &str, form: &str, what: &str| {
+        let text = format!("SELECT {what} FROM {stream} ORDER BY _offset");
+        let reply = server.send("POST", "/v1/sql", &[("accept", form)], text).await;
+        assert_eq!(reply.status, 200);
+        reply.text().await
+    };
+    let answer = rows("a", "text/csv", "*").await;
+    let told = server.send("POST", "/v1/streams/b/events", &fields, answer).await.json().await;
+    assert_eq!((&told["accepted"], &told["rejected"]), (&json!(3), &json!(0)), "{told}");
+    let what = "zip, n, d, up, ts, l, m, j";
+    let (sent, back) =
+        (rows("a", "application/x-ndjson", what).await, rows("b", "application/x-ndjson", what).await);
+    assert_eq!(sent, back);
+    assert!(sent.starts_with("{\"zip\":\"01234\",\"n\":5,\"d\":0.5,\"up\":true"), "{sent}");
+    assert!(sent.lines().nth(1).is_some_and(|row| row.starts_with("{\"zip\":\"12345\",\"n\":6")), "{sent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bulk_documents_become_events_each_for_itself() {
     let server = Running::start().await;
     let mut results = server.ask("application/x-ndjson", "SELECT * FROM STREAM(a, MAX, TIME)").await;

@@ -32,6 +32,25 @@ async fn lines_come_as_events_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_can_match_nothing_is_warned_of_at_once() {
+    let server = Running::start().await;
+    server.ingest("s", "{\"host\": \"web1\"}").await;
+    let text = "SELECT host FROM STREAM(s) WHERE hots = \"web1\"";
+    let mut results = server.ask("application/x-ndjson", text).await;
+    let emit = results.emit().await.unwrap();
+    assert_eq!(emit["records"], json!([]));
+    let warnings: Vec<&str> =
+        emit["meta"]["warnings"].as_array().unwrap().iter().filter_map(|told| told.as_str()).collect();
+    assert!(warnings.len() == 2 && warnings[0].contains("Did you mean `host`?"), "{warnings:?}");
+    assert!(warnings[1].contains("Text goes into single quotes: 'web1'"), "{warnings:?}");
+    let fields = [("content-type", "text/plain")];
+    let facts = server.send("POST", "/v1/queries/validate", &fields, text).await.json().await;
+    assert_eq!(facts["warnings"], emit["meta"]["warnings"]);
+    let detached = server.send("POST", "/v1/queries?detach=true", &fields, text).await.json().await;
+    assert_eq!(detached["warnings"], emit["meta"]["warnings"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn server_sent_events_begin_with_the_query() {
     let server = Running::with(Default::default(), |config| config.keep_alive_ms = 10).await;
     let mut results = server.ask("text/event-stream", TWO).await;

@@ -234,6 +234,24 @@ async fn changes_come_as_they_are_made_and_go_on_where_a_feed_broke() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_feed_says_nothing_of_rows_that_did_not_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let create = "CREATE MATERIALIZED VIEW firsts AS SELECT origin, FIRST(delay) AS d FROM STREAM(flights) GROUP BY origin";
+    assert_eq!(server.send("POST", "/v1/sql", &[], create).await.status, 200);
+    let fields = [("accept", "application/x-ndjson")];
+    let mut feed = server.send("GET", "/v1/views/firsts/changes", &fields, "").await;
+    assert_eq!(feed.line().await.unwrap(), "{\"position\":0}");
+    for (origin, delay) in [("EWR", 5), ("EWR", 6), ("EWR", 7), ("JFK", 8)] {
+        let event = format!(r#"{{"origin":"{origin}","dest":"LAX","delay":{delay}}}"#);
+        assert_eq!(server.ingest("flights", event).await.status, 200);
+        server.get("/v1/views/firsts?consistent=true").await;
+    }
+    assert_eq!(feed.line().await.unwrap(), r#"{"key":["EWR"],"row":{"origin":"EWR","d":5},"position":1}"#);
+    assert_eq!(feed.line().await.unwrap(), r#"{"key":["JFK"],"row":{"origin":"JFK","d":8},"position":4}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_view_of_a_view_is_read_as_any_other() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;

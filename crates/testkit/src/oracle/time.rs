@@ -58,7 +58,18 @@ fn rfc3339_millis(text: &str) -> Option<i64> {
         |years: std::ops::Range<i64>| years.map(|year| 365 + i64::from(is_leap(year))).sum::<i64>();
     let before = if year >= 1970 { year_days(1970..year) } else { -year_days(year..1970) };
     let days = before + (1..month).map(month_days).sum::<i64>() + day - 1;
-    Some((days * 86_400 + hour * 3600 + (minute - minutes_east) * 60 + second) * 1000 + millis)
+    let minutes = days * 1440 + hour * 60 + minute - minutes_east;
+    // A leap second is the last of a half year, so the second after it begins one.
+    let halves = |years: std::ops::Range<i64>| {
+        years.flat_map(|year| {
+            let first = year_days(1970..year);
+            [first, first + 181 + i64::from(is_leap(year))]
+        })
+    };
+    if second == 60 && !halves(1970..year.max(1970) + 2).any(|day| day * 1440 == minutes + 1) {
+        return None;
+    }
+    Some((minutes * 60 + second) * 1000 + millis)
 }
 
 #[cfg(test)]
@@ -75,6 +86,9 @@ mod tests {
             ("2024-02-29T00:00:00Z", Some(1_709_164_800_000)),
             ("2021-02-29T00:00:00Z", None),
             ("2021-01-01", None),
+            ("2021-01-01T10:00:60Z", None),
+            ("2020-12-31T23:59:60Z", Some(1_609_459_200_000)),
+            ("2021-07-01T01:59:60+02:00", Some(1_625_097_600_000)),
         ] {
             assert_eq!(rfc3339_millis(text), expected, "{text}");
         }

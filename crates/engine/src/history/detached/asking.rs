@@ -29,6 +29,8 @@ pub struct Detached {
     pub id: QueryId,
     /// Why it does not outlive the server; none where it does.
     pub fleeting: Option<Box<str>>,
+    /// What its asker should know.
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -42,7 +44,9 @@ impl Engine {
     ) -> Result<Detached, EngineError> {
         let options = SubmitOptions { detach: true, ..options };
         let now = self.clock().now();
-        let wanted = self.wanted(text, &options, now)?;
+        let mut wanted = self.wanted(text, &options, now)?;
+        let warnings = self.warnings(text, &options, now, &wanted.stream)?;
+        wanted.warnings = warnings.clone().into();
         let shared = self.shared();
         let found = shared.stored(&wanted.stream).map(|(history, stored)| (Arc::clone(history), stored));
         let why = match &found {
@@ -63,7 +67,7 @@ impl Engine {
                 drop(wanted);
                 let subscription = self.submit(principal, text, options)?;
                 subscription.set_fleeting(why);
-                return Ok(Detached { id: subscription.query().id, fleeting });
+                return Ok(Detached { id: subscription.query().id, fleeting, warnings });
             }
         };
         let source = shared.stream(&wanted.stream)?;
@@ -94,7 +98,7 @@ impl Engine {
         follower.tell();
         recorded?;
         shared.totals.submitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(Detached { id: handle.meta.id, fleeting: None })
+        Ok(Detached { id: handle.meta.id, fleeting: None, warnings })
     }
 
     /// Ends a durable query that stands: it sees the events appended before this call. False where it has ended.

@@ -1,11 +1,13 @@
 //! What changes in a view, as it changes: for feeds, and as events for live queries over it.
 //!
-//! Whoever takes a batch in tells the keys that it changed ([`Told`]); their rows are read when they are given out, so a key
-//! that changed several times meanwhile comes once, as it is then. Who is too slow for that, or begins at an earlier position,
-//! gets the rows of all keys that changed since, which a walk over the view finds: so a feed holds little, and a key's last
-//! change is never missed.
+//! Whoever takes a batch in tells the keys whose rows it changed ([`Told`]); the rows are read when they are given out, so a key
+//! that changed several times meanwhile comes once, as it is then, and one that is what it was does not come. Who is too slow
+//! for that, or begins at an earlier position, gets the rows of all keys that had events since, which a walk over the view
+//! finds: so a feed holds little, and a key's last change is never missed. A walk does not know what rows were, so it may give
+//! some that did not change.
 
 use std::{
+    collections::HashMap,
     ops::{Bound, ControlFlow},
     sync::{
         Arc, PoisonError, Weak,
@@ -14,7 +16,8 @@ use std::{
 };
 
 use swiftwater_event::{Clock, Millis, StreamName};
-use swiftwater_live::{GroupTable, Key, KeyedQuery, Row};
+use swiftwater_live::{Changes, GroupTable, Key, KeyedQuery, NoState, Row, Shown};
+use swiftwater_views::ViewStoreError;
 use tokio::sync::{
     broadcast::{Receiver, error::RecvError},
     watch,
@@ -22,6 +25,7 @@ use tokio::sync::{
 
 use super::{
     View,
+    raising::ROWS_AT_ONCE,
     reading::{ViewReading, Wanted},
 };
 use crate::{
@@ -36,22 +40,45 @@ use crate::{
 
 /// Batches that wait for a listener; one that is slower walks over the view instead.
 pub(super) const TOLD_MAX: usize = 32;
-/// Keys of a batch that are told; where more changed, to walk costs little more.
+/// Keys that are told at once.
 const TOLD_KEYS_MAX: usize = 4096;
+/// Keys of a batch that are told, in half the places of who listens; where more changed, they walk.
+const BATCH_KEYS_MAX: usize = TOLD_MAX / 2 * TOLD_KEYS_MAX;
+/// Keys that a feed gave out further than their batches were told of; beyond that it tells some twice.
+const AHEAD_KEYS_MAX: usize = 1 << 14;
 /// Keys that are looked at in one go of a walk.
 const WALK_KEYS: usize = 1 << 16;
 /// Rows that are given out at once by a walk.
 const WALK_ROWS: usize = 1024;
 
-/// The keys that a batch changed.
+/// The keys whose rows a batch changed.
 #[derive(Debug)]
 pub(super) struct Told {
     /// The position after the batch.
     position: u64,
-    /// None: too many to tell.
-    keys: Option<Vec<Key>>,
+    /// None: not known, or too many to tell.
+    keys: Option<Vec<ToldKey>>,
+    /// No more keys of the batch come behind these.
+    is_last: bool,
     /// Not events changed them, but time.
     are_past: bool,
+}
+
+/// A key whose row a batch changed: what that showed before the batch, and behind it.
+#[derive(Debug)]
+pub(super) struct ToldKey {
+    pub(super) key: Key,
+    pub(super) before: Shown,
+    pub(super) after: Shown,
+}
+
+/// A key whose state a commit changes, and what its row shows before and behind it.
+#[derive(Debug)]
+pub(super) struct ShownChange<'c> {
+    /// In the order of its values.
+    pub(super) key: &'c [u8],
+    pub(super) before: Shown,
+    pub(super) after: Shown,
 }
 
 /// A key that changed.
@@ -84,6 +111,12 @@ pub struct ViewChanges {
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
+    /// What was given of keys whose rows were by then further than the batch that was told of them: what comes next of
+    /// these may have been given.
+    ahead: HashMap<Vec<u8>, Shown>,
+    /// Rows may have been given that are further than this position, and it is not known which: all that is told of is given, up
+    /// to the first batch behind it.
+    unsure: Option<u64>,
 }
 
 /// A walk over the view, for what changed since [`ViewChanges::given`].
@@ -95,28 +128,71 @@ struct Walk {
     after: Option<Vec<u8>>,
 }
 
-impl Told {
-    pub(super) fn of(groups: &GroupTable, by_part: &[Vec<u32>], position: u64) -> Told {
-        let count: usize = by_part.iter().map(Vec::len).sum();
-        let keys = || {
-            let chosen = by_part.iter().flatten();
-            chosen.map(|&group| Key::of_group(groups.key(group as usize))).collect()
+impl ToldKey {
+    /// Of groups that were merged into a view, those that changed what a row shows; `shown` is that before and after, in their order.
+    pub(super) fn of_groups(
+        groups: &GroupTable,
+        by_part: &[Vec<u32>],
+        shown: impl Iterator<Item = (Shown, Shown)>,
+    ) -> Vec<ToldKey> {
+        let changed = by_part.iter().flatten().zip(shown).filter(|(_, (before, after))| before != after);
+        let told = changed.map(|(&group, (before, after))| {
+            let key = Key::of_group(groups.key(group as usize));
+            ToldKey { key, before, after }
+        });
+        told.collect()
+    }
+
+    /// The same of a commit's changes.
+    pub(super) fn of_shown(changes: &[ShownChange<'_>]) -> Result<Vec<ToldKey>, NoState> {
+        let changed = changes.iter().filter(|change| change.before != change.after);
+        let told = changed.map(|&ShownChange { key, before, after }| {
+            Ok(ToldKey { key: Key::of_ordered(key)?, before, after })
+        });
+        told.collect()
+    }
+}
+
+impl View {
+    /// Tells those who listen which keys changed, a part of them after another; none: not known. `are_past`: by time.
+    pub(super) fn tell(&self, keys: Option<Vec<ToldKey>>, position: u64, are_past: bool) {
+        let told = |keys, is_last| {
+            // Who is gone meanwhile needs nothing.
+            let _ = self.told.send(Arc::new(Told { position, keys, is_last, are_past }));
         };
-        Told { position, keys: (count <= TOLD_KEYS_MAX).then(keys), are_past: false }
+        let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
+            return told(None, true);
+        };
+        while keys.len() > TOLD_KEYS_MAX {
+            let rest = keys.split_off(TOLD_KEYS_MAX);
+            told(Some(std::mem::replace(&mut keys, rest)), false);
+        }
+        told(Some(keys), true);
     }
 
-    /// Of these keys; none: too many to tell, or all.
-    pub(super) fn of_keys(keys: Option<Vec<Key>>, position: u64) -> Told {
-        Told { position, keys: keys.filter(|keys| keys.len() <= TOLD_KEYS_MAX), are_past: false }
-    }
-
-    /// Of keys whose time is over; the view stands where it stood.
-    pub(super) fn of_past(mut keys: Vec<Key>, position: u64) -> impl Iterator<Item = Told> {
-        std::iter::from_fn(move || {
-            let rest = keys.split_off(keys.len().min(TOLD_KEYS_MAX));
-            let some = std::mem::replace(&mut keys, rest);
-            (!some.is_empty()).then_some(Told { position, keys: Some(some), are_past: true })
-        })
+    /// What the rows of keys that a commit changes show on disk, and with it. One whose state on disk cannot be read counts
+    /// as changed.
+    pub(super) fn shown_changes<'c>(
+        &self,
+        changes: &'c Changes,
+    ) -> Result<Vec<ShownChange<'c>>, ViewStoreError> {
+        let all: Vec<(&[u8], Option<&[u8]>)> = changes.iter().collect();
+        let mut shown = Vec::with_capacity(all.len());
+        for some in all.chunks(ROWS_AT_ONCE) {
+            let kept = some.iter().map(|(key, _)| self.store.get(self.id(), key));
+            let kept = kept.collect::<Result<Vec<_>, _>>()?;
+            let before = some.iter().zip(&kept).map(|((key, _), state)| (*key, state.as_deref()));
+            let before = self.query.shown_by_states(before);
+            let after = self.query.shown_by_states(some.iter().copied());
+            let (before, after) = match (before, after) {
+                (Ok(before), Ok(after)) => (before, after),
+                _ => (vec![None; some.len()], vec![Some(0); some.len()]),
+            };
+            let keys = some.iter().map(|(key, _)| *key);
+            let pairs = keys.zip(before).zip(after);
+            shown.extend(pairs.map(|((key, before), after)| ShownChange { key, before, after }));
+        }
+        Ok(shown)
     }
 }
 
@@ -162,7 +238,7 @@ impl ViewChanges {
         let given = from.unwrap_or(position);
         let walk = (given < position).then_some(Walk { until: position, after: None });
         let (clock, closing) = (Arc::clone(&history.clock), history.closing());
-        ViewChanges { view, clock, closing, told, given, walk }
+        ViewChanges { view, clock, closing, told, given, walk, ahead: HashMap::new(), unsure: None }
     }
 
     /// Up to which position all was given.
@@ -210,12 +286,11 @@ impl ViewChanges {
                 Ok(told) if told.position <= self.given && !told.are_past => {}
                 Ok(told) => match &told.keys {
                     Some(keys) => {
-                        let now = self.clock.now();
-                        let row = |key: &Key| Ok(ViewChange::of(key.clone(), self.view.row(key, now)?));
-                        let changes =
-                            heavy(usize::MAX, || keys.iter().map(row).collect::<Result<_, EngineError>>())?;
-                        self.given = self.given.max(told.position);
-                        let position = Some(self.given);
+                        let changes = heavy(usize::MAX, || self.rows_of(&told, keys))?;
+                        if told.is_last {
+                            self.given = self.given.max(told.position);
+                        }
+                        let position = told.is_last.then_some(self.given);
                         return Ok(Some(ViewChangesSome { changes, position, ends_walk: false }));
                     }
                     None => self.walk_from_here(),
@@ -224,6 +299,35 @@ impl ViewChanges {
                 Err(RecvError::Closed) => return Ok(None),
             }
         }
+    }
+
+    /// The rows of keys that a batch changed, as they are now, but for those that are what was given of them before.
+    fn rows_of(&mut self, told: &Told, keys: &[ToldKey]) -> Result<Vec<ViewChange>, EngineError> {
+        let is_unsure = self.unsure.is_some();
+        if self.unsure.is_some_and(|until| told.position > until && told.is_last) {
+            self.unsure = None;
+        }
+        let (now, mut changes) = (self.clock.now(), Vec::new());
+        for ToldKey { key, before, after } in keys {
+            let row = self.view.row(key, now)?;
+            let shown = row.as_ref().and_then(Row::shown);
+            let given = self.ahead.remove(&key.ordered).unwrap_or(*before);
+            if shown != *after {
+                if self.ahead.len() >= AHEAD_KEYS_MAX {
+                    self.forget_what_was_given();
+                }
+                self.ahead.insert(key.ordered.clone(), shown);
+            }
+            if shown != given || is_unsure {
+                changes.push(ViewChange::of(key.clone(), row));
+            }
+        }
+        Ok(changes)
+    }
+
+    fn forget_what_was_given(&mut self) {
+        self.ahead.clear();
+        self.unsure = Some(self.view.at().position);
     }
 
     fn walk_from_here(&mut self) {
@@ -242,6 +346,7 @@ impl ViewChanges {
             None => {
                 self.given = self.given.max(walk.until);
                 self.walk = None;
+                self.forget_what_was_given();
                 Ok(ViewChangesSome { changes, position: Some(self.given), ends_walk: true })
             }
         }

@@ -116,8 +116,9 @@ impl History {
                 }
                 Ok(Some((events, until))) => {
                     let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
-                    let taken =
-                        heavy(bytes, || events.iter().try_for_each(|batch| view.take(&mut shard, batch)));
+                    let taken = heavy(bytes, || {
+                        events.iter().try_for_each(|batch| self.take_one(view, &mut shard, batch))
+                    });
                     taken.map(|()| view.pass(until)).map_err(KeepError::from)
                 }
                 Err(error) => Err(error),
@@ -221,9 +222,13 @@ impl History {
                 tell_lost(view, together[0].first());
             }
             let batch = joined(together);
-            heavy(batch.bytes().len(), || view.take(shard, &batch))?;
+            heavy(batch.bytes().len(), || self.take_one(view, shard, &batch))?;
         }
         Ok(())
+    }
+
+    fn take_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), TakeError> {
+        view.take(shard, batch, self.clock.now())
     }
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.

@@ -12,14 +12,25 @@ use std::{
 };
 
 use swiftwater_event::Millis;
-use swiftwater_live::Key;
-use swiftwater_views::{Cleared, change_at, place_of};
+use swiftwater_live::{Changes, Key};
+use swiftwater_views::{Cleared, ViewStoreError, change_at, place_of};
 
-use super::{Portion, View, ViewChange};
+use super::{Portion, View, ViewChange, changes::ShownChange};
 use crate::{EngineError, stream::lock};
 
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
+
+/// What a commit does to the log.
+pub(super) struct Logged<'c> {
+    /// Up to which place changes go out of it, and how many more.
+    pub(super) done: Vec<u8>,
+    pub(super) over: u64,
+    /// Keys whose rows show what they showed, in order: these changes do not go into it.
+    pub(super) without: Vec<&'c [u8]>,
+    /// Changes that do.
+    pub(super) changes: usize,
+}
 
 /// For whom changes are kept, and how many.
 #[derive(Debug, Default)]
@@ -106,12 +117,21 @@ impl View {
         (self.log.held.load(Ordering::Relaxed), self.log.lost.load(Ordering::Relaxed))
     }
 
-    /// What becomes of the log when so many changes are committed: up to which place, and how many more, go out of it, where
-    /// it may have `changes_max`. None: no changes are kept.
-    pub(super) fn log_cut(&self, changes: usize, changes_max: u64) -> Option<(Vec<u8>, u64)> {
-        let done = self.log.done()?;
+    /// What becomes of the log when these changes are committed, where it may have `changes_max`. None: no changes are kept.
+    pub(super) fn log_cut<'c>(
+        &self,
+        changes: &'c Changes,
+        changes_max: u64,
+    ) -> Result<Option<Logged<'c>>, ViewStoreError> {
+        let Some(done) = self.log.done() else { return Ok(None) };
+        let shown = self.shown_changes(changes)?;
+        let is_same = |change: &ShownChange<'c>| change.before == change.after;
+        let mut without: Vec<&[u8]> =
+            shown.iter().filter(|change| is_same(change)).map(|change| change.key).collect();
+        without.sort_unstable();
+        let changes = changes.len() - without.len();
         let held = self.log.held.load(Ordering::Relaxed) + changes as u64;
-        Some((done, held.saturating_sub(changes_max)))
+        Ok(Some(Logged { done, over: held.saturating_sub(changes_max), without, changes }))
     }
 
     /// So many changes were committed, and what went out of the log with them.

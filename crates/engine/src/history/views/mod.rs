@@ -6,7 +6,7 @@
 //! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`keeping`]); after a
 //! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
 //! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
-//! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]). What changes is told to whoever listens
+//! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]), by SQL in columns whose types may have to be found ([`found`]). What changes is told to whoever listens
 //! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
 //! table ([`behind`]). Closed windows that sinks and alerts still read stay on disk ([`needed`]). What all of them hold in memory
 //! is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
@@ -15,6 +15,7 @@ mod behind;
 mod changes;
 mod closed;
 mod defaults;
+mod found;
 mod keeping;
 mod keys;
 mod lifetime;

@@ -16,7 +16,8 @@ use swiftwater_live::{Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, R
 use swiftwater_views::{Commit, LogCut, ViewSnapshot, ViewStoreError};
 
 use super::{
-    changes::Told,
+    changes::ToldKey,
+    log::Logged,
     over::{Counted, Over},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
@@ -26,13 +27,15 @@ use crate::stream::lock;
 const FILLED_KEYS: usize = 1 << 16;
 
 /// Rows of the view below that are made at once, and the bytes of their states.
-const ROWS_AT_ONCE: usize = 1024;
+pub(super) const ROWS_AT_ONCE: usize = 1024;
 const ROWS_BYTES: usize = 4 << 20;
 
 /// What a commit changes in a view over that which is committed.
 pub(super) struct Raised {
     view: Arc<View>,
     changes: RowsChanges,
+    /// The keys whose rows show something else then, for who listens; none where nobody did.
+    told: Option<Vec<ToldKey>>,
     counted: Counted,
     /// Rows that came, those that it is of, and what was wrong with them.
     counts: [u64; 4],
@@ -75,8 +78,8 @@ impl View {
             .into_iter()
             .chain(raised.iter().map(|raised| (&raised.view, &raised.changes.states)))
             .collect();
-        let cuts: Vec<Option<(Vec<u8>, u64)>> =
-            written.iter().map(|(view, changes)| view.log_cut(changes.len(), changes_max)).collect();
+        let cuts = written.iter().map(|(view, changes)| view.log_cut(changes, changes_max));
+        let cuts = cuts.collect::<Result<Vec<Option<Logged<'_>>>, _>>()?;
         let all_notes = [note].into_iter().chain(notes.iter().map(|note| &note[..]));
         let commits = written.iter().zip(all_notes).zip(&cuts).enumerate();
         let commits = commits.map(|(place, (((view, changes), note), cut))| Commit {
@@ -86,13 +89,13 @@ impl View {
             note,
             // Windows go out of the view that has them.
             below: below.as_deref().filter(|_| place == 0),
-            log: cut.as_ref().map(|(done, over)| LogCut { done, over: *over }),
+            log: cut.as_ref().map(|cut| LogCut { done: &cut.done, over: cut.over, without: &cut.without }),
         });
         let cleared = self.store.commit_all(&commits.collect::<Vec<_>>())?;
-        for (((view, changes), cleared), _) in
-            written.iter().zip(cleared).zip(&cuts).filter(|(_, cut)| cut.is_some())
-        {
-            view.log_written(changes.len(), cleared);
+        for (((view, _), cleared), cut) in written.iter().zip(cleared).zip(&cuts) {
+            if let Some(cut) = cut {
+                view.log_written(cut.changes, cleared);
+            }
         }
         Ok(raised)
     }
@@ -180,8 +183,12 @@ impl View {
             RowsError::Kept(error) => RaiseError::Store(error),
             RowsError::State(_) | RowsError::NotThere => RaiseError::Own,
         })?;
+        let told = match self.told.receiver_count() {
+            0 => None,
+            _ => Some(ToldKey::of_shown(&self.shown_changes(&changes.states)?)?),
+        };
         let counts = [rows_came, fold.matched, fold.mistyped, fold.expression_errors];
-        Ok(Raised { view: Arc::clone(self), changes, counted: then, counts })
+        Ok(Raised { view: Arc::clone(self), changes, told, counted: then, counts })
     }
 
     /// What was raised is on disk, with what it is of.
@@ -207,9 +214,7 @@ impl View {
         self.is_behind.store(false, Ordering::Relaxed);
         self.stands_at(At { latest: NO_TIME, ..at });
         if self.told.receiver_count() > 0 && !(was_whole && raised.changes.keys.is_empty()) {
-            let keys = was_whole.then_some(raised.changes.keys);
-            // Who is gone meanwhile needs nothing.
-            let _ = self.told.send(Arc::new(Told::of_keys(keys, at.position)));
+            self.tell(raised.told.filter(|_| was_whole), at.position, false);
         }
     }
 }

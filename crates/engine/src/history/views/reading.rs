@@ -11,7 +11,7 @@ use std::{
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
-use swiftwater_event::{Millis, StreamName, Value};
+use swiftwater_event::{Millis, StreamName, Type, Value};
 use swiftwater_live::{
     GroupTable, Held, Key, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
@@ -21,11 +21,12 @@ use swiftwater_sql::{RowsInTurn, SqlError};
 use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
 use super::{
+    found::Shape,
     keys::{
         KEY_MEANINGS_MAX, KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from,
         keys_in_both, keys_of, keys_within, span,
     },
-    view::{At, View},
+    view::{At, View, plan_view},
 };
 use crate::{
     Engine, EngineError, Principal,
@@ -46,7 +47,7 @@ const FAILING_TIME_MAX: Duration = Duration::from_secs(1);
 const CHUNK_KEYS: usize = 1024;
 
 /// And for statements, which read columns.
-const BATCH_KEYS: usize = 8192;
+pub(super) const BATCH_KEYS: usize = 8192;
 
 /// How far a view was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +185,7 @@ impl View {
     }
 
     /// Goes through keys in order until `each` breaks off; answers whether there are no more.
-    fn walk_keys(
+    pub(super) fn walk_keys(
         &self,
         keys: &KeysAtOnce,
         mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
@@ -238,53 +239,64 @@ impl View {
         Ok((count, last.filter(|_| !is_end)))
     }
 
-    fn add(&self, groups: &mut GroupTable, key: &[u8], state: &[u8], now: Millis) -> Result<(), EngineError> {
+    pub(super) fn add(
+        &self,
+        groups: &mut GroupTable,
+        key: &[u8],
+        state: &[u8],
+        now: Millis,
+    ) -> Result<(), EngineError> {
         self.query.add_state(groups, key, state, now).map_err(|error| self.unavailable(error))
     }
 
     /// The types of its columns, in Arrow.
-    fn schema(&self) -> Arc<Schema> {
-        let field = |(name, ty): &(Box<str>, _)| Field::new(&**name, arrow_type(ty), true);
-        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    fn schema(&self, shapes: &[Shape]) -> Arc<Schema> {
+        let field = |((name, ty), shape): (&(Box<str>, _), &Shape)| {
+            Field::new(&**name, shape.data_type().unwrap_or_else(|| arrow_type(ty)), true)
+        };
+        Arc::new(Schema::new(self.columns.iter().zip(shapes).map(field).collect::<Vec<_>>()))
     }
 
-    /// Rows, a line of JSON each, as a table.
+    /// Rows, a line of JSON each, as a table. The types of columns that are not declared are those of these rows.
     pub(crate) fn record_batch(&self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
-        RowColumns::of(self)?.batch(text, now)
+        RowColumns::of(self, self.shapes_of_rows(&text, now)?)?.batch(text, now)
     }
 }
 
 /// Keys of a view in spans, each with its state, as they are at one position: those on disk, and those that are not yet.
-struct KeysAtOnce {
+pub(super) struct KeysAtOnce {
     /// None is empty.
     spans: Vec<Span>,
     snapshot: ViewSnapshot,
     /// Without a state: deleted.
     fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    at: At,
+    pub(super) at: At,
 }
 
 /// Makes columns of a view's rows.
-struct RowColumns<'v> {
-    view: &'v View,
+pub(super) struct RowColumns<'v> {
+    pub(super) view: &'v View,
     schema: Arc<Schema>,
+    shapes: Vec<Shape>,
     columns: StreamColumns,
     scratch: ColumnsScratch,
 }
 
 impl RowColumns<'_> {
-    fn of(view: &View) -> Result<RowColumns<'_>, EngineError> {
+    pub(super) fn of(view: &View, shapes: Vec<Shape>) -> Result<RowColumns<'_>, EngineError> {
         let columns = StreamColumns::new(&view.declared()).map_err(EngineError::Columns)?;
-        Ok(RowColumns { view, schema: view.schema(), columns, scratch: ColumnsScratch::default() })
+        let schema = view.schema(&shapes);
+        Ok(RowColumns { view, schema, shapes, columns, scratch: ColumnsScratch::default() })
     }
 
     /// Of rows, a line of JSON each.
-    fn batch(&mut self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
+    pub(super) fn batch(&mut self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
         let batch = as_events(text);
         let rows = batch.len();
         let read = self.columns.read(&batch, now, &mut self.scratch);
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), read.columns, &options)
+        let columns = read.columns.into_iter().zip(&self.shapes).map(|(array, shape)| shape.read(array));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options)
             .map_err(|error| self.view.unavailable(error))
     }
 }
@@ -293,19 +305,20 @@ impl RowColumns<'_> {
 pub(in crate::history) struct ViewRows {
     view: Arc<View>,
     keys: KeysAtOnce,
+    shapes: Vec<Shape>,
     now: Millis,
 }
 
 impl ViewRows {
     /// The types of their columns.
     pub(in crate::history) fn schema(&self) -> Arc<Schema> {
-        self.view.schema()
+        self.view.schema(&self.shapes)
     }
 }
 
 impl RowsInTurn for ViewRows {
     fn make(&self, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<(), SqlError> {
-        let mut columns = RowColumns::of(&self.view).map_err(from_engine)?;
+        let mut columns = RowColumns::of(&self.view, self.shapes.clone()).map_err(from_engine)?;
         let made = self.view.scan(&self.keys, (u64::MAX, BATCH_KEYS), self.now, |text| {
             let is_wanted = text.is_empty() || give(columns.batch(text, self.now)?);
             Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -368,8 +381,27 @@ impl History {
         if let Some(why) = view.broken() {
             return Err(view.unavailable(why));
         }
-        let keys = heavy(usize::MAX, || view.keys_at_present(all_keys()))?;
-        Ok(ViewRows { view, keys, now: self.clock.now() })
+        let now = self.clock.now();
+        let (keys, shapes) = heavy(usize::MAX, || {
+            let keys = view.keys_at_present(all_keys())?;
+            let shapes = view.shapes(&keys, now, || self.types_by_events(&view))?;
+            Ok::<_, EngineError>((keys, shapes))
+        })?;
+        Ok(ViewRows { view, keys, shapes, now })
+    }
+
+    /// The types of a view's columns that follow from the columns that were found in its stream's events so far.
+    fn types_by_events(&self, view: &View) -> Vec<Type> {
+        let declared = view.stored.declared();
+        let mut stream = declared.create.clone();
+        stream.columns = declared.columns.found();
+        if view.below().is_some() || stream.columns.is_empty() {
+            return Vec::new();
+        }
+        // What cannot be planned with these types could without.
+        let planned = plan_view(self, &view.entry.create, &stream, view.entry.created);
+        let columns = planned.ok().and_then(|(plan, _)| plan.columns).unwrap_or_default();
+        columns.into_iter().map(|(_, ty)| ty).collect()
     }
 
     /// Waits until a view counts what it is asked to.

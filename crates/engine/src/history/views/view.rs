@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName, Type};
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, Path, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
     ddl::{CreateStream, CreateView},
@@ -18,15 +18,16 @@ use swiftwater_lang::{
     plan::{Expr, Query},
 };
 use swiftwater_live::{
-    Changes, Fold, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, SketchSizes, StandingQuery, by_part,
-    count_rows,
+    Changes, Fold, GroupTable, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, Shown, SketchSizes,
+    StandingQuery, by_part, count_rows,
 };
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::{
-    changes::{TOLD_MAX, Told},
+    changes::{TOLD_MAX, Told, ToldKey},
     defaults::Defaults,
+    found::Found,
     log::ChangesLog,
     needed::Needed,
     over::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
@@ -63,6 +64,10 @@ pub(crate) struct View {
     /// Where it stands on disk.
     kept: watch::Sender<At>,
     pub(super) counts: Counts,
+    /// It reads values that nothing declares a type of, JSON included.
+    pub(super) is_untyped: bool,
+    /// What its columns hold then.
+    pub(super) found: Mutex<Found>,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
@@ -169,7 +174,7 @@ pub(crate) enum Source<'s> {
 pub(super) struct ViewPlan {
     query: Query,
     deletes: Option<Expr>,
-    columns: Option<Vec<(Box<str>, Type)>>,
+    pub(super) columns: Option<Vec<(Box<str>, Type)>>,
 }
 
 /// Compiles what a view is of, which is created `now`: that is what NOW and UNIXTIMESTAMP() are, whenever it is opened again.
@@ -262,6 +267,7 @@ impl View {
     ) -> Option<View> {
         let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
         let parts = (0..PARTS).map(part).collect::<Option<_>>()?;
+        let is_untyped = reads_untyped(&query, &stored.declared().create);
         let declared = format!("{:?}", stored.declared().create.columns);
         Some(View {
             meaning: meaning_of(declared, &columns, &entry.create),
@@ -281,6 +287,8 @@ impl View {
             committed: AtomicU64::new(position),
             kept: watch::Sender::new(At { position, arrival: 0, latest }),
             counts: Counts::default(),
+            is_untyped,
+            found: Mutex::default(),
             failing: Mutex::default(),
             is_broken: AtomicBool::new(false),
             is_dropped: watch::Sender::new(false),
@@ -311,6 +319,7 @@ impl View {
         let (stored, store) = (Arc::clone(&lower.stored), Arc::clone(&lower.store));
         let mut view = View::new(entry, stored, compiled, store, at, false)?;
         (view.over, view.meaning, view.commits) = (Some(over), meaning, Arc::clone(&lower.commits));
+        view.is_untyped = lower.is_untyped;
         view.is_behind = AtomicBool::new(!view.is_whole());
         Some((view, noted.is_some() && !goes_on))
     }
@@ -418,11 +427,13 @@ impl View {
         parts.map(|part| part.changed_bytes() as u64).sum()
     }
 
-    /// Takes in a batch, whole or not at all; events that it has taken before are passed over.
+    /// Takes in a batch, whole or not at all; events that it has taken before are passed over. Nothing of the view depends on
+    /// `now`: it is when readers find the rows that who listens is told of.
     pub(super) fn take(
         &self,
         shard: &mut swiftwater_live::Shard,
         batch: &EventBatch,
+        now: Millis,
     ) -> Result<(), TakeError> {
         let Some(batch) = rest_of(batch, self.at().position) else { return Ok(()) };
         let (batch, first) = (&*batch, batch.meta().first.0);
@@ -453,6 +464,9 @@ impl View {
                 }
             }
         }
+        // Only this task changes the parts, so before and after it they are as they were left.
+        let listened = groups.as_ref().filter(|_| self.told.receiver_count() > 0);
+        let before = listened.map(|groups| self.shown(groups, &by_part, now));
         let one_position = self.whole.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(groups) = &groups {
             for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
@@ -476,10 +490,23 @@ impl View {
         if let Some(groups) = &groups
             && self.told.receiver_count() > 0
         {
-            // Who is gone meanwhile needs nothing.
-            let _ = self.told.send(Arc::new(Told::of(groups, &by_part, next)));
+            let keys = before.map(|before| {
+                let after = self.shown(groups, &by_part, now);
+                ToldKey::of_groups(groups, &by_part, before.into_iter().zip(after))
+            });
+            self.tell(keys, next, false);
         }
         Ok(())
+    }
+
+    /// What the rows of the keys of some groups show, part by part.
+    fn shown(&self, groups: &GroupTable, by_part: &[Vec<u32>], now: Millis) -> Vec<Shown> {
+        let chosen = by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty());
+        let shown = chosen.flat_map(|(place, chosen)| {
+            let part = self.parts[place].read().unwrap_or_else(PoisonError::into_inner);
+            part.shown(&self.query, groups, chosen, now)
+        });
+        shown.collect()
     }
 
     /// Passes over what there is not before an offset.
@@ -502,13 +529,24 @@ impl View {
         let after = lock(&self.looked_at).take();
         let snapshot = self.store.snapshot(self.id())?;
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut deleted = Vec::new();
+        let (mut deleted, is_listened_to) = (Vec::new(), self.told.receiver_count() > 0);
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (ordered, state) = pair?;
             if self.query.is_state_past(&state, now).map_err(|_| TakeError::State)? {
                 let key = Key::of_ordered(&ordered).map_err(|_| TakeError::State)?;
-                if self.change(key.part(PARTS)).delete_past(&self.query, &key, now) {
-                    deleted.push(key);
+                let mut before = None;
+                if is_listened_to {
+                    before = match self.part(&key).shown_of(&self.query, &key) {
+                        Some(shown) => shown,
+                        None => {
+                            let kept = self.query.shown_by_states([(&ordered[..], Some(&state[..]))]);
+                            kept.map_err(|_| TakeError::State)?.into_iter().next().flatten()
+                        }
+                    };
+                }
+                // A row that nobody saw, as HAVING left it out, does not go.
+                if self.change(key.part(PARTS)).delete_past(&self.query, &key, now) && before.is_some() {
+                    deleted.push(ToldKey { key, before, after: None });
                 }
             }
             if place + 1 >= keys_max {
@@ -516,11 +554,8 @@ impl View {
                 break;
             }
         }
-        if self.told.receiver_count() > 0 {
-            for told in Told::of_past(deleted, self.at().position) {
-                // Who is gone meanwhile needs nothing.
-                let _ = self.told.send(Arc::new(told));
-            }
+        if !deleted.is_empty() {
+            self.tell(Some(deleted), self.at().position, true);
         }
         Ok(())
     }
@@ -579,6 +614,18 @@ impl View {
             }
         }
     }
+}
+
+/// Whether a query reads values of a stream's events that have no declared type, and are not declared as JSON either; or of rows
+/// that they are joined with.
+fn reads_untyped(query: &KeyedQuery, stream: &CreateStream) -> bool {
+    let plan = &query.query().plan;
+    let is_json = |path: &Path| {
+        let mut columns = stream.columns.iter().filter(|column| column.ty == Type::Any);
+        columns.any(|column| path.steps().starts_with(column.event_path().steps()))
+    };
+    let is_untyped = |(path, ty): &(&Path, &Type)| **ty == Type::Any && !is_json(path);
+    plan.paths().iter().any(is_untyped) || plan.views.iter().any(|view| view.join.is_some())
 }
 
 /// The events of a batch from an offset on; none where all stand before it. What came from the table ends anywhere within what
