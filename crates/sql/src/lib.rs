@@ -41,6 +41,7 @@ mod text;
 mod types;
 mod whole;
 mod wire_copy;
+mod without_constants;
 mod words;
 mod write;
 

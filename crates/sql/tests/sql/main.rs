@@ -3,5 +3,7 @@
 mod common;
 mod forms;
 mod groups;
+mod ordered;
+mod reference;
 mod slt;
 mod statements;
