@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::SchemaRef;
+use crate::standard_forms::NAMELESS;
 use crate::words::name_in_sql;
 
 /// The statement's tables, by the names that they have in it.
@@ -174,8 +175,8 @@ fn columns_of_query_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let names: Vec<Cow<'_, str>> = schema
         .iter()
         .map(|(qualifier, field)| match qualifier {
-            Some(_) => field.name().into(),
-            None => name_in_sql(field.name()).into(),
+            Some(table) if !table.table().starts_with(NAMELESS) => field.name().into(),
+            _ => name_in_sql(field.name()).into(),
         })
         .collect();
     let mut taken: HashSet<Cow<'_, str>> = names.iter().cloned().collect();

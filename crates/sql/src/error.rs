@@ -240,6 +240,11 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             let hint = if guess.is_empty() { hint } else { Some(format!("Did you mean{guess}")) };
             (ErrorKind::Invalid, plain(message), hint)
         }
+        DataFusionError::NotImplemented(message) if is_of_an_outer_query(message) => {
+            let message = "not supported: a subquery that uses columns of the outer query in this way";
+            let hint = "Compare them with `=` in its WHERE, or write a join and GROUP BY.";
+            (ErrorKind::Invalid, message.to_owned(), Some(hint.to_owned()))
+        }
         DataFusionError::NotImplemented(message) => {
             (ErrorKind::Invalid, format!("not supported: {}", plain(message)), hint)
         }
@@ -311,6 +316,13 @@ fn without_over(message: &str) -> Option<&'static str> {
     let (_, rest) = message.split_once("Invalid function '")?;
     let (name, _) = rest.split_once('\'')?;
     OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a subquery was left that could not be made a join.
+fn is_of_an_outer_query(message: &str) -> bool {
+    let names = ["ScalarSubquery(", "Exists(", "InSubquery(", "OuterReferenceColumn("];
+    let rest = message.split_once("Physical plan does not support logical expression ");
+    rest.is_some_and(|(_, expr)| names.iter().any(|name| expr.starts_with(name)))
 }
 
 /// Whether events to come are asked for, as live queries do.

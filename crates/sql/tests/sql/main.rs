@@ -7,3 +7,4 @@ mod ordered;
 mod reference;
 mod slt;
 mod statements;
+mod subqueries;
