@@ -42,6 +42,7 @@ mod storable;
 mod tables;
 mod text;
 mod types;
+mod unique_keys;
 mod whole;
 mod wire_copy;
 mod without_constants;

@@ -32,7 +32,7 @@ use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
 use crate::short_texts::ShortTexts;
-use crate::{SqlError, SqlOptions, TableKind, Tables, without_constants};
+use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_constants};
 
 /// Consumers of memory that an error names.
 const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
@@ -97,6 +97,9 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
+            .with_optimizer_rules(unique_keys::rules())
+            .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
+            .with_query_planner(Arc::new(unique_keys::Planner))
             .with_physical_optimizer_rules(without_constants::rules())
             .with_physical_optimizer_rule(Arc::new(FewGroups))
             .with_physical_optimizer_rule(Arc::new(ShortTexts))
