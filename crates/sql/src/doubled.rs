@@ -247,7 +247,7 @@ fn name_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Without casts, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
+/// Without casts, time zones, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
 fn bare(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
     let _ = VisitMut::visit(&mut bare, &mut Bare);
@@ -261,7 +261,9 @@ impl VisitorMut for Bare {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Cast { expr: inner, .. } | Expr::Nested(inner) => {
+            Expr::Cast { expr: inner, .. }
+            | Expr::AtTimeZone { timestamp: inner, .. }
+            | Expr::Nested(inner) => {
                 let inner = (**inner).clone();
                 *expr = inner;
             }

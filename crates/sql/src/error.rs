@@ -228,8 +228,12 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
         }
         DataFusionError::Plan(message) if let Some(what) = not_shown(message) => {
-            let message = format!("nothing is shown by SHOW {}", what.to_uppercase());
-            (ErrorKind::Invalid, message, Some(SHOWN.to_owned()))
+            let what = what.to_uppercase();
+            let message = format!("nothing is shown by SHOW {what}");
+            let plural = format!("{what}S");
+            let is_of_several = SHOWN.split([' ', ',', ';']).any(|word| word == plural);
+            let hint = if is_of_several { format!("Write SHOW {plural}.") } else { SHOWN.to_owned() };
+            (ErrorKind::Invalid, message, Some(hint))
         }
         DataFusionError::Plan(message) if let Some((one, other)) = of_one_name(message) => {
             let message = format!("columns {one} and {other} have the same name");
@@ -471,6 +475,12 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
             };
             (ErrorKind::NotFound, format!("no column `{}`", field.quoted_flat_name()), hint)
         }
+        // It has its table already: what it is taken for is a selected column of that name.
+        SchemaError::AmbiguousReference { field } if field.relation.is_some() => (
+            ErrorKind::Invalid,
+            format!("column `{}` is not told from the selected column `{}`", field.flat_name(), field.name),
+            Some(format!("Select that one under another name than `{}`.", field.name)),
+        ),
         SchemaError::AmbiguousReference { field } => (
             ErrorKind::Invalid,
             format!("column `{}` may be one of several", field.flat_name()),

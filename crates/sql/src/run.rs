@@ -408,6 +408,7 @@ fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
 fn refused(text: &StatementText) -> SqlError {
     // The second word of others is a name, and not as it was written.
     let count = match text.words.first().map(String::as_str) {
+        Some("CREATE") if text.words.get(1).is_some_and(|word| word == "OR") => 4,
         Some("CREATE" | "DROP" | "ALTER" | "SHOW" | "TRUNCATE") => 2,
         _ => 1,
     };
