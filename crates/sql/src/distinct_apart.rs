@@ -359,6 +359,7 @@ fn is_the_same_each_time(plan: &LogicalPlan, group_expr: &[Expr]) -> Result<bool
             | LogicalPlan::Values(_)
             | LogicalPlan::EmptyRelation(_)
             | LogicalPlan::Unnest(_)
+            | LogicalPlan::Extension(_)
             | LogicalPlan::Distinct(logical_expr::Distinct::All(_)) => true,
             LogicalPlan::Aggregate(aggregate) => aggregate.aggr_expr.is_empty(),
             LogicalPlan::Sort(sort) => sort.fetch.is_none(),

@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::SchemaRef;
+use crate::standard_forms::NAMELESS;
 use crate::words::name_in_sql;
 
 /// The statement's tables, by the names that they have in it.
@@ -174,8 +175,8 @@ fn columns_of_query_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let names: Vec<Cow<'_, str>> = schema
         .iter()
         .map(|(qualifier, field)| match qualifier {
-            Some(_) => field.name().into(),
-            None => name_in_sql(field.name()).into(),
+            Some(table) if !table.table().starts_with(NAMELESS) => field.name().into(),
+            _ => name_in_sql(field.name()).into(),
         })
         .collect();
     let mut taken: HashSet<Cow<'_, str>> = names.iter().cloned().collect();
@@ -246,7 +247,7 @@ fn name_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Without casts, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
+/// Without casts, time zones, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
 fn bare(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
     let _ = VisitMut::visit(&mut bare, &mut Bare);
@@ -260,7 +261,9 @@ impl VisitorMut for Bare {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Cast { expr: inner, .. } | Expr::Nested(inner) => {
+            Expr::Cast { expr: inner, .. }
+            | Expr::AtTimeZone { timestamp: inner, .. }
+            | Expr::Nested(inner) => {
                 let inner = (**inner).clone();
                 *expr = inner;
             }

@@ -228,8 +228,12 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
         }
         DataFusionError::Plan(message) if let Some(what) = not_shown(message) => {
-            let message = format!("nothing is shown by SHOW {}", what.to_uppercase());
-            (ErrorKind::Invalid, message, Some(SHOWN.to_owned()))
+            let what = what.to_uppercase();
+            let message = format!("nothing is shown by SHOW {what}");
+            let plural = format!("{what}S");
+            let is_of_several = SHOWN.split([' ', ',', ';']).any(|word| word == plural);
+            let hint = if is_of_several { format!("Write SHOW {plural}.") } else { SHOWN.to_owned() };
+            (ErrorKind::Invalid, message, Some(hint))
         }
         DataFusionError::Plan(message) if let Some((one, other)) = of_one_name(message) => {
             let message = format!("columns {one} and {other} have the same name");
@@ -239,6 +243,11 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
             let hint = if guess.is_empty() { hint } else { Some(format!("Did you mean{guess}")) };
             (ErrorKind::Invalid, plain(message), hint)
+        }
+        DataFusionError::NotImplemented(message) if is_of_an_outer_query(message) => {
+            let message = "not supported: a subquery that uses columns of the outer query in this way";
+            let hint = "Compare them with `=` in its WHERE, or write a join and GROUP BY.";
+            (ErrorKind::Invalid, message.to_owned(), Some(hint.to_owned()))
         }
         DataFusionError::NotImplemented(message) => {
             (ErrorKind::Invalid, format!("not supported: {}", plain(message)), hint)
@@ -311,6 +320,13 @@ fn without_over(message: &str) -> Option<&'static str> {
     let (_, rest) = message.split_once("Invalid function '")?;
     let (name, _) = rest.split_once('\'')?;
     OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a subquery was left that could not be made a join.
+fn is_of_an_outer_query(message: &str) -> bool {
+    let names = ["ScalarSubquery(", "Exists(", "InSubquery(", "OuterReferenceColumn("];
+    let rest = message.split_once("Physical plan does not support logical expression ");
+    rest.is_some_and(|(_, expr)| names.iter().any(|name| expr.starts_with(name)))
 }
 
 /// Whether events to come are asked for, as live queries do.
@@ -459,6 +475,12 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
             };
             (ErrorKind::NotFound, format!("no column `{}`", field.quoted_flat_name()), hint)
         }
+        // It has its table already: what it is taken for is a selected column of that name.
+        SchemaError::AmbiguousReference { field } if field.relation.is_some() => (
+            ErrorKind::Invalid,
+            format!("column `{}` is not told from the selected column `{}`", field.flat_name(), field.name),
+            Some(format!("Select that one under another name than `{}`.", field.name)),
+        ),
         SchemaError::AmbiguousReference { field } => (
             ErrorKind::Invalid,
             format!("column `{}` may be one of several", field.flat_name()),

@@ -262,7 +262,15 @@ impl TablePass<'_> {
         if idents.len() == 1 && at.is_none() {
             let cte = find(self.ctes.iter().map(String::as_str), written, quoted, "table")?;
             if let Some(cte) = cte {
-                *name = ObjectName::from(vec![Ident { value: cte, ..ident.clone() }]);
+                let ident = Ident { value: cte, ..ident.clone() };
+                // A relation with a name of its own is planned apart (`unique_keys`).
+                alias.get_or_insert_with(|| TableAlias {
+                    explicit: true,
+                    name: ident.clone(),
+                    columns: Vec::new(),
+                    at: None,
+                });
+                *name = ObjectName::from(vec![ident]);
                 return Ok(());
             }
         }

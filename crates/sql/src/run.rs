@@ -21,10 +21,12 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
+use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
 use crate::first_together::groups_together;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
+use crate::membership::in_three_values;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sql::Inner;
@@ -32,6 +34,7 @@ use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, partitioned,
+    standard_forms,
 };
 
 /// A run of statements at work.
@@ -212,6 +215,7 @@ impl Run {
         names: Arc<Names>,
     ) -> Result<Planned, SqlError> {
         none_ignored(&mut statement)?;
+        standard_forms::rewrite(&mut statement)?;
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());
         for wanted in &reads.tables {
@@ -230,7 +234,9 @@ impl Run {
             Ok(plan) => plan,
             Err(error) => return Err(self.planning_error(error, &statement)),
         };
-        let plan = doubled::columns_apart(bind(plan, &self.options.parameters)?)?;
+        let plan = bind(plan, &self.options.parameters)?;
+        let plan = marked(in_three_values(plan)?)?;
+        let plan = doubled::columns_apart(plan)?;
         Ok(Planned { plan, state, names, resolved })
     }
 
@@ -402,6 +408,7 @@ fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
 fn refused(text: &StatementText) -> SqlError {
     // The second word of others is a name, and not as it was written.
     let count = match text.words.first().map(String::as_str) {
+        Some("CREATE") if text.words.get(1).is_some_and(|word| word == "OR") => 4,
         Some("CREATE" | "DROP" | "ALTER" | "SHOW" | "TRUNCATE") => 2,
         _ => 1,
     };

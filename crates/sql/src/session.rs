@@ -32,7 +32,7 @@ use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
 use crate::short_texts::ShortTexts;
-use crate::{SqlError, SqlOptions, TableKind, Tables};
+use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_constants};
 
 /// Consumers of memory that an error names.
 const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
@@ -88,6 +88,8 @@ impl Sessions {
         let settings = config.options_mut();
         settings.sql_parser.enable_ident_normalization = false;
         settings.sql_parser.collect_spans = true;
+        // What a condition makes not null, as in CASE WHEN a = b THEN a ELSE 0 END, is so in logical plans, and not in physical ones.
+        settings.execution.skip_physical_aggregate_schema_check = true;
         // A sort of each partition keeps this much back, and all of them must leave room to sort in.
         settings.execution.sort_spill_reservation_bytes =
             SORT_RESERVATION_BYTES.min(options.memory_bytes_max / (4 * threads.max(1)));
@@ -95,6 +97,10 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
+            .with_optimizer_rules(unique_keys::rules())
+            .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
+            .with_query_planner(Arc::new(unique_keys::Planner))
+            .with_physical_optimizer_rules(without_constants::rules())
             .with_physical_optimizer_rule(Arc::new(FewGroups))
             .with_physical_optimizer_rule(Arc::new(ShortTexts))
             .with_type_planner(Arc::new(Types));

@@ -22,6 +22,13 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
                 .with_hint("Cast it to a type that tables have: BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DATE, DECIMAL, BOOLEAN, BYTEA.")
         })?;
         let base = column_name(field.name());
+        let alike =
+            |other: &&Field| other.name() != &base && other.name().to_lowercase() == base.to_lowercase();
+        if let Some(other) = fields.iter().find(alike) {
+            let message =
+                format!("columns `{}` and `{base}` of a table differ in their case alone", other.name());
+            return Err(SqlError::invalid(message).with_hint("Give one of them another name: … AS name."));
+        }
         let mut name = base.clone();
         let mut number = 2;
         while !taken.insert(name.to_lowercase()) {

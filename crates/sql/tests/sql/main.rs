@@ -3,5 +3,8 @@
 mod common;
 mod forms;
 mod groups;
+mod ordered;
+mod reference;
 mod slt;
 mod statements;
+mod subqueries;
