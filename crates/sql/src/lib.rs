@@ -36,6 +36,7 @@ mod short_texts;
 mod sql;
 mod stop;
 mod storable;
+mod sums;
 mod tables;
 mod text;
 mod types;

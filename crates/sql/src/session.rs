@@ -22,6 +22,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::TableType;
 use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::optimizer::Optimizer;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
@@ -97,7 +98,8 @@ impl Sessions {
             .with_default_features()
             .with_physical_optimizer_rule(Arc::new(FewGroups))
             .with_physical_optimizer_rule(Arc::new(ShortTexts))
-            .with_type_planner(Arc::new(Types));
+            .with_type_planner(Arc::new(Types))
+            .with_optimizer_rules(crate::sums::exactly(&Optimizer::new().rules));
         crate::map_keys::register(&mut template);
         let mut template = template.build();
         for aggregate in swiftwater_sketch::datafusion::aggregates(SketchSizes::default()) {
@@ -105,6 +107,7 @@ impl Sessions {
         }
         crate::json_functions::register(&mut template)?;
         crate::postgres::register(&mut template)?;
+        crate::sums::register(&mut template)?;
         crate::large_results::register(&mut template, options.memory_bytes_max)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }

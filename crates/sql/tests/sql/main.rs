@@ -5,3 +5,4 @@ mod forms;
 mod groups;
 mod slt;
 mod statements;
+mod sums;
