@@ -89,6 +89,7 @@ impl Sessions {
         let settings = config.options_mut();
         settings.sql_parser.enable_ident_normalization = false;
         settings.sql_parser.collect_spans = true;
+        settings.execution.time_zone = Some(crate::meaning::UTC.to_owned());
         // A sort of each partition keeps this much back, and all of them must leave room to sort in.
         settings.execution.sort_spill_reservation_bytes =
             SORT_RESERVATION_BYTES.min(options.memory_bytes_max / (4 * threads.max(1)));
@@ -107,6 +108,7 @@ impl Sessions {
         }
         crate::json_functions::register(&mut template)?;
         crate::postgres::register(&mut template)?;
+        crate::meaning::register(&mut template)?;
         crate::sums::register(&mut template)?;
         crate::large_results::register(&mut template, options.memory_bytes_max)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })

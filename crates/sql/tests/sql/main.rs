@@ -3,6 +3,7 @@
 mod common;
 mod forms;
 mod groups;
+mod postgres;
 mod slt;
 mod statements;
 mod sums;
