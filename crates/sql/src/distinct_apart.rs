@@ -426,6 +426,7 @@ mod tests {
         };
         let contexts = [SessionContext::new(), with(Aim::Speed), with(Aim::Memory)];
         for context in &contexts {
+            sums::functions().into_iter().for_each(|function| context.register_udaf(function));
             let made = "CREATE TABLE t AS SELECT \
                  CASE value % 5 WHEN 0 THEN NULL ELSE concat('g', value % 4) END AS g, \
                  CASE value % 7 WHEN 0 THEN NULL ELSE value % 11 END AS x, value % 13 AS y, \
@@ -506,7 +507,7 @@ mod tests {
     async fn sets_of_texts_of_groups_are_grouped_apart() {
         let contexts = contexts().await;
         for (text, scans) in [
-            ("SELECT f, count(DISTINCT g), avg(DISTINCT y), max(DISTINCT y), count(x) FROM t GROUP BY f", 4),
+            ("SELECT f, count(DISTINCT g), avg(DISTINCT y), max(DISTINCT y), count(x) FROM t GROUP BY f", 3),
             (
                 "SELECT y, count(DISTINCT g), stddev(x) FROM (SELECT * FROM t WHERE x > 2) AS few GROUP BY y",
                 2,

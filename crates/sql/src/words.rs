@@ -74,6 +74,9 @@ fn constant_in_sql(text: &str) -> Option<(String, usize)> {
 
 /// What stands in the brackets at the beginning.
 fn in_brackets(text: &str) -> Option<&str> {
+    if !text.starts_with('(') {
+        return None;
+    }
     let (mut depth, mut is_quoted) = (0_usize, false);
     for (place, character) in text.char_indices() {
         match character {
@@ -107,6 +110,8 @@ mod tests {
             ("no column `Int64`, t.Int64, 'Int64', xInt64", "no column `Int64`, t.Int64, 'Int64', xInt64"),
             ("Date and Binary are words, Date32 is a type", "Date and Binary are words, DATE is a type"),
             ("Int64(", "BIGINT("),
+            ("Invalid timezone \"Nowhere/City\": failed", "Invalid timezone \"Nowhere/City\": failed"),
+            ("'Utf8\"'", "'Utf8\"'"),
             ("", ""),
         ] {
             assert_eq!(in_sql(text), told, "{text}");

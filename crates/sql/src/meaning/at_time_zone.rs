@@ -46,7 +46,7 @@ impl ScalarUDFImpl for AtTimeZone {
         let zone = match zone {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DataType::Utf8,
             DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
-            other => return plan_err!("a time zone is a text or an interval, not a {other}"),
+            other => other.clone(),
         };
         let time = match time {
             DataType::Timestamp(unit, None) => DataType::Timestamp(*unit, None),
@@ -58,16 +58,31 @@ impl ScalarUDFImpl for AtTimeZone {
             | DataType::LargeUtf8
             | DataType::Utf8View
             | DataType::Null => instants(TimeUnit::Microsecond),
-            other => return plan_err!("AT TIME ZONE takes a timestamp or a date, not a {other}"),
+            other => other.clone(),
         };
         Ok(vec![zone, time])
     }
 
+    // DataFusion says nothing of why types cannot be coerced, so it is told here.
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let wrong = |message: String, hint: &str| {
+            let error = SqlError::invalid(message).with_state(state::TYPE_MISMATCH).with_hint(hint);
+            Err(DataFusionError::External(Box::new(error)))
+        };
         match arguments {
-            [_, DataType::Timestamp(unit, None)] => Ok(instants(*unit)),
-            [_, DataType::Timestamp(unit, Some(_))] => Ok(DataType::Timestamp(*unit, None)),
-            _ => plan_err!("AT TIME ZONE takes a timestamp or a date"),
+            [DataType::Utf8 | DataType::Interval(_), time] => match time {
+                DataType::Timestamp(unit, None) => Ok(instants(*unit)),
+                DataType::Timestamp(unit, Some(_)) => Ok(DataType::Timestamp(*unit, None)),
+                other => wrong(
+                    format!("AT TIME ZONE is of a timestamp or a date, not of a {}", crate::type_name(other)),
+                    "Cast it: x::TIMESTAMPTZ AT TIME ZONE 'Europe/Berlin'.",
+                ),
+            },
+            [zone, _] => wrong(
+                format!("a time zone is a text or an interval, not a {}", crate::type_name(zone)),
+                "Write AT TIME ZONE 'Europe/Berlin', or AT TIME ZONE INTERVAL '2 hours'.",
+            ),
+            _ => plan_err!("AT TIME ZONE takes a time and a zone"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CharacterLength, DataType, DateTimeField, Expr,
@@ -352,6 +353,17 @@ fn function_rewritten(function: &mut Function, dialect: Dialect) -> Result<Optio
             return Ok(with_arguments(function, [(1, over_lines(pattern)), (2, replacement)]));
         }
         _ => {}
+    }
+    if let ("arrow_cast" | "arrow_try_cast" | "try_arrow_cast", [_, Expr::Value(ty)]) =
+        (name.as_str(), arguments.as_slice())
+        && let Value::SingleQuotedString(ty) = &ty.value
+        && let Ok(ArrowType::Timestamp(_, Some(zone))) = ty.parse::<ArrowType>()
+        && !["UTC", "+00:00"].contains(&&*zone)
+    {
+        return Err(SqlError::invalid(format!("the type {ty} is not supported: instants are in UTC"))
+            .with_state(state::NOT_SUPPORTED)
+            .at(place)
+            .with_hint(format!("For the local time write x AT TIME ZONE '{zone}'.")));
     }
     if STRFTIME.contains(&name.as_str()) {
         for argument in args.iter().skip(1) {

@@ -80,14 +80,8 @@ impl ScalarUDFImpl for ToChar {
                 DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
             }
             DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
-            other => {
-                let error = SqlError::invalid(format!("{name} does not format a {}", crate::type_name(other)))
-                    .with_state(state::NOT_SUPPORTED)
-                    .with_hint(
-                        "It formats timestamps, dates and times. Numbers are made texts by round(x, 2)::VARCHAR and lpad.",
-                    );
-                return Err(DataFusionError::External(Box::new(error)));
-            }
+            // What it does not format is told of with the type of the answer: DataFusion says nothing of why types do not fit.
+            other => other.clone(),
         };
         match template {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
@@ -97,8 +91,20 @@ impl ScalarUDFImpl for ToChar {
         }
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let name = self.name();
+        match arguments.first() {
+            Some(DataType::Timestamp(_, _) | DataType::Time64(_)) => Ok(DataType::Utf8),
+            other => {
+                let ty = other.map(crate::type_name).unwrap_or_default();
+                let error = SqlError::invalid(format!("{name} does not format a {ty}"))
+                    .with_state(state::NOT_SUPPORTED)
+                    .with_hint(
+                        "It formats timestamps, dates and times. A number is a text by round(x, 2)::VARCHAR.",
+                    );
+                Err(DataFusionError::External(Box::new(error)))
+            }
+        }
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

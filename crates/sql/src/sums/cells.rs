@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! image of whole numbers := u64 count, i128 sum, u8 (1: it passed all bounds)
-//! image of doubles       := u64 count, u32 p, u32 h, p f64 (parts), h f64 (of huge addends),
-//!                           and where there are any: u64 infinite, u64 negative, u64 nan
+//! image of doubles       := u64 count, u32 p, u32 h, p f64 (parts), and where there are any of these:
+//!                           h f64 (parts of huge addends), u64 infinite, u64 negative, u64 nan
 //! ```
 //!
 //! Numbers are little endian. Images live as long as a statement.
@@ -120,11 +120,49 @@ where
     }
 }
 
-/// A sum of doubles, as views have it.
+/// A sum of doubles, as views have it: `high + low + rest`, where only the rest costs more than a few additions, and ordinary data has
+/// none. All of it is exact; it is rounded when it is asked.
 #[derive(Debug, Default)]
 pub(super) struct Doubles {
     count: u64,
-    sum: ExactSum,
+    high: f64,
+    low: f64,
+    rest: Option<Box<ExactSum>>,
+}
+
+/// Doubles from here on go to the rest, so that no sum of fewer than 2^63 others overflows.
+const LARGE: f64 = f64::from_bits((960 + 1023) << 52);
+
+/// The sum of two doubles and what was rounded off it (Knuth, "The Art of Computer Programming", 4.2.2).
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let of_b = sum - a;
+    (sum, (a - (sum - of_b)) + (b - of_b))
+}
+
+impl Doubles {
+    fn put(&mut self, value: f64) {
+        if value.is_nan() || value.abs() >= LARGE {
+            self.rest.get_or_insert_default().add(value);
+            return;
+        }
+        let (high, off) = two_sum(self.high, value);
+        self.high = high;
+        if off != 0.0 {
+            let (low, off) = two_sum(self.low, off);
+            self.low = low;
+            if off != 0.0 {
+                self.rest.get_or_insert_default().add(off);
+            }
+        }
+    }
+
+    fn whole(&self) -> f64 {
+        let mut sum = self.rest.as_deref().cloned().unwrap_or_default();
+        sum.add(self.low);
+        sum.add(self.high);
+        sum.round()
+    }
 }
 
 impl Cell for Doubles {
@@ -132,43 +170,53 @@ impl Cell for Doubles {
 
     fn add(&mut self, value: f64) {
         self.count += 1;
-        self.sum.add(value);
+        self.put(value);
     }
 
     fn take_out(&mut self, value: f64) {
         self.count = self.count.saturating_sub(1);
-        self.sum.subtract(value);
+        match value.is_finite() {
+            true => self.put(-value),
+            false => self.rest.get_or_insert_default().subtract(value),
+        }
     }
 
     fn merge(&mut self, image: &[u8]) -> Result<()> {
         let mut rest = image;
         self.count += u64::from_le_bytes(take(&mut rest)?);
-        let parts = u32::from_le_bytes(take(&mut rest)?) as usize;
-        let huge = u32::from_le_bytes(take(&mut rest)?) as usize;
-        let mut doubles = |count: usize| -> Result<Vec<f64>> {
-            (0..count).map(|_| Ok(f64::from_le_bytes(take(&mut rest)?))).collect()
-        };
-        let (parts, huge) = (doubles(parts)?, doubles(huge)?);
-        let mut specials = Specials::default();
-        if !rest.is_empty() {
-            specials.infinite = u64::from_le_bytes(take(&mut rest)?);
-            specials.negative = u64::from_le_bytes(take(&mut rest)?);
-            specials.nan = u64::from_le_bytes(take(&mut rest)?);
+        let parts = u32::from_le_bytes(take(&mut rest)?);
+        let huge = u32::from_le_bytes(take(&mut rest)?);
+        for _ in 0..parts {
+            self.put(f64::from_le_bytes(take(&mut rest)?));
         }
-        self.sum.merge(&ExactSum::of_parts(&parts, &huge, specials));
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let huge = (0..huge).map(|_| Ok(f64::from_le_bytes(take(&mut rest)?))).collect::<Result<Vec<_>>>()?;
+        let mut counts = [0_u64; 3];
+        for count in &mut counts {
+            *count = u64::from_le_bytes(take(&mut rest)?);
+        }
+        let [infinite, negative, nan] = counts;
+        let others = ExactSum::of_parts(&[], &huge, Specials { infinite, negative, nan });
+        self.rest.get_or_insert_default().merge(&others);
         Ok(())
     }
 
     fn write(&self, image: &mut Vec<u8>) {
-        let (parts, huge, specials) = self.sum.parts();
+        let (parts, huge, specials) = self.rest.as_deref().map(ExactSum::parts).unwrap_or_default();
+        let has_others = !huge.is_empty() || specials != Specials::default();
         image.extend_from_slice(&self.count.to_le_bytes());
-        // An expansion has some forty parts at most: they do not overlap.
-        image.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+        // A sum has some forty parts at most: they do not overlap.
+        image.extend_from_slice(&(parts.len() as u32 + 2).to_le_bytes());
         image.extend_from_slice(&(huge.len() as u32).to_le_bytes());
-        for part in parts.iter().chain(huge) {
+        for part in [self.high, self.low].iter().chain(parts) {
             image.extend_from_slice(&part.to_le_bytes());
         }
-        if specials != Specials::default() {
+        if has_others {
+            for part in huge {
+                image.extend_from_slice(&part.to_le_bytes());
+            }
             for count in [specials.infinite, specials.negative, specials.nan] {
                 image.extend_from_slice(&count.to_le_bytes());
             }
@@ -176,15 +224,15 @@ impl Cell for Doubles {
     }
 
     fn sum(&self) -> Result<Option<f64>> {
-        Ok((self.count > 0).then(|| self.sum.round()))
+        Ok((self.count > 0).then(|| self.whole()))
     }
 
     fn average(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum.round() / self.count as f64)
+        (self.count > 0).then(|| self.whole() / self.count as f64)
     }
 
     fn heap_bytes(&self) -> usize {
-        self.sum.heap_bytes()
+        self.rest.as_deref().map_or(0, |rest| size_of_val(rest) + rest.heap_bytes())
     }
 }
 

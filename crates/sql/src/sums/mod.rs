@@ -34,10 +34,15 @@ pub(crate) use single_distinct::exactly;
 
 /// Makes a session know both.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in [Function::Sum, Function::Average] {
-        state.register_udaf(Arc::new(AggregateUDF::from(Sums::new(function))))?;
+    for function in functions() {
+        state.register_udaf(Arc::new(function))?;
     }
     Ok(())
+}
+
+/// Both.
+pub(crate) fn functions() -> [AggregateUDF; 2] {
+    [Function::Sum, Function::Average].map(|function| AggregateUDF::from(Sums::new(function)))
 }
 
 /// Of an aggregate that is one of these: what gives its image over rows of a part, and what makes the whole of such images. None
