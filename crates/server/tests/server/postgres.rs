@@ -448,3 +448,30 @@ async fn messages_come_in_the_order_of_the_protocol() {
     drop(stream);
     drop(server);
 }
+
+#[tokio::test]
+async fn time_zone_of_a_session_is_utc_and_another_is_refused() {
+    let (_server, port) = start().await;
+    let mut stream = connect(port).await;
+    kinds(&mut stream).await;
+    assert_eq!(
+        rows(&mut stream, "SET TIME ZONE 'UTC'; SET timezone = 'Etc/UTC'; SHOW TIME ZONE").await,
+        ["UTC"]
+    );
+    let (_, error) = answer(&mut stream, "SET TIME ZONE 'Europe/Berlin'").await;
+    let error = error.unwrap();
+    assert!(error.contains("C0A000 ") && error.contains("AT TIME ZONE 'Europe/Berlin'"), "{error}");
+    let (_, error) = answer(&mut stream, "SET SESSION TimeZone TO 'Nowhere/City'").await;
+    assert!(error.unwrap().contains("C22023 "));
+    let local = "SELECT TIMESTAMPTZ '2026-07-01 12:00:00Z' AT TIME ZONE 'Europe/Berlin', \
+                 TIMESTAMP '2026-07-01 12:00:00' AT TIME ZONE 'Europe/Berlin'";
+    assert_eq!(rows(&mut stream, local).await, ["2026-07-01 14:00:00,2026-07-01 10:00:00+00"]);
+    // A driver that names its zone unasked is warned, and goes on.
+    let mut stream = connect_with(port, "user\0x\0TimeZone\0Europe/Berlin\0\0").await;
+    assert!(kinds(&mut stream).await.contains('N'));
+    assert_eq!(rows(&mut stream, "SHOW timezone").await, ["UTC"]);
+    let mut odd = connect_with(port, "user\0x\0TimeZone\0Nowhere/City\0\0").await;
+    let mut told = Vec::new();
+    let _ = soon(odd.read_to_end(&mut told)).await;
+    assert!(String::from_utf8_lossy(&told).contains("no time zone `Nowhere/City`"));
+}
