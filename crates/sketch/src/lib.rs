@@ -1,5 +1,5 @@
 //! Small summaries of many values, that merge: how many distinct ones there were, how they are distributed, which were
-//! most frequent.
+//! most frequent, and what they add up to, which is exact always ([`ExactSum`]).
 //!
 //! Each is exact while it is small and says so ([`Distinct::is_estimated`] and its like); beyond that it is one of the
 //! sketches of [Apache DataSketches](https://datasketches.apache.org), with the bounds of its error. Nothing is
@@ -11,12 +11,14 @@
 pub mod datafusion;
 
 mod distinct;
+mod exact_sum;
 mod frequent;
 mod hash;
 mod image;
 mod quantiles;
 
 pub use distinct::{Distinct, DistinctFigures, hash_of_bytes, sample_figures};
+pub use exact_sum::{ExactSum, Specials};
 pub use frequent::{Frequent, FrequentItem};
 pub use image::ImageError;
 pub use quantiles::{QuantileView, Quantiles};

@@ -401,6 +401,7 @@ pub mod state {
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
     /// Others depend on what would be dropped.
     pub const DEPENDED_ON: &str = "2BP01";
+    pub(crate) const INVALID_PARAMETER: &str = "22023";
     pub(crate) const INVALID_TEXT: &str = "22P02";
     pub(crate) const BAD_COPY: &str = "22P04";
     /// A null where there cannot be one.

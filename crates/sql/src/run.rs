@@ -33,8 +33,8 @@ use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
 use crate::{
-    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, partitioned,
-    standard_forms,
+    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, meaning,
+    partitioned, standard_forms,
 };
 
 /// A run of statements at work.
@@ -216,6 +216,7 @@ impl Run {
     ) -> Result<Planned, SqlError> {
         none_ignored(&mut statement)?;
         standard_forms::rewrite(&mut statement)?;
+        meaning::rewrite(&mut statement, self.options.dialect)?;
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());
         for wanted in &reads.tables {
@@ -236,6 +237,7 @@ impl Run {
         };
         let plan = bind(plan, &self.options.parameters)?;
         let plan = marked(in_three_values(plan)?)?;
+        let plan = meaning::checked(plan, self.options.dialect)?;
         let plan = doubled::columns_apart(plan)?;
         Ok(Planned { plan, state, names, resolved })
     }
@@ -417,7 +419,11 @@ fn refused(text: &StatementText) -> SqlError {
         SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
     let of_views = text.words.iter().take(4).any(|word| matches!(word.as_str(), "VIEW" | "VIEWS"));
     let changes_rows = matches!(words.as_str(), "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE TABLE");
-    error.at(Some(text.place)).with_hint(if changes_rows {
+    let sets_zone = text.words.first().is_some_and(|word| word == "SET")
+        && text.words.iter().any(|word| matches!(word.as_str(), "ZONE" | "TIMEZONE"));
+    error.at(Some(text.place)).with_hint(if sets_zone {
+        "Times are in UTC. For local times write ts AT TIME ZONE 'Europe/Berlin'."
+    } else if changes_rows {
         "Rows stay as they are, and events do: INSERT OVERWRITE t SELECT … replaces all rows of a table, DROP TABLE takes it away."
     } else if of_views {
         "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. None of these can stand in a job."

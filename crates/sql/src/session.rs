@@ -90,6 +90,7 @@ impl Sessions {
         settings.sql_parser.collect_spans = true;
         // What a condition makes not null, as in CASE WHEN a = b THEN a ELSE 0 END, is so in logical plans, and not in physical ones.
         settings.execution.skip_physical_aggregate_schema_check = true;
+        settings.execution.time_zone = Some(crate::meaning::UTC.to_owned());
         // A sort of each partition keeps this much back, and all of them must leave room to sort in.
         settings.execution.sort_spill_reservation_bytes =
             SORT_RESERVATION_BYTES.min(options.memory_bytes_max / (4 * threads.max(1)));
@@ -97,7 +98,7 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
-            .with_optimizer_rules(unique_keys::rules())
+            .with_optimizer_rules(crate::sums::exactly(&unique_keys::rules()))
             .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
             .with_query_planner(Arc::new(unique_keys::Planner))
             .with_physical_optimizer_rules(without_constants::rules())
@@ -111,6 +112,8 @@ impl Sessions {
         }
         crate::json_functions::register(&mut template)?;
         crate::postgres::register(&mut template)?;
+        crate::meaning::register(&mut template)?;
+        crate::sums::register(&mut template)?;
         crate::large_results::register(&mut template, options.memory_bytes_max)?;
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }

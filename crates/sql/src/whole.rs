@@ -60,9 +60,7 @@ impl ScalarUDFImpl for Whole {
                 let (value, ty) = (array_value_to_string(given, row)?, type_name(&self.ty));
                 let told = format!("column `{}` is {ty}, and {value} is no such number", self.column);
                 let error = SqlError::invalid(told).with_state(state::OUT_OF_RANGE);
-                Err(error
-                    .with_hint(format!("ROUND it, or CAST it AS {ty}, which cuts fractions off."))
-                    .into())
+                Err(error.with_hint(format!("ROUND it, or CAST it AS {ty}, which rounds as well.")).into())
             }
         }
     }

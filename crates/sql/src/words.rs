@@ -110,6 +110,8 @@ mod tests {
             ("Date and Binary are words, Date32 is a type", "Date and Binary are words, DATE is a type"),
             ("Int64(", "BIGINT("),
             ("\", \"x", "\", \"x"),
+            ("Invalid timezone \"Nowhere/City\": failed", "Invalid timezone \"Nowhere/City\": failed"),
+            ("'Utf8\"'", "'Utf8\"'"),
             ("", ""),
         ] {
             assert_eq!(in_sql(text), told, "{text}");

@@ -32,7 +32,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("arrow-json", &["bench"]),
     ("arrow-*", &["event", "sketch", "live", "store", "views", "sql", "engine", "bench"]),
     ("axum*", &["server", "bench"]),
-    ("chrono*", &["engine"]),
+    ("chrono*", &["sql", "engine"]),
     ("clap*", &["cli", "bench"]),
     ("croner", &["engine"]),
     ("datafusion", &["sql"]),

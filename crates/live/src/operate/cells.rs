@@ -8,10 +8,9 @@ use std::{cmp::Ordering, ops::Range};
 use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_lang::{Dialect, plan::AggregateFunction};
-use swiftwater_sketch::{Distinct, Quantiles, SketchSizes};
+use swiftwater_sketch::{Distinct, ExactSum, Quantiles, SketchSizes};
 
 use super::{
-    exact_sum::ExactSum,
     ordered_cells::{Choice, OrderedCells, StreamOrder},
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},

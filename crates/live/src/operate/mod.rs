@@ -1,7 +1,6 @@
 //! What becomes of matched events: records, groups, and the results that windows and ends make of them.
 
 mod cells;
-mod exact_sum;
 mod explode;
 mod group_result;
 mod group_table;

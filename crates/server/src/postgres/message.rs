@@ -46,6 +46,17 @@ impl Outgoing {
         self.error_of("FATAL", error, "", 0);
     }
 
+    /// Something that the client should know and that ends nothing.
+    pub(crate) fn warning(&mut self, what: &str) {
+        self.message(b'N', |out| {
+            for (kind, value) in [(b'S', "WARNING"), (b'V', "WARNING"), (b'C', "01000"), (b'M', what)] {
+                out.push(kind);
+                text(value, out);
+            }
+            out.push(0);
+        });
+    }
+
     fn error_of(&mut self, severity: &str, error: &SqlError, statement: &str, before: usize) {
         self.message(b'E', |out| {
             let mut field = |kind: u8, value: &str| {

@@ -5,7 +5,7 @@
 //! [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY in binary form, cursors, and the
 //! system tables of `pg_catalog`, but for what `psql` asks of them at `\d` and `\dt`, and an empty `pg_extension`. `BEGIN` and `COMMIT` are taken and
 //! change nothing: each statement is a transaction. So is `ROLLBACK`, unless something was written since `BEGIN`: then it is refused. Of the
-//! settings of a session (`SET`) `statement_timeout` holds; all others are taken and passed over.
+//! settings of a session (`SET`) `statement_timeout` holds, and a time zone other than UTC is refused; all others are taken and passed over.
 //! Limits: [`SESSIONS_MAX`], [`MESSAGE_BYTES_MAX`].
 
 mod catalog;

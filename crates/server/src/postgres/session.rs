@@ -3,6 +3,7 @@
 mod copying;
 mod settings;
 mod statements;
+mod time_zone;
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -189,6 +190,9 @@ impl Session {
         self.out.message(b'R', |out| out.extend_from_slice(&0_i32.to_be_bytes()));
         for (name, value) in REPORTED.into_iter().filter_map(postgres_setting) {
             self.out.parameter(name, value);
+        }
+        if let Some(warning) = self.settings.warning.take() {
+            self.out.warning(&warning);
         }
         let (number, secret) = (self.number, self.secret);
         self.out.message(b'K', |out| {

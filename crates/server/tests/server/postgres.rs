@@ -539,3 +539,30 @@ async fn portals_share_their_statement_and_hold_no_more_than_all_may() {
     assert!((60..90).contains(&bound) && refused == 1, "{bound} {refused}");
     drop(writer.await.unwrap());
 }
+
+#[tokio::test]
+async fn time_zone_of_a_session_is_utc_and_another_is_refused() {
+    let (_server, port) = start().await;
+    let mut stream = connect(port).await;
+    kinds(&mut stream).await;
+    assert_eq!(
+        rows(&mut stream, "SET TIME ZONE 'UTC'; SET timezone = 'Etc/UTC'; SHOW TIME ZONE").await,
+        ["UTC"]
+    );
+    let (_, error) = answer(&mut stream, "SET TIME ZONE 'Europe/Berlin'").await;
+    let error = error.unwrap();
+    assert!(error.contains("C0A000 ") && error.contains("AT TIME ZONE 'Europe/Berlin'"), "{error}");
+    let (_, error) = answer(&mut stream, "SET SESSION TimeZone TO 'Nowhere/City'").await;
+    assert!(error.unwrap().contains("C22023 "));
+    let local = "SELECT TIMESTAMPTZ '2026-07-01 12:00:00Z' AT TIME ZONE 'Europe/Berlin', \
+                 TIMESTAMP '2026-07-01 12:00:00' AT TIME ZONE 'Europe/Berlin'";
+    assert_eq!(rows(&mut stream, local).await, ["2026-07-01 14:00:00,2026-07-01 10:00:00+00"]);
+    // A driver that names its zone unasked is warned, and goes on.
+    let mut stream = connect_with(port, "user\0x\0TimeZone\0Europe/Berlin\0\0").await;
+    assert!(kinds(&mut stream).await.contains('N'));
+    assert_eq!(rows(&mut stream, "SHOW timezone").await, ["UTC"]);
+    let mut odd = connect_with(port, "user\0x\0TimeZone\0Nowhere/City\0\0").await;
+    let mut told = Vec::new();
+    let _ = soon(odd.read_to_end(&mut told)).await;
+    assert!(String::from_utf8_lossy(&told).contains("no time zone `Nowhere/City`"));
+}

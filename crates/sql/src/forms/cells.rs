@@ -36,8 +36,8 @@ pub(crate) enum Cells {
     Date(ScalarBuffer<i32>, Option<NullBuffer>),
     /// Since midnight.
     Time(ScalarBuffer<i64>, Option<NullBuffer>, TimeUnit),
-    /// Since 1970, UTC.
-    Timestamp(ScalarBuffer<i64>, Option<NullBuffer>, TimeUnit),
+    /// Since 1970: of an instant in UTC, else of a local time, without a zone.
+    Timestamp(ScalarBuffer<i64>, Option<NullBuffer>, TimeUnit, Kind),
     List(OffsetBuffer<i32>, Option<NullBuffer>, Box<Cells>),
     Struct(Vec<(String, Cells)>, Option<NullBuffer>),
     Map(OffsetBuffer<i32>, Option<NullBuffer>, Box<Cells>, Box<Cells>),
@@ -45,6 +45,13 @@ pub(crate) enum Cells {
     Union(UnionArray, Vec<(i8, Cells, bool)>),
     /// Types that are seldom shown, as Arrow prints them: intervals, durations.
     Printed(ArrayRef),
+}
+
+/// What a timestamp is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Instant,
+    Local,
 }
 
 impl Cells {
@@ -107,10 +114,11 @@ impl Cells {
                 let wide = wide.as_primitive::<Int64Type>();
                 Cells::Time(wide.values().clone(), wide.nulls().cloned(), *unit)
             }
-            DataType::Timestamp(unit, _) => {
+            DataType::Timestamp(unit, zone) => {
                 let wide = cast(array, &DataType::Int64)?;
                 let wide = wide.as_primitive::<Int64Type>();
-                Cells::Timestamp(wide.values().clone(), wide.nulls().cloned(), *unit)
+                let kind = if zone.is_some() { Kind::Instant } else { Kind::Local };
+                Cells::Timestamp(wide.values().clone(), wide.nulls().cloned(), *unit, kind)
             }
             DataType::List(_) => list(array.as_list())?,
             DataType::LargeList(item)
@@ -149,7 +157,7 @@ impl Cells {
             | Cells::Double(_, nulls)
             | Cells::Date(_, nulls)
             | Cells::Time(_, nulls, _)
-            | Cells::Timestamp(_, nulls, _)
+            | Cells::Timestamp(_, nulls, _, _)
             | Cells::List(_, nulls, _)
             | Cells::Struct(_, nulls)
             | Cells::Map(_, nulls, _, _) => absent(nulls),

@@ -92,7 +92,7 @@ impl Cells {
                 out.extend_from_slice(self.text(row).unwrap_or_default().as_bytes());
             }
             Cells::Binary(array) => write_base64(array.value(row), out),
-            Cells::Date(_, _) | Cells::Time(_, _, _) | Cells::Timestamp(_, _, _) => {
+            Cells::Date(_, _) | Cells::Time(_, _, _) | Cells::Timestamp(_, _, _, _) => {
                 self.write_moment(row, out)
             }
             Cells::List(_, _, _) | Cells::Struct(_, _) | Cells::Map(_, _, _, _) => {

@@ -3,7 +3,7 @@
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use super::cells::{Cells, print};
+use super::cells::{Cells, Kind, print};
 use super::scalar::{
     double_name, put, write_base64, write_date, write_decimal, write_double, write_float, write_time,
     write_timestamp, write_wide_decimal,
@@ -131,7 +131,7 @@ impl Cells {
                 write_base64(array.value(row), out);
                 out.push(b'"');
             }
-            Cells::Date(_, _) | Cells::Time(_, _, _) | Cells::Timestamp(_, _, _) => {
+            Cells::Date(_, _) | Cells::Time(_, _, _) | Cells::Timestamp(_, _, _, _) => {
                 out.push(b'"');
                 self.write_moment(row, out);
                 out.push(b'"');
@@ -204,7 +204,10 @@ impl Cells {
         match self {
             Cells::Date(values, _) => write_date(i64::from(values[row]), out),
             Cells::Time(values, _, unit) => write_time(values[row], *unit, out),
-            Cells::Timestamp(values, _, unit) => write_timestamp(values[row], *unit, b'T', "Z", out),
+            Cells::Timestamp(values, _, unit, kind) => {
+                let zone = if *kind == Kind::Instant { "Z" } else { "" };
+                write_timestamp(values[row], *unit, b'T', zone, out);
+            }
             _ => {}
         }
     }

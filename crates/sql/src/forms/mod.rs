@@ -6,7 +6,7 @@
 //! | CSV | nothing between the commas | `NaN`, `Infinity`, `-Infinity` | digits | digits | RFC 3339, UTC | base64 | JSON |
 //! | Arrow | all as Arrow has it; text and binary views become plain ones, which more readers know ||||||||
 //!
-//! An empty text in CSV is written `""`, so that it is not a null. Timestamps without a zone are taken for UTC.
+//! An empty text in CSV is written `""`, so that it is not a null. Instants end in `Z`; timestamps without a zone have none.
 
 mod arrow_stream;
 mod cells;
@@ -30,6 +30,7 @@ use json::JsonWriter;
 pub(crate) use arrow_stream::plain;
 pub(crate) use json_text::json_text;
 pub use parquet_rows::ParquetRows;
+pub(crate) use pg::write_pg_timestamp;
 pub use pg::{PgType, PgWriter};
 
 /// A form of an answer.

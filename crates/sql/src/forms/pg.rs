@@ -6,7 +6,7 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::record_batch::RecordBatch;
 
-use super::cells::{Cells, print};
+use super::cells::{Cells, Kind, print};
 use super::json::range;
 use super::scalar::{put, write_double, write_float, write_time, write_timestamp};
 use crate::SqlError;
@@ -173,7 +173,7 @@ impl PgWriter {
                 cells.write_json(row, 0, out);
                 true
             }
-            Some((cells, ty)) => cells.write_pg(row, *ty, out),
+            Some((cells, _)) => cells.write_pg(row, out),
             None => false,
         }
     }
@@ -200,7 +200,7 @@ impl PgWriter {
 }
 
 impl Cells {
-    fn write_pg(&self, row: usize, ty: PgType, out: &mut Vec<u8>) -> bool {
+    fn write_pg(&self, row: usize, out: &mut Vec<u8>) -> bool {
         if self.is_null(row) {
             return false;
         }
@@ -218,12 +218,8 @@ impl Cells {
                 write_time(micros(values[row], *unit), TimeUnit::Microsecond, out);
                 trim_fraction(out);
             }
-            Cells::Timestamp(values, _, unit) => {
-                write_timestamp(micros(values[row], *unit), TimeUnit::Microsecond, b' ', "", out);
-                trim_fraction(out);
-                if matches!(ty, PgType::TimestampTz | PgType::TimestampTzArray) {
-                    out.extend_from_slice(b"+00");
-                }
+            Cells::Timestamp(values, _, unit, kind) => {
+                write_pg_timestamp(values[row], *unit, *kind == Kind::Instant, out);
             }
             Cells::List(offsets, _, items) => {
                 out.push(b'{');
@@ -232,7 +228,7 @@ impl Cells {
                         out.push(b',');
                     }
                     let mut text = Vec::new();
-                    if items.write_pg(item, ty, &mut text) {
+                    if items.write_pg(item, &mut text) {
                         write_element(&text, out);
                     } else {
                         out.extend_from_slice(b"NULL");
@@ -246,6 +242,15 @@ impl Cells {
             _ => return self.write_plain(row, out),
         }
         true
+    }
+}
+
+/// A timestamp as PostgreSQL writes it, an instant with its zone.
+pub(crate) fn write_pg_timestamp(value: i64, unit: TimeUnit, is_instant: bool, out: &mut Vec<u8>) {
+    write_timestamp(micros(value, unit), TimeUnit::Microsecond, b' ', "", out);
+    trim_fraction(out);
+    if is_instant {
+        out.extend_from_slice(b"+00");
     }
 }
 

@@ -48,7 +48,7 @@ impl Cells {
                 out.extend_from_slice(&values[row].saturating_sub(DAYS).to_be_bytes());
             }
             Cells::Time(values, _, unit) => out.extend_from_slice(&micros(values[row], *unit).to_be_bytes()),
-            Cells::Timestamp(values, _, unit) => {
+            Cells::Timestamp(values, _, unit, _) => {
                 let since = micros(values[row], *unit).saturating_sub(MICROS);
                 out.extend_from_slice(&since.to_be_bytes());
             }

@@ -264,3 +264,42 @@ fn postgresql_has_its_own_spellings() {
     };
     assert_eq!([cell(0), cell(1), cell(2)], ["t", "1970-01-01 00:00:01+00", "{1,NULL}"]);
 }
+
+#[test]
+fn instants_have_a_zone_and_local_times_have_none_in_every_form() {
+    let text = "SELECT ts AS instant, ts AT TIME ZONE 'Europe/Berlin' AS local FROM (VALUES (TIMESTAMPTZ '2026-07-01 12:00:00Z')) AS v(ts)";
+    let sql = crate::common::sql(Arc::default(), swiftwater_sql::SqlOptions::default());
+    let written = |form| {
+        let options = swiftwater_sql::RunOptions::default();
+        crate::common::block_on(crate::common::written(&sql, text, options, form)).unwrap()
+    };
+    assert_eq!(
+        written(Form::Ndjson),
+        "{\"instant\":\"2026-07-01T12:00:00.000000000Z\",\"local\":\"2026-07-01T14:00:00.000000000\"}\n"
+    );
+    assert_eq!(
+        written(Form::Csv),
+        "instant,local\r\n2026-07-01T12:00:00.000000000Z,2026-07-01T14:00:00.000000000\r\n"
+    );
+    let options = swiftwater_sql::RunOptions::default();
+    let (schema, batches) = crate::common::block_on(crate::common::batches(&sql, text, options)).unwrap();
+    let types: Vec<i32> = schema
+        .fields()
+        .iter()
+        .map(|field| swiftwater_sql::forms::PgType::of(field.data_type()).oid())
+        .collect();
+    assert_eq!(types, [1184, 1114]);
+    let writer = PgWriter::new(&batches[0]).unwrap();
+    let cell = |column, is_binary| {
+        let mut out = Vec::new();
+        match is_binary {
+            true => writer.write_binary(0, column, &mut out),
+            false => writer.write(0, column, &mut out),
+        };
+        out
+    };
+    assert_eq!(cell(0, false), b"2026-07-01 12:00:00+00");
+    assert_eq!(cell(1, false), b"2026-07-01 14:00:00");
+    let hours = |bytes: Vec<u8>| i64::from_be_bytes(bytes.try_into().unwrap()) / 3_600_000_000;
+    assert_eq!(hours(cell(1, true)) - hours(cell(0, true)), 2);
+}

@@ -198,7 +198,8 @@ fn what_an_expression_makes_has_the_statements_memory_and_no_more() {
         run("SELECT rpad(lpad('é', 3, 'ü'), 4) AS t, repeat('a', -1) AS e").unwrap(),
         "t,e\n\"üüé \",\"\"\n"
     );
-    let lists = "SELECT array_repeat(7, 2) AS a, array_resize([1], 2) AS b, generate_series(3, 1, -1) AS c, range(0) AS d";
+    let lists =
+        "SELECT array_repeat(7, 2) AS a, array_resize([1], 2) AS b, range(3, 0, -1) AS c, range(0) AS d";
     assert_eq!(run(lists).unwrap(), "a,b,c,d\n\"[7,7]\",\"[1,null]\",\"[3,2,1]\",[]\n");
 }
 

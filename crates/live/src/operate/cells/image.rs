@@ -21,10 +21,9 @@
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
-use swiftwater_sketch::{Distinct, Quantiles};
+use swiftwater_sketch::{Distinct, ExactSum, Quantiles, Specials};
 
 use super::{Cells, OwnedValue, SumCell};
-use crate::operate::exact_sum::{ExactSum, Specials};
 
 /// In the form of a sum: it is followed by how many addends were of which kind.
 const COUNTED: u8 = 2;

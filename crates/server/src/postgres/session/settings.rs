@@ -1,4 +1,4 @@
-//! What a client sets for its session: `statement_timeout`; all else is taken and passed over.
+//! What a client sets for its session: `statement_timeout`, and the time zone, which is UTC; all else is taken and passed over.
 
 use std::{
     sync::{
@@ -12,7 +12,7 @@ use swiftwater_lang::ddl::parse_duration_ms;
 use swiftwater_sql::{Sql, SqlError};
 use tokio::task::JoinHandle;
 
-use super::Failed;
+use super::{Failed, time_zone};
 
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 /// How often a statement is told to end whose time is up before it can be.
@@ -29,35 +29,44 @@ pub(super) struct Settings {
     first_ms: u64,
     /// What holds when the transaction is over.
     behind_transaction_ms: Option<u64>,
+    /// What the client is to be warned of when it is connected.
+    pub(super) warning: Option<String>,
 }
 
 impl Settings {
     /// What a client says when it connects: settings by name, and `options`, arguments of which `-c name=value` are some.
     pub(super) fn begin(&mut self, name: &str, value: &str) -> Result<(), Box<Failed>> {
-        let given = |argument: &str| -> Option<String> {
+        let given = |argument: &str| -> Option<(String, String)> {
             let (name, value) = argument.split_once('=')?;
-            is_timeout(&name.replace('-', "_")).then(|| value.to_owned())
+            Some((name.replace('-', "_"), value.to_owned()))
         };
-        let value = match name {
+        let given: Vec<(String, String)> = match name {
             "options" => {
                 let arguments = value.split_whitespace();
                 let arguments = arguments.map(|argument| match argument.strip_prefix("--") {
                     Some(long) => long,
                     None => argument.strip_prefix("-c").unwrap_or(argument),
                 });
-                arguments.filter_map(given).next_back()
+                arguments.filter_map(given).collect()
             }
-            _ => is_timeout(name).then(|| value.to_owned()),
+            _ => vec![(name.to_owned(), value.to_owned())],
         };
-        if let Some(value) = value {
-            self.timeout_ms = milliseconds(&value)?;
-            self.first_ms = self.timeout_ms;
+        for (name, value) in given {
+            if is_timeout(&name) {
+                self.timeout_ms = milliseconds(&value)?;
+                self.first_ms = self.timeout_ms;
+            } else if time_zone::is_setting(&name) {
+                self.warning = time_zone::begin(&value)?;
+            }
         }
         Ok(())
     }
 
     /// `SET [SESSION | LOCAL] name {= | TO} value`.
     pub(super) fn set(&mut self, text: &str, in_transaction: bool) -> Result<(), Box<Failed>> {
+        if let Some(zone) = time_zone::wanted(text) {
+            return time_zone::set(&zone);
+        }
         let text = text.replacen('=', " = ", 1);
         let mut words = text.split_whitespace().skip(1).peekable();
         let is_local = words.peek().is_some_and(|word| word.eq_ignore_ascii_case("LOCAL"));

@@ -12,7 +12,7 @@ const HUGE_SCALE: f64 = f64::from_bits((128 + 1023) << 52);
 
 /// An exact sum. Equal multisets of addends give equal results, whatever their order and however they were merged.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ExactSum {
+pub struct ExactSum {
     parts: Expansion,
     /// Addends of 2^960 and more, divided by 2^128.
     huge: Option<Box<Expansion>>,
@@ -22,10 +22,13 @@ pub(crate) struct ExactSum {
 
 /// How many addends were no finite numbers. Counted, so that they can be taken out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Specials {
-    pub(crate) infinite: u64,
-    pub(crate) negative: u64,
-    pub(crate) nan: u64,
+pub struct Specials {
+    /// Infinity.
+    pub infinite: u64,
+    /// Negative infinity.
+    pub negative: u64,
+    /// No numbers.
+    pub nan: u64,
 }
 
 impl Specials {
@@ -40,7 +43,7 @@ impl Specials {
     }
 
     /// How many there are.
-    pub(crate) fn count(self) -> u64 {
+    pub fn count(self) -> u64 {
         self.infinite.saturating_add(self.negative).saturating_add(self.nan)
     }
 
@@ -58,7 +61,8 @@ impl Specials {
 type Expansion = SmallVec<[f64; 2]>;
 
 impl ExactSum {
-    pub(crate) fn add(&mut self, x: f64) {
+    /// Adds a number.
+    pub fn add(&mut self, x: f64) {
         if !x.is_finite() {
             self.add_specials(Specials::of(x));
         } else if x.abs() >= HUGE {
@@ -68,7 +72,8 @@ impl ExactSum {
         }
     }
 
-    pub(crate) fn add_integer(&mut self, x: i128) {
+    /// Adds a whole number, however large.
+    pub fn add_integer(&mut self, x: i128) {
         const CHUNK: i128 = 1 << 48;
         let (high, middle, low) =
             (x.div_euclid(CHUNK * CHUNK), x.div_euclid(CHUNK).rem_euclid(CHUNK), x.rem_euclid(CHUNK));
@@ -78,7 +83,8 @@ impl ExactSum {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &ExactSum) {
+    /// Adds all addends of another sum.
+    pub fn merge(&mut self, other: &ExactSum) {
         for &part in &other.parts {
             grow(&mut self.parts, part);
         }
@@ -99,7 +105,7 @@ impl ExactSum {
 
     /// Takes addends out that another has: what is left is the sum of the others, exactly. It may take more out than it has,
     /// as long as that comes.
-    pub(crate) fn take_out(&mut self, other: &ExactSum) {
+    pub fn take_out(&mut self, other: &ExactSum) {
         for &part in &other.parts {
             grow(&mut self.parts, -part);
         }
@@ -115,32 +121,53 @@ impl ExactSum {
         }
     }
 
+    /// Takes one addend out, as [`ExactSum::take_out`] does.
+    pub fn subtract(&mut self, x: f64) {
+        if x.is_finite() {
+            self.add(-x);
+        } else {
+            let specials = Specials::of(x);
+            self.add_specials(Specials {
+                infinite: specials.infinite.wrapping_neg(),
+                negative: specials.negative.wrapping_neg(),
+                nan: specials.nan.wrapping_neg(),
+            });
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let of = |parts: &Expansion| if parts.spilled() { parts.capacity() * size_of::<f64>() } else { 0 };
+        let huge = self.huge.as_deref().map_or(0, |huge| size_of_val(huge) + of(huge));
+        of(&self.parts) + huge + self.special.as_deref().map_or(0, size_of_val)
+    }
+
     /// What it is made of: parts, those of the huge addends, and how many special ones.
-    pub(crate) fn parts(&self) -> (&[f64], &[f64], Specials) {
+    pub fn parts(&self) -> (&[f64], &[f64], Specials) {
         let specials = self.special.as_deref().copied().unwrap_or_default();
         (&self.parts, self.huge.as_ref().map_or(&[], |huge| huge), specials)
     }
 
     /// A sum of what [`ExactSum::parts`] told.
-    pub(crate) fn of_parts(parts: &[f64], huge: &[f64], specials: Specials) -> ExactSum {
+    pub fn of_parts(parts: &[f64], huge: &[f64], specials: Specials) -> ExactSum {
         let huge = (!huge.is_empty()).then(|| Box::new(Expansion::from_slice(huge)));
         let special = (specials != Specials::default()).then(|| Box::new(specials));
         ExactSum { parts: Expansion::from_slice(parts), huge, special }
     }
 
     /// Of the sum of a special addend as older states have it.
-    pub(crate) fn specials_of(special: Option<f64>) -> Specials {
+    pub fn specials_of(special: Option<f64>) -> Specials {
         special.map(Specials::of).unwrap_or_default()
     }
 
     /// Whether there is nothing that it is the sum of; what came to 0 is nothing, too.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let (parts, huge, specials) = self.parts();
         parts.is_empty() && huge.is_empty() && specials == Specials::default()
     }
 
     /// The sum, rounded to nearest; infinite where it overflows.
-    pub(crate) fn round(&self) -> f64 {
+    pub fn round(&self) -> f64 {
         if let Some(special) = self.special.as_deref().and_then(|specials| specials.sum()) {
             return special;
         }

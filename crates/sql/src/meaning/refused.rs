@@ -1,0 +1,46 @@
+//! `date_format` of the native dialect: DataFusion's, with patterns of strftime, and none without `%`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+
+use crate::SqlError;
+
+/// DataFusion's function under its other name.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct StrftimeOnly(Arc<ScalarUDF>);
+
+impl StrftimeOnly {
+    pub(super) fn new(function: Arc<ScalarUDF>) -> StrftimeOnly {
+        StrftimeOnly(function)
+    }
+}
+
+impl ScalarUDFImpl for StrftimeOnly {
+    fn name(&self) -> &str {
+        "date_format"
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.0.return_type(arguments)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(ColumnarValue::Scalar(ScalarValue::Utf8(Some(pattern)))) = arguments.args.get(1)
+            && !pattern.contains('%')
+        {
+            let error = SqlError::invalid(format!("the pattern `{pattern}` of date_format has no %")).with_hint(
+                "Its patterns are those of strftime: date_format(ts, '%Y-%m-%d'). to_char takes PostgreSQL's: \
+                 to_char(ts, 'YYYY-MM-DD'); with dialect=spark date_format takes Spark's.",
+            );
+            return Err(DataFusionError::External(Box::new(error)));
+        }
+        self.0.invoke_with_args(arguments)
+    }
+}
