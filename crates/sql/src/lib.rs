@@ -7,6 +7,7 @@
 
 mod answer;
 mod array_text;
+mod bounded_dialect;
 mod copy;
 mod copy_in;
 mod distinct_apart;
@@ -28,6 +29,8 @@ mod memory;
 mod names;
 mod options;
 mod partitioned;
+mod plan_size;
+mod planning_watched;
 mod postgres;
 mod progress;
 mod run;
@@ -39,6 +42,7 @@ mod storable;
 mod tables;
 mod text;
 mod types;
+mod watched;
 mod whole;
 mod wire_copy;
 mod words;
@@ -57,6 +61,7 @@ pub use sql::{Running, Sql};
 pub use tables::{At, TableKind, Tables};
 pub use text::is_complete;
 pub use types::type_name;
+pub use watched::{count_allocated, count_freed};
 pub use wire_copy::{CopyForm, WireCopy};
 pub use write::can_be_inserted;
 

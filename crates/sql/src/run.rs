@@ -30,8 +30,10 @@ use crate::session::Aim;
 use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
+use crate::watched::Watch;
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, partitioned,
+    plan_size,
 };
 
 /// A run of statements at work.
@@ -42,6 +44,7 @@ pub(crate) struct Run {
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) watch: Arc<Watch>,
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
@@ -129,6 +132,7 @@ impl Run {
                 })?;
             }
             self.progress.returned(batch.num_rows());
+            self.watch.left(batch.get_array_memory_size());
             if !self.give(batch).await? {
                 return Ok(());
             }
@@ -212,6 +216,7 @@ impl Run {
         names: Arc<Names>,
     ) -> Result<Planned, SqlError> {
         none_ignored(&mut statement)?;
+        plan_size::check(&statement)?;
         let reads = resolve_tables(&mut statement, &names)?;
         let mut resolved = HashMap::with_capacity(reads.tables.len());
         for wanted in &reads.tables {

@@ -15,11 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Task, shutting_down};
+use crate::answer::{Answer, GivenUp, Task, shutting_down};
 use crate::copy::clear_unfinished;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::stop::Stop;
+use crate::watched::{Watch, Watched, watch_spawned_tasks};
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
 /// Batches that wait for the reader of an answer.
@@ -86,6 +87,7 @@ impl Sql {
             .enable_all()
             .build()
             .map_err(|error| SqlError::internal("threads for SQL cannot be started").with_source(error))?;
+        watch_spawned_tasks();
         clear_unfinished(&options.output_roots);
         let turns = Arc::new(Semaphore::new(options.statements_max.max(1)));
         let inner = Inner {
@@ -117,12 +119,14 @@ impl Sql {
         let (rows, receiver) = mpsc::channel(BATCHES_WAITING + 1);
         let end = rows.clone().try_reserve_owned();
         let end = end.map_err(|_| SqlError::internal("an answer has no room for its end"))?;
+        let watch = Arc::new(Watch::new(Arc::clone(&stop), self.inner.options.memory_bytes_max));
         let run = Run {
             inner: Arc::clone(&self.inner),
             tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
             options,
             progress: Arc::clone(&progress),
             stop: Arc::clone(&stop),
+            watch: Arc::clone(&watch),
             head: Some(head),
             rows,
             end,
@@ -136,7 +140,7 @@ impl Sql {
         let Some(runtime) = &self.runtime else {
             return Err(SqlError::internal("SQL is shut down"));
         };
-        let handle = runtime.spawn(work);
+        let handle = runtime.spawn(Watched::new(watch, work));
         if let Some(entry) = self.inner.lock().get_mut(&id) {
             entry.abort = Some(handle.abort_handle());
             // It was told before there was anything to abort.
@@ -144,11 +148,25 @@ impl Sql {
                 handle.abort();
             }
         }
+        let mut given_up: GivenUp = Box::pin(Arc::clone(&stop).given_up());
         let mut task = Task { handle, stop };
-        match columns.await {
-            Ok(Ok((schema, command))) => {
-                Ok(Answer { schema, command, id, progress, rows: receiver, task, end: None, ended: false })
-            }
+        let columns = tokio::select! {
+            biased;
+            columns = columns => columns,
+            error = &mut given_up => return Err(error),
+        };
+        match columns {
+            Ok(Ok((schema, command))) => Ok(Answer {
+                schema,
+                command,
+                id,
+                progress,
+                rows: receiver,
+                task,
+                end: None,
+                ended: false,
+                given_up,
+            }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),
         }
