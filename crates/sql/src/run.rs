@@ -23,10 +23,12 @@ use tokio::sync::{mpsc, oneshot};
 use crate::answer::{Command, Item};
 use crate::error::{STATEMENTS, state};
 use crate::first_together::groups_together;
+use crate::guarded::guard;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
+use crate::sliced::sliced;
 use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
@@ -69,9 +71,17 @@ pub(crate) struct Planned {
 impl Run {
     /// Runs the text, within the time it has, and tells the reader how it ended.
     pub(crate) async fn run_to_the_end(mut self, text: &str, duration_max: Option<Duration>) {
+        let watch = Arc::clone(&self.watch);
+        let all = Box::pin(async {
+            tokio::select! {
+                biased;
+                end = self.all(text) => end,
+                error = watch.over() => Err(error),
+            }
+        });
         let end = match duration_max {
-            None => Box::pin(self.all(text)).await,
-            Some(duration) => match tokio::time::timeout(duration, Box::pin(self.all(text))).await {
+            None => all.await,
+            Some(duration) => match tokio::time::timeout(duration, all).await {
                 Ok(end) => end,
                 Err(_) => Err(took_longer(duration)),
             },
@@ -303,8 +313,10 @@ impl Run {
         if has_large_limit(plan)? {
             state.to_mut().config_mut().options_mut().optimizer.enable_topk_aggregation = false;
         }
-        let physical = Box::pin(state.create_physical_plan(plan)).await?;
-        let plan = stoppable(groups_together(partitioned::in_runs(physical, plan)?), &self.stop)?;
+        let optimized = guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
+        let physical =
+            Box::pin(state.query_planner().create_physical_plan(&optimized, state.as_ref())).await?;
+        let plan = stoppable(sliced(groups_together(partitioned::in_runs(physical, plan)?))?, &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

@@ -21,7 +21,9 @@ use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result, human_readable_size};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync;
 
+use crate::SqlError;
 use crate::stop::Stop;
 
 /// What a statement may allocate beyond the limit of its operators, in bytes: its plan, batches on their way, buffers of files.
@@ -62,6 +64,8 @@ pub(crate) struct Watch {
     /// The limit of the operators' memory, which errors tell.
     pool_bytes_max: usize,
     bytes_max: i64,
+    /// Whether it had more after some poll.
+    is_over: sync::watch::Sender<bool>,
 }
 
 /// The statement that this thread polls for.
@@ -74,7 +78,8 @@ struct Current {
 impl Watch {
     pub(crate) fn new(stop: Arc<Stop>, pool_bytes_max: usize) -> Watch {
         let bytes_max = i64::try_from(pool_bytes_max.saturating_add(BEYOND_POOL_BYTES)).unwrap_or(i64::MAX);
-        Watch { stop, bytes: AtomicI64::new(0), pool_bytes_max, bytes_max }
+        let (is_over, _) = sync::watch::channel(false);
+        Watch { stop, bytes: AtomicI64::new(0), pool_bytes_max, bytes_max, is_over }
     }
 
     /// Bytes that left the statement: its reader frees them.
@@ -85,7 +90,29 @@ impl Watch {
     fn add(&self, bytes: i64) {
         let changed = |held: i64| Some(held.saturating_add(bytes).max(0));
         // It gives always something.
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).unwrap_or(0);
+        if before.saturating_add(bytes) > self.bytes_max {
+            self.is_over.send_replace(true);
+        }
+    }
+
+    /// Completes once the statement had more memory than it may after one of its polls, with the error.
+    pub(crate) async fn over(&self) -> SqlError {
+        // The sender is part of `self`.
+        let _ = self.is_over.subscribe().wait_for(|is_over| *is_over).await;
+        SqlError::from(self.too_much(self.bytes.load(Ordering::Relaxed), 0))
+    }
+
+    /// The error of a statement that holds so much and wants more.
+    fn too_much(&self, held: i64, wanted: usize) -> DataFusionError {
+        // Worded as the pool's own, which errors are made of.
+        DataFusionError::ResourcesExhausted(format!(
+            "Failed to allocate additional {} beside {} that it has allocated for the total memory pool: \
+             statement(pool_size: {})",
+            human_readable_size(wanted),
+            human_readable_size(usize::try_from(held).unwrap_or(0)),
+            human_readable_size(self.pool_bytes_max),
+        ))
     }
 
     fn check(&self, in_this_poll: i64, wanted: usize) -> Result<()> {
@@ -95,15 +122,7 @@ impl Watch {
         if held.saturating_add(wanted_bytes) <= self.bytes_max {
             return Ok(());
         }
-        let held = usize::try_from(held).unwrap_or(0);
-        // Worded as the pool's own, which errors are made of.
-        Err(DataFusionError::ResourcesExhausted(format!(
-            "Failed to allocate additional {} beside {} that it has allocated for the total memory pool: \
-             statement(pool_size: {})",
-            human_readable_size(wanted),
-            human_readable_size(held),
-            human_readable_size(self.pool_bytes_max),
-        )))
+        Err(self.too_much(held, wanted))
     }
 }
 

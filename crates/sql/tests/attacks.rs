@@ -54,6 +54,8 @@ unsafe impl GlobalAlloc for Counted {
 }
 
 const MEMORY_BYTES: usize = 64 << 20;
+/// What all may take beyond the limits of those that run.
+const BEYOND_BYTES: usize = 1 << 30;
 
 fn over_rows(threads: usize) -> Sql {
     let tables = Arc::new(MemoryTables::default());
@@ -202,5 +204,78 @@ fn no_text_takes_long_to_plan() {
     took.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
     for (time, end, text) in took.iter().take(25) {
         println!("{time:>10.1?} {end} {} bytes {}", text.len(), text.chars().take(60).collect::<String>());
+    }
+}
+
+/// Statements that would take far more memory than they may, or never end.
+const ATTACKS: [&str; 14] = [
+    "SELECT max(array_length(c)) FROM (SELECT array_agg(k) OVER (ORDER BY k) c FROM a) q",
+    "SELECT count(*) FROM (SELECT string_agg(s, ',') OVER (ORDER BY k) c FROM a) q WHERE c = ''",
+    "SELECT count(*) FROM (SELECT count(*) n FROM a GROUP BY CUBE (k % 2, k % 3, k % 5, k % 7, g % 2, g % 3, g % 5, g % 7, \
+     k % 11, k % 13, g % 11, k % 17)) q",
+    "SELECT max(length(regexp_replace(repeat(s, 20), '.', repeat('z', 3000), 'g'))) FROM a",
+    "SELECT max(length(repeat(s, 1700) || repeat(s, 1700))) FROM a",
+    "SELECT max(length(concat(repeat(s, 1700), repeat(s, 1700), repeat(s, 1700)))) FROM a",
+    "SELECT sum(levenshtein(repeat(s, 20), repeat(s || 'z', 20))) FROM a",
+    "SELECT max(length(upper(repeat(s, 1700)))) FROM a",
+    "SELECT max(array_length(string_to_array(repeat(s, 1700), NULL))) FROM a",
+    "SELECT max(length(array_to_string(array_repeat(s, 2000), ','))) FROM a",
+    "SELECT max(length(encode(repeat(s, 1700)::bytea, 'hex'))) FROM a",
+    "SELECT max(length(c)) FROM (SELECT string_agg(repeat(s, 100), ',') AS c FROM a) q",
+    "SELECT max(array_length(c)) FROM (SELECT array_agg(repeat(s, 100)) AS c FROM a) q",
+    "SELECT count(*) FROM (SELECT array_agg(k) OVER (ROWS BETWEEN 20000 PRECEDING AND 20000 FOLLOWING) c FROM a) q WHERE c IS NULL",
+];
+
+/// 22 queries that each join a table with itself, joined with one another.
+fn self_joins() -> String {
+    let withs = (0..22).map(|n| format!("c{n} AS (SELECT x.k, y.s FROM a x JOIN a y ON x.k = y.k)"));
+    let joined = (1..22).map(|n| format!(" JOIN c{n} ON c{n}.k = c0.k"));
+    format!(
+        "WITH {} SELECT count(*) FROM c0{}",
+        withs.collect::<Vec<_>>().join(", "),
+        joined.collect::<String>()
+    )
+}
+
+#[test]
+fn attacks_stay_within_their_memory_and_end_when_they_are_cancelled() {
+    let sql = over_rows(2);
+    let mut texts: Vec<String> = ATTACKS.iter().map(|text| (*text).to_owned()).collect();
+    texts.push(self_joins());
+    let run_ms = if is_long() { 60_000 } else { 1_500 };
+    let mut told = Vec::new();
+    for text in &texts {
+        let held = HELD_BYTES.load(Ordering::Relaxed);
+        PEAK_BYTES.store(held, Ordering::Relaxed);
+        let mine = RunOptions { id: Some("mine".to_owned()), ..RunOptions::default() };
+        let (end, left) = block_on(async {
+            let run = csv(&sql, text, mine);
+            let mut run = std::pin::pin!(run);
+            let (end, ended) = match tokio::time::timeout(Duration::from_millis(run_ms), &mut run).await {
+                Ok(end) => (end, Instant::now()),
+                Err(_) => {
+                    assert!(sql.cancel("mine"), "{text}");
+                    let cancelled = Instant::now();
+                    (run.await, cancelled)
+                }
+            };
+            while !sql.running().is_empty() {
+                assert!(ended.elapsed() < Duration::from_secs(60), "it does not end: {text}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            (end, ended.elapsed())
+        });
+        let peak = PEAK_BYTES.load(Ordering::Relaxed).saturating_sub(held);
+        let end = end.map_or_else(|error| error.to_string(), |rows| format!("{rows:?}"));
+        println!(
+            "{:>6} MiB, ended {left:>7.1?} after its cancel: {}",
+            peak >> 20,
+            text.chars().take(70).collect::<String>()
+        );
+        println!("        {}", end.chars().take(150).collect::<String>());
+        told.push((peak, text));
+    }
+    for (peak, text) in told {
+        assert!(peak <= MEMORY_BYTES + BEYOND_BYTES, "{} MiB: {text}", peak >> 20);
     }
 }
