@@ -44,6 +44,7 @@ mod stop;
 mod storable;
 mod tables;
 mod text;
+mod turns;
 mod types;
 mod watched;
 mod whole;

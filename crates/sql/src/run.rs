@@ -100,7 +100,7 @@ impl Run {
     async fn all(&mut self, text: &str) -> Result<(), SqlError> {
         let _turn = match self.options.has_turn {
             true => None,
-            false => Some(self.inner.turn().await?),
+            false => Some(self.inner.turns.turn(self.options.client).await?),
         };
         let statements = split(text, self.options.dialect, &self.inner.options)?;
         let Some((last, before)) = statements.split_last() else {
