@@ -32,7 +32,7 @@ use crate::sliced::sliced;
 use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
-use crate::watched::Watch;
+use crate::watched::{Watch, elsewhere};
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, partitioned,
     plan_size,
@@ -168,7 +168,7 @@ impl Run {
         if let Some(others) = &self.options.others {
             let words: Vec<&str> = text.words.iter().map(String::as_str).collect();
             if others.takes(&words) {
-                let rows = others.run(&text.text).await.map_err(|error| moved(error, text))?;
+                let rows = elsewhere(others.run(&text.text)).await.map_err(|error| moved(error, text))?;
                 return Ok(outcome(Command::Other, rows.map_or_else(nothing, one)));
             }
         }

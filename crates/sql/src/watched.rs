@@ -19,8 +19,10 @@ use std::task::{Context, Poll};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result, human_readable_size};
-use futures_util::FutureExt;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync;
 
 use crate::SqlError;
@@ -164,7 +166,58 @@ impl Drop for Entered {
     }
 }
 
-/// A future whose polls, and whose end, are those of a statement.
+/// Makes the thread work for no statement, until it is dropped.
+struct Left {
+    current: Option<Current>,
+}
+
+impl Left {
+    fn new() -> Left {
+        let current = CURRENT.take();
+        if let Some(current) = &current {
+            current.watch.add(net_bytes().wrapping_sub(current.net_bytes));
+        }
+        Left { current }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(mut current) = self.current.take() {
+            current.net_bytes = net_bytes();
+            CURRENT.set(Some(current));
+        }
+    }
+}
+
+/// Polls work that a statement waits for and that is not its own: what a table keeps of the rows that are put in is the table's.
+pub(crate) async fn elsewhere<T>(work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        let _left = Left::new();
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Rows of a statement that are polled from elsewhere: computing them is the statement's, and the rows are not.
+pub(crate) fn rows_for_elsewhere(
+    watch: &Arc<Watch>,
+    rows: SendableRecordBatchStream,
+) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let (watch, mut rows) = (Arc::clone(watch), Watched::new(Arc::clone(watch), rows));
+    let leaving = stream::poll_fn(move |context| {
+        let polled = rows.poll_in(|rows| rows.poll_next_unpin(context)).unwrap_or(Poll::Ready(None));
+        if let Poll::Ready(Some(Ok(batch))) = &polled {
+            watch.left(batch.get_array_memory_size());
+        }
+        polled
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, leaving))
+}
+
+/// A future, or a stream, whose polls and whose end are those of a statement.
 pub(crate) struct Watched<F> {
     watch: Arc<Watch>,
     /// None once it is dropped.
@@ -175,19 +228,19 @@ impl<F> Watched<F> {
     pub(crate) fn new(watch: Arc<Watch>, future: F) -> Watched<F> {
         Watched { watch, future: Some(Box::pin(future)) }
     }
+
+    /// Polls it as the statement; none if there is nothing any more.
+    fn poll_in<T>(&mut self, poll: impl FnOnce(&mut Pin<Box<F>>) -> T) -> Option<T> {
+        let _entered = Entered::new(&self.watch);
+        self.future.as_mut().map(poll)
+    }
 }
 
 impl<F: Future> Future for Watched<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let entered = Entered::new(&self.watch);
-        let polled = match self.future.as_mut() {
-            Some(future) => future.poll_unpin(context),
-            None => Poll::Pending,
-        };
-        drop(entered);
-        polled
+        self.poll_in(|future| future.poll_unpin(context)).unwrap_or(Poll::Pending)
     }
 }
 
@@ -239,6 +292,9 @@ pub(crate) fn watch_spawned_tasks() {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Schema;
+    use arrow::record_batch::RecordBatch;
+
     use super::*;
 
     fn watch(pool_bytes_max: usize) -> Arc<Watch> {
@@ -282,6 +338,30 @@ mod tests {
             block.await.unwrap()
         };
         assert!(Watched::new(watch, spawning).await);
+    }
+
+    #[tokio::test]
+    async fn rows_that_are_put_in_are_the_tables() {
+        let watch = watch(0);
+        let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
+        let rows = stream::once(async move {
+            count_allocated(1000);
+            check_room(BEYOND_POOL_BYTES - 1000).unwrap();
+            check_room(BEYOND_POOL_BYTES).unwrap_err();
+            Ok(batch)
+        });
+        let rows = Box::pin(RecordBatchStreamAdapter::new(Arc::new(Schema::empty()), rows));
+        let rows = rows_for_elsewhere(&watch, rows);
+        Watched::new(Arc::clone(&watch), async {
+            let table = async {
+                count_allocated(2 * BEYOND_POOL_BYTES);
+                check().unwrap();
+                assert_eq!(rows.count().await, 1);
+            };
+            elsewhere(table).await;
+            check().unwrap();
+        })
+        .await;
     }
 
     #[tokio::test]
