@@ -53,7 +53,12 @@ pub struct Answer {
     /// How it ended, until the task has ended too: from then on the statement is not among those that run.
     pub(crate) end: Option<Result<(), SqlError>>,
     pub(crate) ended: bool,
+    /// Completes when nothing more is waited for.
+    pub(crate) given_up: GivenUp,
 }
+
+/// See [`Stop::given_up`].
+pub(crate) type GivenUp = Pin<Box<dyn Future<Output = SqlError> + Send + Sync>>;
 
 /// The task that runs the statements; it ends with this.
 pub(crate) struct Task {
@@ -133,6 +138,18 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
+        if let ready @ Poll::Ready(_) = self.poll_run(context) {
+            return ready;
+        }
+        let error = std::task::ready!(self.given_up.as_mut().poll(context));
+        self.ended = true;
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Answer {
+    /// The next rows, or the end, once the run gives them.
+    fn poll_run(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch, SqlError>>> {
         if self.end.is_none() {
             match std::task::ready!(self.rows.poll_recv(context)) {
                 Some(Item::Rows(batch)) => return Poll::Ready(Some(Ok(batch))),

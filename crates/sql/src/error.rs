@@ -11,6 +11,7 @@ use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
+use crate::text::NESTING_MAX;
 use crate::type_name;
 use crate::words::in_sql;
 
@@ -206,7 +207,11 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::SQL(parser, _) => {
             let message = parser_message(parser);
             let begins_none = message.starts_with("expected: an SQL statement");
-            (ErrorKind::Invalid, message, hint.or(begins_none.then(|| STATEMENTS.to_owned())))
+            let kind = match **parser {
+                ParserError::RecursionLimitExceeded => ErrorKind::Limit,
+                _ => ErrorKind::Invalid,
+            };
+            (kind, message, hint.or(begins_none.then(|| STATEMENTS.to_owned())))
         }
         DataFusionError::SchemaError(schema, _) => schema_message(schema, hint),
         DataFusionError::Plan(message) if let Some((call, taken)) = mistyped_call(message) => (
@@ -514,7 +519,11 @@ fn parser_message(error: &ParserError) -> String {
                 None => message,
             }
         }
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+        ParserError::RecursionLimitExceeded => {
+            format!(
+                "the statement is nested too deeply; the limit is {NESTING_MAX}, and a subquery counts two or three"
+            )
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Limits of all statements, and what one run of statements asks for.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,9 @@ pub struct SqlOptions {
     pub threads: usize,
     /// Statements that run at once; others wait for their turn.
     pub statements_max: usize,
-    /// Statements that wait; more are refused.
+    /// Statements of one client that run at once; 0: three quarters of `statements_max`.
+    pub statements_max_per_client: usize,
+    /// Statements that wait; more are refused. Of one client half as many may.
     pub statements_waiting_max: usize,
     /// How long a run of statements may take; none: as long as it takes.
     pub duration_max: Option<Duration>,
@@ -45,6 +48,7 @@ impl Default for SqlOptions {
             spill_bytes_max: 64 << 30,
             threads: 0,
             statements_max: 8,
+            statements_max_per_client: 0,
             statements_waiting_max: 256,
             duration_max: None,
             unread_max: Some(Duration::from_secs(60)),
@@ -129,6 +133,8 @@ pub struct RunOptions {
     pub others: Option<Arc<dyn OtherStatements>>,
     /// Where tables come from and rows go, instead of where those of all statements do.
     pub tables: Option<Arc<dyn Tables>>,
+    /// Whose it is; none: the server's own. One client never has all places.
+    pub client: Option<IpAddr>,
     /// It waits for no turn: whoever asks sees to it that not too many run.
     pub has_turn: bool,
     /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.

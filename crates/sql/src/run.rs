@@ -24,17 +24,20 @@ use crate::answer::{Command, Item};
 use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
 use crate::first_together::groups_together;
+use crate::guarded::guard;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::membership::in_three_values;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
+use crate::sliced::sliced;
 use crate::sql::Inner;
 use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
+use crate::watched::{Watch, elsewhere};
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, meaning,
-    partitioned, standard_forms,
+    partitioned, plan_size, standard_forms,
 };
 
 /// A run of statements at work.
@@ -45,6 +48,7 @@ pub(crate) struct Run {
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) watch: Arc<Watch>,
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
@@ -69,9 +73,17 @@ pub(crate) struct Planned {
 impl Run {
     /// Runs the text, within the time it has, and tells the reader how it ended.
     pub(crate) async fn run_to_the_end(mut self, text: &str, duration_max: Option<Duration>) {
+        let watch = Arc::clone(&self.watch);
+        let all = Box::pin(async {
+            tokio::select! {
+                biased;
+                end = self.all(text) => end,
+                error = watch.over() => Err(error),
+            }
+        });
         let end = match duration_max {
-            None => Box::pin(self.all(text)).await,
-            Some(duration) => match tokio::time::timeout(duration, Box::pin(self.all(text))).await {
+            None => all.await,
+            Some(duration) => match tokio::time::timeout(duration, all).await {
                 Ok(end) => end,
                 Err(_) => Err(took_longer(duration)),
             },
@@ -90,7 +102,7 @@ impl Run {
     async fn all(&mut self, text: &str) -> Result<(), SqlError> {
         let _turn = match self.options.has_turn {
             true => None,
-            false => Some(self.inner.turn().await?),
+            false => Some(self.inner.turns.turn(self.options.client).await?),
         };
         let statements = split(text, self.options.dialect, &self.inner.options)?;
         let Some((last, before)) = statements.split_last() else {
@@ -132,6 +144,7 @@ impl Run {
                 })?;
             }
             self.progress.returned(batch.num_rows());
+            self.watch.left(batch.get_array_memory_size());
             if !self.give(batch).await? {
                 return Ok(());
             }
@@ -157,7 +170,7 @@ impl Run {
         if let Some(others) = &self.options.others {
             let words: Vec<&str> = text.words.iter().map(String::as_str).collect();
             if others.takes(&words) {
-                let rows = others.run(&text.text).await.map_err(|error| moved(error, text))?;
+                let rows = elsewhere(others.run(&text.text)).await.map_err(|error| moved(error, text))?;
                 return Ok(outcome(Command::Other, rows.map_or_else(nothing, one)));
             }
         }
@@ -215,6 +228,7 @@ impl Run {
         names: Arc<Names>,
     ) -> Result<Planned, SqlError> {
         none_ignored(&mut statement)?;
+        plan_size::check(&statement)?;
         standard_forms::rewrite(&mut statement)?;
         meaning::rewrite(&mut statement, self.options.dialect)?;
         let reads = resolve_tables(&mut statement, &names)?;
@@ -306,8 +320,10 @@ impl Run {
         if has_large_limit(plan)? {
             state.to_mut().config_mut().options_mut().optimizer.enable_topk_aggregation = false;
         }
-        let physical = Box::pin(state.create_physical_plan(plan)).await?;
-        let plan = stoppable(groups_together(partitioned::in_runs(physical, plan)?), &self.stop)?;
+        let optimized = guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
+        let physical =
+            Box::pin(state.query_planner().create_physical_plan(&optimized, state.as_ref())).await?;
+        let plan = stoppable(sliced(groups_together(partitioned::in_runs(physical, plan)?))?, &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

@@ -31,6 +31,7 @@ use crate::information::{self, Information};
 use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
+use crate::planning_watched::planning_watched;
 use crate::short_texts::ShortTexts;
 use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_constants};
 
@@ -164,13 +165,14 @@ impl Sessions {
             let rows = config.batch_size() / 8;
             config = config.with_batch_size(rows.max(1));
         }
-        let mut state = SessionStateBuilder::new_from_existing(self.template.clone())
+        let state = SessionStateBuilder::new_from_existing(self.template.clone())
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
             .with_optimizer_rule(Arc::new(DistinctApart(aim)))
             .build();
+        let mut state = planning_watched(state);
         state.mark_start_execution();
         Ok(state)
     }

@@ -6,20 +6,22 @@
 //! Limits: [`SqlOptions`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Task, shutting_down};
+use crate::answer::{Answer, GivenUp, Task, shutting_down};
 use crate::copy::clear_unfinished;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::stop::Stop;
+use crate::turns::Turns;
+use crate::watched::{Watch, Watched, watch_spawned_tasks};
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
 /// Batches that wait for the reader of an answer.
@@ -40,8 +42,7 @@ pub(crate) struct Inner {
     pub(crate) options: SqlOptions,
     pub(crate) sessions: Sessions,
     pub(crate) tables: Arc<dyn Tables>,
-    turns: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    pub(crate) turns: Arc<Turns>,
     running: Mutex<BTreeMap<Arc<str>, Entry>>,
     /// No more runs are begun.
     is_shutdown: AtomicBool,
@@ -86,14 +87,14 @@ impl Sql {
             .enable_all()
             .build()
             .map_err(|error| SqlError::internal("threads for SQL cannot be started").with_source(error))?;
+        watch_spawned_tasks();
         clear_unfinished(&options.output_roots);
-        let turns = Arc::new(Semaphore::new(options.statements_max.max(1)));
+        let turns = Arc::new(Turns::new(&options));
         let inner = Inner {
             options,
             sessions,
             tables,
             turns,
-            waiting: AtomicUsize::new(0),
             running: Mutex::new(BTreeMap::new()),
             is_shutdown: AtomicBool::new(false),
             runs: AtomicU64::new(0),
@@ -121,12 +122,14 @@ impl Sql {
         let (rows, receiver) = mpsc::channel(BATCHES_WAITING + 1);
         let end = rows.clone().try_reserve_owned();
         let end = end.map_err(|_| SqlError::internal("an answer has no room for its end"))?;
+        let watch = Arc::new(Watch::new(Arc::clone(&stop), self.inner.options.memory_bytes_max));
         let run = Run {
             inner: Arc::clone(&self.inner),
             tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
             options,
             progress: Arc::clone(&progress),
             stop: Arc::clone(&stop),
+            watch: Arc::clone(&watch),
             head: Some(head),
             rows,
             end,
@@ -140,7 +143,7 @@ impl Sql {
         let Some(runtime) = &self.runtime else {
             return Err(SqlError::internal("SQL is shut down"));
         };
-        let handle = runtime.spawn(work);
+        let handle = runtime.spawn(Watched::new(watch, work));
         if let Some(entry) = self.inner.lock().get_mut(&id) {
             entry.abort = Some(handle.abort_handle());
             // It was told before there was anything to abort.
@@ -148,11 +151,25 @@ impl Sql {
                 handle.abort();
             }
         }
+        let mut given_up: GivenUp = Box::pin(Arc::clone(&stop).given_up());
         let mut task = Task { handle, stop };
-        match columns.await {
-            Ok(Ok((schema, command))) => {
-                Ok(Answer { schema, command, id, progress, rows: receiver, task, end: None, ended: false })
-            }
+        let columns = tokio::select! {
+            biased;
+            columns = columns => columns,
+            error = &mut given_up => return Err(error),
+        };
+        match columns {
+            Ok(Ok((schema, command))) => Ok(Answer {
+                schema,
+                command,
+                id,
+                progress,
+                rows: receiver,
+                task,
+                end: None,
+                ended: false,
+                given_up,
+            }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),
         }
@@ -275,42 +292,6 @@ impl Drop for Sql {
 impl Inner {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Entry>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a turn, if not too many do.
-    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, SqlError> {
-        if let Ok(permit) = Arc::clone(&self.turns).try_acquire_owned() {
-            return Ok(permit);
-        }
-        let waiting = Waiting::begin(&self.waiting);
-        if waiting.before >= self.options.statements_waiting_max {
-            return Err(SqlError::new(
-                ErrorKind::Unavailable,
-                format!("{} statements wait for their turn already", waiting.before),
-            )
-            .with_hint("Try again later, or raise sql.statements_max."));
-        }
-        let permit = Arc::clone(&self.turns).acquire_owned().await;
-        drop(waiting);
-        permit.map_err(|error| SqlError::internal("SQL is shut down").with_source(error))
-    }
-}
-
-/// Counts one that waits, while it does.
-struct Waiting<'a> {
-    count: &'a AtomicUsize,
-    before: usize,
-}
-
-impl Waiting<'_> {
-    fn begin(count: &AtomicUsize) -> Waiting<'_> {
-        Waiting { count, before: count.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -24,15 +24,21 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
 };
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::answer::{cancelled, shutting_down};
 use crate::{ErrorKind, SqlError};
 
+/// How long a run that was stopped may take to end by itself before its client is answered without it.
+const GRACE: Duration = Duration::from_millis(1000);
+
 /// Whether a run of statements is still wanted.
 #[derive(Debug)]
 pub(crate) struct Stop {
     told: AtomicBool,
+    /// The same, for who waits for it.
+    changes: watch::Sender<bool>,
     /// Not because of its reader, but because all end.
     is_shutdown: AtomicBool,
     /// When its time is over, and how long that is.
@@ -43,12 +49,36 @@ impl Stop {
     /// Of a run that begins now.
     pub(crate) fn new(duration_max: Option<Duration>) -> Stop {
         let end = duration_max.and_then(|duration| Some((Instant::now().checked_add(duration)?, duration)));
-        Stop { told: AtomicBool::new(false), is_shutdown: AtomicBool::new(false), end }
+        let (changes, _) = watch::channel(false);
+        Stop { told: AtomicBool::new(false), changes, is_shutdown: AtomicBool::new(false), end }
     }
 
     /// Nobody wants it any more.
     pub(crate) fn tell(&self) {
         self.told.store(true, Ordering::Relaxed);
+        self.changes.send_replace(true);
+    }
+
+    /// Completes [`GRACE`] after the run was stopped or its time was over, with the reason.
+    ///
+    /// A run that computes without yielding does not notice either before it yields. Its client gets this error instead of
+    /// waiting. The abandoned run keeps its place among those that run until it yields, so there are never more than
+    /// `statements_max` of them.
+    pub(crate) async fn given_up(self: Arc<Stop>) -> SqlError {
+        let mut changes = self.changes.subscribe();
+        let told = async {
+            // The sender is part of `self`, so it outlives this.
+            let _ = changes.wait_for(|told| *told).await;
+        };
+        match self.end {
+            None => told.await,
+            Some((at, _)) => tokio::select! {
+                () = told => {}
+                () = tokio::time::sleep_until(at) => {}
+            },
+        }
+        tokio::time::sleep(GRACE).await;
+        self.check().err().unwrap_or_else(cancelled)
     }
 
     /// All runs end.
@@ -62,7 +92,8 @@ impl Stop {
         if self.is_shutdown.load(Ordering::Relaxed) { shutting_down() } else { cancelled() }
     }
 
-    fn check(&self) -> Result<(), SqlError> {
+    /// An error once it is not wanted any more, or its time is over.
+    pub(crate) fn check(&self) -> Result<(), SqlError> {
         if self.told.load(Ordering::Relaxed) {
             return Err(self.why());
         }

@@ -10,11 +10,12 @@ use datafusion::sql::sqlparser::dialect::{Dialect as ParserDialect, GenericDiale
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use crate::bounded_dialect::BoundedDialect;
 use crate::distinct_from::regroup;
 use crate::{At, Dialect, Place, SqlError, SqlOptions};
 
-/// How deeply expressions and queries may be nested.
-const NESTING_MAX: usize = 64;
+/// How deeply expressions and queries may be nested. The parser counts two or three for a subquery.
+pub(crate) const NESTING_MAX: usize = 64;
 /// How many operators may follow one another, each making the tree deeper by one: `a + b + c`, `x OR y OR z`.
 /// The threads' stacks are large enough for more; but optimising a chain takes time by the square of its length.
 const CHAIN_MAX: usize = 1000;
@@ -82,6 +83,7 @@ pub(crate) fn split(
 impl StatementText {
     /// Its syntax tree.
     pub(crate) fn parse(&self, dialect: Dialect) -> Result<Statement, SqlError> {
+        check_depth(&self.tokens)?;
         check_chains(&self.tokens)?;
         let tokens = mark_versions(&self.tokens)?;
         let end =
@@ -90,8 +92,9 @@ impl StatementText {
             // The parser has no place for the end of the text.
             SqlError::from(error).at(end)
         };
+        let bounded = BoundedDialect::new(parser_dialect(dialect), tokens.len());
         let mut parser = DFParserBuilder::new(tokens)
-            .with_dialect(parser_dialect(dialect))
+            .with_dialect(&bounded)
             .with_recursion_limit(NESTING_MAX)
             .build()
             .map_err(at_end)?;
@@ -173,6 +176,29 @@ pub(crate) fn mark(name: &str, at: Option<At>) -> String {
         Some(At::Version(version)) => format!("{name}{MARK}v{version}"),
         Some(At::Timestamp(millis)) => format!("{name}{MARK}t{millis}"),
     }
+}
+
+/// Refuses brackets that are nested deeper than the parser goes, before it begins, with the place of the first that is too deep.
+fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let mut depth = 0_usize;
+    for token in tokens {
+        match &token.token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING_MAX {
+            return Err(too_deep(depth).at(Some(place(token.span.start))));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a statement that is nested `depth` deep.
+fn too_deep(depth: usize) -> SqlError {
+    let what = format!("the statement is nested {depth} deep; the limit is {NESTING_MAX}");
+    SqlError::new(crate::ErrorKind::Limit, what)
+        .with_hint("Name inner queries by WITH, and write long conditions side by side.")
 }
 
 /// Refuses what would be a tree too deep to walk: the parser bounds the depth of brackets, not that of chains.

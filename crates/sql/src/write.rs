@@ -17,6 +17,7 @@ use crate::names::{Names, find_column, of_system};
 use crate::run::{Outcome, Planned, Run, count, nothing, one, outcome, table_of_columns};
 use crate::storable::{storable, written_down};
 use crate::text::place_of_span;
+use crate::watched::{elsewhere, rows_for_elsewhere};
 use crate::whole::{is_cut, whole};
 use crate::{Dialect, ErrorKind, SqlError, TableKind};
 
@@ -45,7 +46,9 @@ impl Run {
             let schema = storable(planned.plan.schema().as_arrow())?;
             let rows =
                 self.rows_for(&planned, &schema, &insert.columns, &insert.after_columns, ident).await?;
-            if let Some(rows) = self.tables.create_table(&ident.value, schema, Some(rows), true).await? {
+            let rows = rows_for_elsewhere(&self.watch, rows);
+            let making = self.tables.create_table(&ident.value, schema, Some(rows), true);
+            if let Some(rows) = elsewhere(making).await? {
                 return Ok(outcome(Command::Insert, count(rows)?));
             }
         }
@@ -59,7 +62,8 @@ impl Run {
             SqlError::invalid(format!("nothing can be inserted into `{name}`")).at(place_of_span(ident.span))
         })?;
         let rows = self.rows_for(&planned, &schema, &insert.columns, &insert.after_columns, ident).await?;
-        let rows = self.tables.insert(&name, rows, insert.overwrite).await?;
+        let rows = rows_for_elsewhere(&self.watch, rows);
+        let rows = elsewhere(self.tables.insert(&name, rows, insert.overwrite)).await?;
         Ok(outcome(Command::Insert, count(rows)?))
     }
 
@@ -166,7 +170,8 @@ impl Run {
         } else {
             None
         };
-        let made = self.tables.create_table(&name, schema, rows, if_not_exists).await?;
+        let rows = rows.map(|rows| rows_for_elsewhere(&self.watch, rows));
+        let made = elsewhere(self.tables.create_table(&name, schema, rows, if_not_exists)).await?;
         Ok(outcome(Command::CreateTable, count(made.unwrap_or(0))?))
     }
 

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use swiftwater_sql::{
     Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowsInTurn, RunOptions, Sql, SqlError,
-    SqlOptions, rows_in_turn,
+    SqlOptions, TableProvider, rows_in_turn,
 };
 
 fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
@@ -283,6 +283,68 @@ fn a_statement_is_cancelled_by_its_name() {
         assert_eq!(end.err().unwrap().to_string(), "the statement was cancelled");
         assert!(!sql.cancel("mine"));
         assert!(sql.running().is_empty());
+    });
+}
+
+/// A table whose scan blocks its thread until it is released: planning, as far as anybody else can see.
+#[derive(Debug)]
+struct Stuck {
+    begun: std::sync::mpsc::Sender<()>,
+    released: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+#[async_trait]
+impl TableProvider for Stuck {
+    fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, true)]))
+    }
+
+    fn table_type(&self) -> datafusion::logical_expr::TableType {
+        datafusion::logical_expr::TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn datafusion::catalog::Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[datafusion::logical_expr::Expr],
+        _limit: Option<usize>,
+    ) -> datafusion::common::Result<Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+        self.begun.send(()).unwrap();
+        let _ = self.released.lock().unwrap().recv();
+        datafusion::common::exec_err!("it was released")
+    }
+}
+
+#[test]
+fn a_client_is_answered_though_its_statement_does_not_yield() {
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    let tables = Arc::new(MemoryTables::default());
+    tables.put_provider("stuck", Arc::new(Stuck { begun, released: std::sync::Mutex::new(released) }));
+    let sql = sql(tables, SqlOptions { statements_max: 1, threads: 2, ..SqlOptions::default() });
+    block_on(async {
+        let mine = RunOptions { id: Some("mine".to_owned()), ..RunOptions::default() };
+        let run = sql.run("SELECT * FROM stuck", mine.clone());
+        let cancel = async {
+            while has_begun.try_recv().is_err() {
+                tokio::task::yield_now().await;
+            }
+            assert!(sql.cancel("mine"));
+        };
+        let (end, ()) = tokio::join!(run, cancel);
+        assert_eq!(end.err().unwrap().to_string(), "the statement was cancelled");
+        // It keeps its place until it ends, so that there are never more of them than statements that may run.
+        assert_eq!(sql.running().len(), 1);
+        let short = RunOptions { duration_max: Some(Duration::from_millis(50)), ..RunOptions::default() };
+        let error = csv(&sql, "SELECT 1", short.clone()).await.unwrap_err();
+        assert_eq!(error.to_string(), "the statement took longer than 50 ms");
+        release.send(()).unwrap();
+        assert_eq!(csv(&sql, "SELECT 1 AS x", RunOptions::default()).await.unwrap(), "x\n1\n");
+        // So it is when its time is over.
+        let error = csv(&sql, "SELECT * FROM stuck", short).await.unwrap_err();
+        assert_eq!(error.to_string(), "the statement took longer than 50 ms");
+        release.send(()).unwrap();
     });
 }
 
@@ -650,7 +712,9 @@ fn a_text_is_only_so_long_and_has_only_so_many_statements() {
 fn deep_nesting_is_an_error_and_not_a_crash() {
     let sql = over_numbers(SqlOptions::default(), 1, 10);
     let text = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
-    assert_eq!(block_on(csv(&sql, &text, RunOptions::default())).unwrap_err().kind(), ErrorKind::Invalid);
+    let error = block_on(csv(&sql, &text, RunOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!(error.to_string(), "the statement is nested 65 deep; the limit is 64");
     // Long sums are trees as deep as they are long.
     let long = format!("SELECT {}1 AS n", "1 + ".repeat(300));
     assert_eq!(block_on(csv(&sql, &long, RunOptions::default())).unwrap(), "n\n301\n");
