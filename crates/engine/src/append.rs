@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use swiftwater_event::{Offset, Position, RefusedText, StreamName};
 use swiftwater_live::columns::{Rejected, Rule};
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// When the sender of events gets its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +29,9 @@ pub struct AppendOptions {
     pub rejected: u64,
     /// Texts of those, for the stream's quarantine, if it has one ([`crate::Engine::quarantines`]).
     pub refused: Vec<RefusedText>,
+    /// Which piece of all such texts of a numbered request these are, from 0: a piece has up to
+    /// [`crate::QUARANTINED_BYTES`] of them, or one.
+    pub refused_part: u16,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
     /// If one of them is refused by the stream's columns, none is taken in.
@@ -48,6 +52,31 @@ pub struct Numbered {
     pub part: u16,
     /// The number after that of the last part that was stored; parts from there to this one had no event that was taken in.
     pub after: u16,
+    /// A hash of what was sent ([`hash_of`]); what has this number and part and another hash is refused. 0: it is not known.
+    pub hash: u64,
+}
+
+/// How the names of the engine's own producers begin: those of sinks, alerts, jobs and the quarantine, and those of joins.
+const RESERVED: [&str; 2] = ["swiftwater/", "join "];
+
+/// The name under which the quarantine numbers what a client's producer sent.
+pub(crate) const QUARANTINE_PRODUCER: &str = "swiftwater/quarantine/";
+
+/// Whether a producer's name is one that only the engine itself may send under.
+pub fn is_reserved_producer(name: &str) -> bool {
+    // Names of HTTP fields are told apart by case, so these are, too.
+    RESERVED.iter().any(|reserved| name.starts_with(reserved))
+}
+
+/// The hash of what is sent under a number: never 0. Events are told apart by their bytes, in order.
+pub fn hash_of<'e>(pieces: impl IntoIterator<Item = &'e [u8]>) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    for piece in pieces {
+        hasher.update(piece);
+        // No event has a bare line end at its end.
+        hasher.update(b"\n");
+    }
+    hasher.digest().max(1)
 }
 
 /// What became of appended events.

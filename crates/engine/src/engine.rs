@@ -24,10 +24,11 @@ use tracing::info;
 
 use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
-    HistoryError, Metrics, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
+    HistoryError, Metrics, Numbered, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
+    append::is_reserved_producer,
     begin::WantedQuery,
     fault::restarted,
-    history::{DataDir, Held, History, HistoryTables, JoinSources, Statements},
+    history::{DataDir, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
     mailbox::{Reader, Waiting},
     running::{Fleeting, QueryHandle},
@@ -246,19 +247,28 @@ impl Engine {
         options: AppendOptions,
     ) -> Result<Appended, EngineError> {
         let shared = &self.shared;
+        if let Some(Numbered { producer, .. }) = &options.numbered
+            && is_reserved_producer(producer)
+        {
+            return Err(EngineError::ReservedProducer(producer.to_string()));
+        }
         if let Some((history, stored)) = shared.stored(stream) {
             let stream = shared.stream(stream)?;
             return history.append(shared, (&stream, &stored), batch, options).await;
         }
         if let Some((history, declared)) = shared.unstored(stream) {
-            let held = shared.stream(stream)?;
-            let now = shared.clock.now_micros();
-            let held = history.hold(shared, (&held, &declared), batch, now, &options).await?;
+            let live = shared.stream(stream)?;
+            let held = declared.hold(batch, shared.clock.now_micros());
             if !held.good.is_empty() {
                 shared.pending.enter(held.good.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
             }
-            let Held { good, refusals, quarantined, ticket, .. } = held;
-            return Ok(Appended { refusals, quarantined, ticket, ..self.put(stream, good, &options)? });
+            // Those are counted beside the ones that the columns refuse.
+            let put =
+                self.put(stream, held.good.clone(), &AppendOptions { rejected: 0, ..options.clone() })?;
+            let taken = (put.accepted, false);
+            let kept = history.keep_bad(shared, (&live, &declared), &held, &options, taken).await?;
+            let refusals = held.refusals();
+            return Ok(Appended { refusals, quarantined: kept.count, ticket: kept.ticket, ..put });
         }
         if !batch.is_empty() {
             shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;

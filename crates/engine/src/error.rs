@@ -397,6 +397,19 @@ pub enum EngineError {
         /// Parts that are stored.
         parts: u32,
     },
+    /// A producer's number was used before for other events.
+    #[error("request {sequence} of producer `{producer}` is stored with other events, and these are not")]
+    NumberReused {
+        /// Who sent it.
+        producer: String,
+        /// Its number.
+        sequence: u64,
+    },
+    /// A client sends under a name of the engine's own.
+    #[error(
+        "producer `{0}` has a name that is reserved: those that begin with `swiftwater/` or `join ` are the server's own"
+    )]
+    ReservedProducer(String),
     /// No such table.
     #[error("no table `{0}`")]
     NoTable(String),
@@ -515,8 +528,10 @@ impl EngineError {
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
             | EngineError::NumberForgotten { .. }
+            | EngineError::NumberReused { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
-            EngineError::Alter(_)
+            EngineError::ReservedProducer(_)
+            | EngineError::Alter(_)
             | EngineError::Columns(_)
             | EngineError::Schedule(_)
             | EngineError::TooLarge { .. }
@@ -648,6 +663,11 @@ impl EngineError {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }
             EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
+            EngineError::NumberReused { .. } => Some(
+                "Send other events under a number that was not used yet; a retry has the same body as the first try."
+                    .to_owned(),
+            ),
+            EngineError::ReservedProducer(_) => Some("Choose another name for the producer.".to_owned()),
             EngineError::Limit { setting, .. } => {
                 Some(format!("The limit is the setting `{setting}`: ask for less, or raise it."))
             }

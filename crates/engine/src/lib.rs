@@ -37,7 +37,7 @@ mod stream;
 mod ticker;
 
 pub use analyze::Analysis;
-pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket};
+pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket, hash_of, is_reserved_producer};
 pub use check::QueryFacts;
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
@@ -48,9 +48,9 @@ pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
     EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, JoinsMetrics, KeyValue, MANIFEST_NAME,
-    ManifestError, PRODUCER_BYTES_MAX, QUARANTINE, RestoreError, ScheduleError, SinkStatus, ViewChange,
-    ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore,
-    verify_backup,
+    ManifestError, PRODUCER_BYTES_MAX, QUARANTINE, QUARANTINED_BYTES, RestoreError, ScheduleError,
+    SinkStatus, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
+    Wanted, restore, verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};

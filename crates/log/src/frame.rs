@@ -19,6 +19,7 @@
 //! meta of events  = stream:u32 events:u32 first:u64 arrival:i64 sent_micros:i64 part:u16 has:u16
 //!                   [sample:f64]                          where bit 0 of `has` is set
 //!                   [sequence:u64 id_bytes:u16 id:UTF-8]  where bit 1 is set
+//!                   [hash:u64]                            where bit 2 is set, as bit 1 then is; since version 2 of segments
 //! meta of catalog = nothing
 //! meta of tick    = now:i64
 //! ```
@@ -38,7 +39,7 @@ use crate::{
 /// Bytes of a frame before its meta.
 pub(crate) const FIXED_BYTES: usize = 32;
 /// The most bytes of meta: events with all that they may have.
-pub(crate) const META_BYTES_MAX: usize = 36 + 8 + 10 + PRODUCER_ID_BYTES_MAX;
+pub(crate) const META_BYTES_MAX: usize = 36 + 8 + 10 + PRODUCER_ID_BYTES_MAX + 8;
 /// The most bytes that a frame takes beyond its payload.
 pub(crate) const OVERHEAD_BYTES_MAX: u64 = (FIXED_BYTES + META_BYTES_MAX + ALIGNMENT) as u64;
 /// Frames begin at multiples of this.
@@ -46,6 +47,7 @@ pub(crate) const ALIGNMENT: usize = 8;
 
 const HAS_SAMPLE: u16 = 1;
 const HAS_PRODUCER: u16 = 2;
+const HAS_HASH: u16 = 4;
 
 /// What is wrong with bytes that should be a frame.
 pub(crate) type Flaw = &'static str;
@@ -88,7 +90,11 @@ fn meta_bytes(head: &Head) -> usize {
     match head {
         Head::Events(events) => {
             let sample = if events.sample.is_some() { 8 } else { 0 };
-            36 + sample + events.producer.as_ref().map_or(0, |producer| 10 + producer.id.len())
+            let producer = events
+                .producer
+                .as_ref()
+                .map_or(0, |producer| 10 + producer.id.len() + if producer.hash == 0 { 0 } else { 8 });
+            36 + sample + producer
         }
         Head::Catalog => 0,
         Head::Tick { .. } => 8,
@@ -143,7 +149,12 @@ fn write_meta(head: &Head, into: &mut Vec<u8>) {
             into.extend_from_slice(&events.part.to_le_bytes());
             let sample = if events.sample.is_some() { HAS_SAMPLE } else { 0 };
             let producer = if events.producer.is_some() { HAS_PRODUCER } else { 0 };
-            into.extend_from_slice(&(sample | producer).to_le_bytes());
+            let hash = if events.producer.as_ref().is_some_and(|producer| producer.hash != 0) {
+                HAS_HASH
+            } else {
+                0
+            };
+            into.extend_from_slice(&(sample | producer | hash).to_le_bytes());
             if let Some(sample) = events.sample {
                 into.extend_from_slice(&sample.to_le_bytes());
             }
@@ -151,6 +162,9 @@ fn write_meta(head: &Head, into: &mut Vec<u8>) {
                 into.extend_from_slice(&producer.sequence.to_le_bytes());
                 into.extend_from_slice(&(producer.id.len() as u16).to_le_bytes());
                 into.extend_from_slice(producer.id.as_bytes());
+                if producer.hash != 0 {
+                    into.extend_from_slice(&producer.hash.to_le_bytes());
+                }
             }
         }
     }
@@ -256,7 +270,7 @@ fn events_head(taker: &mut Taker) -> Option<EventsHead> {
     let sent_micros = taker.i64()?;
     let part = taker.u16()?;
     let has = taker.u16()?;
-    if has & !(HAS_SAMPLE | HAS_PRODUCER) != 0 {
+    if has & !(HAS_SAMPLE | HAS_PRODUCER | HAS_HASH) != 0 || has & (HAS_PRODUCER | HAS_HASH) == HAS_HASH {
         return None;
     }
     let sample = if has & HAS_SAMPLE == 0 { None } else { Some(f64::from_le_bytes(taker.array()?)) };
@@ -267,7 +281,8 @@ fn events_head(taker: &mut Taker) -> Option<EventsHead> {
         let id_bytes = usize::from(taker.u16()?);
         let (id, rest) = taker.0.split_at_checked(id_bytes)?;
         taker.0 = rest;
-        Some(Producer { id: str::from_utf8(id).ok()?.into(), sequence })
+        let hash = if has & HAS_HASH == 0 { 0 } else { taker.u64().filter(|hash| *hash != 0)? };
+        Some(Producer { id: str::from_utf8(id).ok()?.into(), sequence, hash })
     };
     Some(EventsHead { stream, first, events, arrival, sent_micros, sample, producer, part })
 }
@@ -304,7 +319,7 @@ mod tests {
     use super::*;
 
     fn heads() -> impl Strategy<Value = Head> {
-        let producers = proptest::option::of((".{0,60}", any::<u64>()));
+        let producers = proptest::option::of((".{0,60}", any::<u64>(), prop_oneof![Just(0), any::<u64>()]));
         let samples = proptest::option::of(any::<u64>());
         let times = (any::<i64>(), any::<i64>());
         let events = (any::<u32>(), any::<u64>(), any::<u32>(), times, samples, producers, any::<u16>())
@@ -317,7 +332,7 @@ mod tests {
                     sent_micros,
                     // Any finite number: what is not a number is not equal to itself.
                     sample: sample.map(|bits| bits as f64 / 3.0),
-                    producer: producer.map(|(id, sequence)| Producer { id: id.into(), sequence }),
+                    producer: producer.map(|(id, sequence, hash)| Producer { id: id.into(), sequence, hash }),
                     part,
                 })
             });

@@ -53,6 +53,8 @@ pub struct Producer {
     pub id: Box<str>,
     /// The number of what it sent.
     pub sequence: u64,
+    /// A hash of what it sent under this number and part, before anything of it was refused; 0: it is not known.
+    pub hash: u64,
 }
 
 /// A record as it is read.

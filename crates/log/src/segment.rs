@@ -16,8 +16,8 @@ use std::io::IoSlice;
 
 use crate::{DiskFile, LogError, frame};
 
-/// What this version writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 1;
+/// What this version writes, and the newest that it reads. 2: frames of events may have a hash.
+pub(crate) const VERSION: u32 = 2;
 /// Frames begin here, so that no write of theirs touches a sector of the headers.
 pub(crate) const FRAMES_START: u64 = 4096;
 const SECOND_HEADER: u64 = 2048;

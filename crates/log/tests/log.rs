@@ -43,9 +43,11 @@ fn events(number: u64) -> Head {
         arrival: 1_700_000_000_000 + number as i64,
         sent_micros: 0,
         sample: number.is_multiple_of(3).then_some(0.25),
-        producer: number
-            .is_multiple_of(2)
-            .then(|| Producer { id: format!("p{number}").into(), sequence: number }),
+        producer: number.is_multiple_of(2).then(|| Producer {
+            id: format!("p{number}").into(),
+            sequence: number,
+            hash: number % 2,
+        }),
         part: number as u16,
     })
 }
@@ -395,7 +397,7 @@ fn too_large_a_record_is_refused_and_the_largest_is_taken() {
     }
     log.wait_synced(log.horizons().appended).unwrap();
     assert_eq!(numbers(&log, LogPosition(0)), [0, 1, 2, 3, 4]);
-    let producer = Some(Producer { id: "x".repeat(257).into(), sequence: 0 });
+    let producer = Some(Producer { id: "x".repeat(257).into(), sequence: 0, hash: 1 });
     let Head::Events(head) = events(1) else { panic!() };
     let error = append(&log, Head::Events(EventsHead { producer, ..head }), b"").unwrap_err();
     assert_eq!(error.kind(), LogErrorKind::Invalid);

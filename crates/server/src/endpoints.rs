@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 use swiftwater_engine::{
     Endpoint, EndpointAnswer, EndpointError, EndpointInput, EndpointLimits, EndpointPlace, Numbered,
-    Principal, ViewReading,
+    Principal, ViewReading, hash_of,
 };
 use swiftwater_lang::ddl::{EndpointMethod, ErrorForm};
 
@@ -131,11 +131,12 @@ async fn get(shared: &Shared, endpoint: &Endpoint, request: &Parts) -> Result<Re
 }
 
 async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body) -> Result<Response, Fault> {
-    let numbered = number_of(&request.headers)?.map(|(producer, sequence)| Numbered {
+    let mut numbered = number_of(&request.headers)?.map(|(producer, sequence)| Numbered {
         producer,
         sequence,
         part: 0,
         after: 0,
+        hash: 0,
     });
     if let (Some(_), Some(stream)) = (&numbered, endpoint.create.stream())
         && shared.engine.ack(stream).is_none()
@@ -159,6 +160,11 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
     } else {
         Bytes::new()
     };
+    if let Some(numbered) = &mut numbered {
+        // Of the request, as the event that is made of it may have the time.
+        let place = request.uri.path_and_query().map_or("", |place| place.as_str());
+        numbered.hash = hash_of([place.as_bytes(), &body]);
+    }
     let input = EndpointInput { texts, body };
     let limits = EndpointLimits { body_bytes_max: bytes_max, depth_max: config.event_depth_max };
     let taken = shared.engine.take_in(&Principal::anonymous(), endpoint, &input, (numbered, &limits)).await?;

@@ -141,6 +141,8 @@ pub(crate) struct Bad {
     pub(crate) count: u64,
     /// Their texts, where they are kept.
     pub(crate) texts: Vec<RefusedText>,
+    /// Which piece of the request's texts these are, where it has a number.
+    pub(crate) part: u16,
 }
 
 impl Bad {
@@ -363,7 +365,7 @@ impl Ingest {
         }
         let Checked { batch, rejected, rejections, refused, begins } = checked;
         self.tally.rejected += rejected;
-        let rejected = Bad { count: rejected, texts: refused };
+        let rejected = Bad { count: rejected, texts: refused, part: 0 };
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
         let told = self.tally.rejections.len();
         let form = self.options.form;
@@ -410,7 +412,7 @@ impl Ingest {
     /// Appends and counts; `part`: its number, where the request has one.
     async fn store(&mut self, piece: Piece, rejected: Bad, part: Option<u16>) -> Result<(), Stop> {
         let source = piece.source();
-        let numbered = self.parts.as_ref().zip(part).map(|(parts, part)| parts.numbered(part));
+        let numbered = self.parts.as_ref().zip(part).map(|(parts, part)| parts.numbered(part, &piece));
         let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
             self.append(piece, rejected, numbered).await?;
         if let (Some(parts), Some(part)) = (&mut self.parts, part)
@@ -434,9 +436,8 @@ impl Ingest {
 
     /// After the body's end: the last part, and the disk.
     async fn finish(&mut self) -> Result<(), Stop> {
-        if let Some(parts) = &mut self.parts
-            && let Some((piece, rejected, part)) = parts.finish()
-        {
+        let rest = self.parts.as_mut().map(Parts::rest).unwrap_or_default();
+        for (piece, rejected, part) in rest {
             self.store(piece, rejected, Some(part)).await?;
         }
         match self.tally.ticket {
@@ -489,6 +490,7 @@ impl Ingest {
             source_sample: sample,
             rejected: rejected.count,
             refused: rejected.texts,
+            refused_part: rejected.part,
             numbered,
             ack,
             ..AppendOptions::default()

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use swiftwater_engine::{Numbered, PRODUCER_BYTES_MAX, Refusal};
+use swiftwater_engine::{
+    EngineError, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, hash_of, is_reserved_producer,
+};
 use swiftwater_event::{EventBatch, Origin};
 
 use crate::{
@@ -35,6 +37,9 @@ pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, 
         return Err(bad(format!(
             "Swiftwater-Producer is 1 to {PRODUCER_BYTES_MAX} visible ASCII characters"
         )));
+    }
+    if is_reserved_producer(producer) {
+        return Err(EngineError::ReservedProducer(producer.to_owned()).into());
     }
     let number = sequence.parse().map_err(|_| {
         bad(format!("Swiftwater-Sequence is a whole number from 0 to 2^64 - 1, not `{}`", cut(sequence)))
@@ -117,6 +122,8 @@ pub(crate) struct Parts {
     gathered: Vec<(EventBatch, Origin)>,
     bytes: usize,
     rejected: Bad,
+    /// Of the texts in `rejected`.
+    rejected_bytes: usize,
 }
 
 impl Parts {
@@ -129,6 +136,7 @@ impl Parts {
             gathered: Vec::new(),
             bytes: 0,
             rejected: Bad::default(),
+            rejected_bytes: 0,
         }
     }
 
@@ -137,17 +145,19 @@ impl Parts {
         self.bytes
     }
 
-    /// Takes events, and those that were refused beside them, which are told of with the next part; answers the parts that
-    /// they complete.
+    /// Takes events, and those that were refused beside them; answers the parts that they complete. Texts of refused ones
+    /// are told of apart from events, in pieces of their own: where parts and pieces end must not depend on how the body
+    /// arrives.
     pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, u16)> {
         let mut complete = Vec::new();
         self.rejected.count += bad.count;
-        self.rejected.texts.extend(bad.texts);
-        let kept: usize = self.rejected.texts.iter().map(|refused| refused.text.len()).sum();
-        if kept > PART_BYTES {
-            // By themselves: where parts end must not depend on how the body arrives.
-            let bad = std::mem::take(&mut self.rejected);
-            complete.push((Piece::joined(Vec::new()), bad, self.part));
+        for refused in bad.texts {
+            let bytes = refused.text.len().max(1);
+            if self.rejected_bytes > 0 && self.rejected_bytes + bytes > QUARANTINED_BYTES {
+                complete.push((Piece::joined(Vec::new()), self.take_texts(), self.part));
+            }
+            self.rejected_bytes += bytes;
+            self.rejected.texts.push(refused);
         }
         let Some((_, _, begins)) = piece.source.segments.first() else { return complete };
         let batch = &piece.batch;
@@ -178,22 +188,51 @@ impl Parts {
         self.gathered.push((part, begins));
     }
 
-    /// The part that was gathered, with its number; none where there is nothing to tell.
-    pub(crate) fn finish(&mut self) -> Option<(Piece, Bad, u16)> {
+    /// The texts of refused events so far, which are a piece.
+    fn take_texts(&mut self) -> Bad {
+        let (texts, part) = (std::mem::take(&mut self.rejected.texts), self.rejected.part);
+        self.rejected_bytes = 0;
+        let count = self.rejected.count.min(texts.len() as u64);
+        self.rejected.count -= count;
+        self.rejected.part = part.saturating_add(u16::from(!texts.is_empty()));
+        Bad { count, texts, part }
+    }
+
+    /// The part that was gathered, with its number; none where there are no events.
+    fn finish(&mut self) -> Option<(Piece, Bad, u16)> {
         let gathered = std::mem::take(&mut self.gathered);
-        let rejected = std::mem::take(&mut self.rejected);
         self.bytes = 0;
-        if gathered.is_empty() && rejected.is_none() {
+        if gathered.is_empty() {
             return None;
         }
         let number = self.part;
-        self.part = self.part.saturating_add(u16::from(!gathered.is_empty()));
-        Some((Piece::joined(gathered), rejected, number))
+        self.part = self.part.saturating_add(1);
+        // Those without a text, where none are kept.
+        let count = self.rejected.count.saturating_sub(self.rejected.texts.len() as u64);
+        self.rejected.count -= count;
+        Some((Piece::joined(gathered), Bad { count, ..Bad::default() }, number))
     }
 
-    /// What the engine is told of a part; what was stored before it is noted by then.
-    pub(crate) fn numbered(&self, part: u16) -> Numbered {
-        Numbered { producer: Arc::clone(&self.producer), sequence: self.sequence, part, after: self.after }
+    /// What is left at the end of the body.
+    pub(crate) fn rest(&mut self) -> Vec<(Piece, Bad, u16)> {
+        let mut rest: Vec<_> = self.finish().into_iter().collect();
+        let count = self.rejected.count;
+        let bad = Bad { count, ..self.take_texts() };
+        if !bad.is_none() {
+            rest.push((Piece::joined(Vec::new()), bad, self.part));
+        }
+        rest
+    }
+
+    /// What the engine is told of a part with these events; what was stored before it is noted by then.
+    pub(crate) fn numbered(&self, part: u16, piece: &Piece) -> Numbered {
+        let batch = &piece.batch;
+        let hash = match batch.is_empty() {
+            true => 0,
+            false => hash_of((0..batch.len()).map(|row| batch.event(row))),
+        };
+        let (producer, sequence, after) = (Arc::clone(&self.producer), self.sequence, self.after);
+        Numbered { producer, sequence, part, after, hash }
     }
 
     /// Notes that a part is stored, now or before.
@@ -228,7 +267,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|piece| parts.push(piece, Bad::default()))
                 .collect();
-            complete.extend(parts.finish());
+            complete.extend(parts.rest());
             complete.into_iter().map(|(piece, _, part)| (piece.len(), part)).collect::<Vec<_>>()
         };
         let expected = [(31, 0), (31, 1), (8, 2)];
@@ -245,7 +284,8 @@ mod tests {
             for piece in pieces(text, sizes) {
                 assert!(parts.push(piece, Bad::default()).is_empty());
             }
-            let (piece, ..) = parts.finish().expect("there are events");
+            let rest = parts.rest();
+            let [(piece, ..)] = &rest[..] else { panic!("there is one part") };
             let refusal =
                 |row| Refusal { row, path: "n".to_owned(), rule: Rule::Type, message: "no".to_owned() };
             let place = |row| {
@@ -254,5 +294,39 @@ mod tests {
             };
             assert_eq!([place(0), place(1), place(2)], [(1, 1), (2, 1), (3, 3)], "pieces of {sizes}");
         }
+    }
+
+    #[test]
+    fn pieces_of_refused_texts_do_not_depend_on_how_a_body_arrives() {
+        let bad = format!("{{\"text\":\"{}\n", "x".repeat(60_000));
+        let text = format!("{{\"n\":1}}\n{}{{\"n\":2}}\n{bad}", bad.repeat(100));
+        let cut = |sizes: usize| {
+            let mut parts = Parts::new(("p".into(), 7));
+            let limits = CheckLimits { refused_bytes_kept: 1 << 16, ..CheckLimits::default() };
+            let mut checker = Checker::new(limits);
+            let pieces = text.as_bytes().chunks(sizes).map(Bytes::copy_from_slice);
+            let mut checked: Vec<_> = pieces.map(|piece| checker.push(piece)).collect();
+            checked.push(checker.finish());
+            let mut complete = Vec::new();
+            for checked in checked {
+                let bad = Bad { count: checked.rejected, texts: checked.refused, part: 0 };
+                complete.extend(parts.push(Piece::new(checked.batch, checked.begins), bad));
+            }
+            complete.extend(parts.rest());
+            let mut told: Vec<_> = complete
+                .iter()
+                .map(|(piece, bad, _)| (piece.len(), bad.texts.len(), bad.count, bad.part))
+                .collect();
+            // Which comes first is all that may differ.
+            told.sort_unstable();
+            told
+        };
+        let expected = cut(1 << 16);
+        assert_eq!(
+            expected,
+            [(0, 31, 31, 3), (0, 34, 34, 0), (0, 34, 34, 1), (0, 34, 34, 2), (2, 0, 0, 0)][1..].to_vec()
+        );
+        assert_eq!(cut(7_001), expected);
+        assert_eq!(cut(usize::MAX), expected);
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Add {
     pub(crate) modification_time: Millis,
     pub(crate) data_change: bool,
     pub(crate) stats: Option<String>,
+    /// The checksums of its bytes, among others ([`crate::checksums`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tags: Option<BTreeMap<String, Option<String>>>,
 }
 
 /// A file that is no longer part of it.

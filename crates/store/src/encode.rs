@@ -28,6 +28,7 @@ use swiftwater_event::Millis;
 
 use crate::{
     actions::Add,
+    checksums::{Summing, TAG},
     error::{Result, StoreError},
     layout::Layout,
     ledger::partition_text,
@@ -155,6 +156,7 @@ struct OpenFile {
     writer: ArrowWriter<Vec<u8>>,
     upload: Option<Box<dyn MultipartUpload>>,
     bytes: u64,
+    sums: Summing,
 }
 
 impl OpenFile {
@@ -182,7 +184,7 @@ impl OpenFile {
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options)
             .map_err(StoreError::parquet("beginning a file"))?;
-        Ok(OpenFile { partition, path, writer, upload: None, bytes: 0 })
+        Ok(OpenFile { partition, path, writer, upload: None, bytes: 0, sums: Summing::default() })
     }
 }
 
@@ -263,6 +265,7 @@ impl Encoder {
         // The writer counts what it has written by itself, so its buffer may be taken.
         let part = Bytes::from(std::mem::take(file.writer.inner_mut()));
         file.bytes += part.len() as u64;
+        file.sums.take(&part);
         if file.upload.is_none() {
             file.upload = Some(self.place.store.put_multipart(&path).await.map_err(&failed)?);
         }
@@ -288,6 +291,7 @@ impl Encoder {
                 None => {
                     let bytes = std::mem::take(file.writer.inner_mut());
                     file.bytes = bytes.len() as u64;
+                    file.sums.take(&bytes);
                     let put = self.place.store.put(&path, PutPayload::from(Bytes::from(bytes))).await;
                     put.map_err(StoreError::store("putting a file"))?;
                 }
@@ -302,6 +306,7 @@ impl Encoder {
                 modification_time: self.now,
                 data_change: self.data_change,
                 stats: Some(stats::to_delta(&metadata, &self.file_schema, &self.layout.time_column)),
+                tags: Some([(TAG.to_owned(), Some(std::mem::take(&mut file.sums).finish().tag()))].into()),
             });
         }
         self.open.clear();

@@ -137,6 +137,9 @@ pub enum StoreError {
         #[source]
         source: Arc<deltalake::DeltaTableError>,
     },
+    /// A table that was there is not any more, and was not dropped.
+    #[error("the files of table `{0}` are missing: its directory, or its Delta log, is gone")]
+    Missing(Box<str>),
     /// Something in the Delta log does not say what it should.
     #[error("the Delta log of table `{table}` has {what}")]
     Corrupt {
@@ -190,7 +193,7 @@ impl StoreError {
             | StoreError::Closed(_)
             | StoreError::ObjectStore { .. }
             | StoreError::Delta { .. } => ErrorKind::Unavailable,
-            StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+            StoreError::Missing(_) | StoreError::Corrupt { .. } => ErrorKind::Corrupt,
             StoreError::Parquet { source, .. } => match **source {
                 parquet::errors::ParquetError::External(_) => ErrorKind::Unavailable,
                 _ => ErrorKind::Corrupt,
@@ -208,6 +211,9 @@ impl StoreError {
             StoreError::Away { .. } => Some(
                 "Mount the store's disk, or set store.location. Where the tables were moved, write the id into that file.",
             ),
+            StoreError::Missing(_) => {
+                Some("Put its files back, or from a backup, or DROP TABLE it, and create it again.")
+            }
             StoreError::NoVersion { .. } => {
                 Some("Old versions go with store.log_retention and store.vacuum_retention.")
             }

@@ -14,6 +14,7 @@ use swiftwater_event::Millis;
 
 use crate::{
     actions::{Add, Commit, MetaData, Remove},
+    checksums::Checksums,
     error::{Result, StoreError},
     layout::Layout,
     load, schema,
@@ -33,6 +34,8 @@ pub(crate) struct FileEntry {
     pub(crate) partition: Vec<ScalarValue>,
     /// Over all columns of the layout.
     pub(crate) statistics: Arc<Statistics>,
+    /// Those of its bytes, if they are known.
+    pub(crate) checksums: Option<Arc<Checksums>>,
 }
 
 impl FileEntry {
@@ -46,7 +49,8 @@ impl FileEntry {
         let partition: Vec<ScalarValue> = layout.partition_fields().iter().map(value).collect();
         let (rows, statistics) =
             stats::from_delta(add.stats.as_deref(), add.size, &layout.file_schema(), &partition);
-        FileEntry { add, rows, partition, statistics }
+        let checksums = Checksums::of(&add).map(Arc::new);
+        FileEntry { add, rows, partition, statistics, checksums }
     }
 
     fn bound(&self, index: usize, upper: bool) -> Option<&ScalarValue> {

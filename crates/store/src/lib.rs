@@ -9,6 +9,7 @@
 
 mod actions;
 mod apart;
+mod checksums;
 mod cut;
 mod disk;
 mod encode;

@@ -11,9 +11,10 @@ use url::Url;
 
 use crate::{
     actions::{self, Add, MetaData},
+    checksums::CheckedStore,
     cut::Pins,
     error::{Result, StoreError},
-    ledger::Ledger,
+    ledger::{FileEntry, Ledger},
     life::Life,
     mark::Expected,
 };
@@ -36,6 +37,14 @@ impl Place {
     /// Where a file lies that the log names.
     pub(crate) fn file(&self, path: &str) -> Path {
         path.split('/').fold(self.root(), |root, part| root.join(part))
+    }
+
+    /// The store, as it checks what it reads of these files.
+    pub(crate) fn checked(&self, files: &[Arc<FileEntry>]) -> CheckedStore {
+        let known = files
+            .iter()
+            .filter_map(|file| Some((self.file(&file.add.path), Arc::clone(file.checksums.as_ref()?))));
+        CheckedStore { inner: Arc::clone(&self.store), files: known.collect() }
     }
 
     /// Whether the store is there, and the one that is expected.
@@ -86,6 +95,8 @@ impl Place {
             if file.deletion_vector_descriptor().is_some() {
                 return Err(self.unsupported("deletion vectors"));
             }
+            #[expect(deprecated, reason = "nothing else gives out the tags")]
+            let tags = file.add_action().tags.map(|tags| tags.into_iter().collect());
             adds.push(Add {
                 path: file.path().into_owned(),
                 partition_values: file.partition_values_map().into_iter().collect(),
@@ -93,6 +104,7 @@ impl Place {
                 modification_time: file.modification_time(),
                 data_change: true,
                 stats: file.stats(),
+                tags,
             });
         }
         let tombstones: Vec<_> = state.all_tombstones(log.as_ref()).try_collect().await.map_err(&failed)?;
@@ -179,6 +191,12 @@ impl Place {
             }
         }
         Ok(false)
+    }
+
+    /// Whether anything lies where the table would.
+    pub(crate) async fn has_files(&self) -> Result<bool> {
+        let found = self.store.list(Some(&self.root())).try_next().await;
+        Ok(found.map_err(StoreError::store("looking for a table"))?.is_some())
     }
 
     /// Whether the commit that is there is the one of this id, as where the answer to its put was lost; none where there is none.

@@ -23,7 +23,7 @@ use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec
 use datafusion_pruning::PruningPredicateBuilder;
 use object_store::ObjectMeta;
 
-use crate::{layout::Layout, ledger::FileEntry, load::Place};
+use crate::{checksums::CheckedReaders, layout::Layout, ledger::FileEntry, load::Place};
 
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;
@@ -135,12 +135,13 @@ impl Snapshot {
             .with_table_partition_cols(self.layout.partition_fields().to_vec())
             .build();
         let rows = self.rows_at_once(state.config().batch_size(), projection, &files);
+        let store = Arc::new(self.place.checked(&files));
         let files: Vec<PartitionedFile> = files.iter().map(|file| self.partitioned(file)).collect();
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let (groups, statistics) =
             compute_all_files_statistics(groups, Arc::clone(&self.layout.schema), true, false)?;
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-        let reader = CachedParquetFileReaderFactory::new(Arc::clone(&self.place.store), cache);
+        let reader = CheckedReaders(CachedParquetFileReaderFactory::new(store, cache));
         let source = ParquetSource::new(table_schema)
             .with_table_parquet_options(state.table_options().parquet.clone())
             .with_metadata_size_hint(FOOTER_BYTES)

@@ -11,6 +11,8 @@ use parquet::{
     file::metadata::{ParquetMetaData, ParquetMetaDataReader},
 };
 
+use crate::checksums::parquet_error;
+
 /// A file of a known size.
 pub(crate) struct ObjectReader {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -19,7 +21,7 @@ pub(crate) struct ObjectReader {
 }
 
 fn failed(error: object_store::Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
+    parquet_error(ParquetError::External(Box::new(error)))
 }
 
 impl AsyncFileReader for ObjectReader {

@@ -337,8 +337,8 @@ impl Store {
             table.close().await;
         }
         let place = self.place(name);
-        if open.is_none() && !place.exists().await? {
-            self.finish_drop(&place).await?;
+        let was_there = open.is_some() || place.exists().await?;
+        if !was_there && !place.has_files().await? {
             return Ok(false);
         }
         let mark = place.root().join(DROPPED);
@@ -348,7 +348,7 @@ impl Store {
             .await
             .map_err(StoreError::store("dropping a table"))?;
         self.finish_drop(&place).await?;
-        Ok(true)
+        Ok(was_there)
     }
 
     /// As [`Store::drop_table`], where the table is a stream's: a plain one of its name is left alone.

@@ -15,6 +15,7 @@ use arrow_schema::SchemaRef;
 use datafusion_catalog::TableProvider;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use futures_util::Stream;
+use object_store::ObjectStoreExt;
 use swiftwater_event::{Clock, Millis, Offset};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
@@ -22,6 +23,7 @@ use tokio::{
 };
 
 use crate::{
+    actions,
     encode::write_rows,
     error::{Result, StoreError},
     layout::{Layout, evolve},
@@ -334,6 +336,34 @@ impl Table {
             RecordBatch::new_empty(Arc::clone(&state.layout.schema))
         };
         self.push(none, end.0).await
+    }
+
+    /// Whether its newest version still lies in the store, which may have lost it while it was open.
+    pub async fn check_there(&self) -> Result<()> {
+        let shared = &self.shared;
+        loop {
+            let (version, is_checkpointed) = {
+                let ledger = &shared.state().ledger;
+                (ledger.version, ledger.checkpointed >= ledger.version)
+            };
+            let newest = actions::commit_path(&shared.place.root(), version);
+            match shared.place.store.head(&newest).await {
+                Ok(_) => return Ok(()),
+                Err(object_store::Error::NotFound { .. }) => {
+                    shared.place.check().await?;
+                    // Commits that a checkpoint stands for go in the end.
+                    let is_there = is_checkpointed && shared.place.exists().await?;
+                    if is_there || shared.state().ledger.version != version {
+                        if is_there {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                    return Err(StoreError::Missing(self.name().into()));
+                }
+                Err(error) => return Err(StoreError::store("looking for a table")(error)),
+            }
+        }
     }
 
     fn fault(&self, why: &str) -> StoreError {

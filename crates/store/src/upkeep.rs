@@ -169,7 +169,8 @@ async fn rewrite_into(
     let failed = StoreError::parquet("reading a file to rewrite it");
     for file in files {
         let path = place.file(&file.add.path);
-        let reader = ObjectReader { store: Arc::clone(&place.store), path, size: file.add.size };
+        let store = Arc::new(place.checked(std::slice::from_ref(file)));
+        let reader = ObjectReader { store, path, size: file.add.size };
         let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(&failed)?;
         let rows = rows_at_once(builder.metadata());
         let mut batches = builder.with_batch_size(rows).build().map_err(&failed)?;

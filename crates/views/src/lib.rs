@@ -14,20 +14,28 @@
 //! is gone then, and is committed again by who has it.
 //!
 //! All of it, as it is at one instant, can be written down, and a new store made of that ([`StoreSnapshot`]).
+//!
+//! Damaged files never keep the rest from being read: see [`repair`]. A view whose rows are lost is listed by
+//! [`ViewStore::is_lost`] until its owner says that they were made again.
 
 mod dump;
+mod mark;
+mod repair;
 
 use std::{
     collections::HashMap,
     ops::Bound,
     path::{Path, PathBuf},
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+
+use mark::{Mark, Marked};
+use repair::{OWN_POSITION, is_damage, own_position, positions_of};
 
 pub use dump::{DumpError, StoreSnapshot};
 
@@ -64,6 +72,16 @@ pub enum ViewStoreError {
         /// What is wrong.
         what: String,
     },
+    /// A file is damaged.
+    #[error(
+        "a file of the views in {} is damaged: {what}; the next start of the server makes what it held again", path.display()
+    )]
+    Damaged {
+        /// Where they are.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// A key is too long.
     #[error("a key of {0} bytes, the limit is {KEY_BYTES_MAX}")]
     KeyTooLong(usize),
@@ -75,6 +93,8 @@ pub struct ViewStore {
     options: ViewStoreOptions,
     /// None while it is opened anew.
     opened: RwLock<Option<Opened>>,
+    /// What it must have, as it is written down; locked after `opened`.
+    mark: Arc<Mutex<Mark>>,
 }
 
 struct Opened {
@@ -133,6 +153,7 @@ pub struct ViewSnapshot {
     rows: Option<Keyspace>,
     is_closed: Arc<AtomicBool>,
     path: PathBuf,
+    mark: Arc<Mutex<Mark>>,
 }
 
 /// What is to be made durable of a view.
@@ -197,6 +218,13 @@ impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C>
                 batch.remove(rows, pair.key()?);
             }
         }
+        let own = own_position(self.position, self.log.is_some());
+        batch.insert(rows, OWN_POSITION, own);
+        if self.log.is_some()
+            && let Some(log) = opened.logs.get(&self.view)
+        {
+            batch.insert(log, OWN_POSITION, own);
+        }
         let noted = [&self.position.to_be_bytes(), self.note].concat();
         batch.insert(&opened.positions, self.view.to_be_bytes(), noted);
         Ok(cleared)
@@ -224,37 +252,80 @@ fn name_of_log(view: u32) -> String {
 impl ViewStore {
     /// Opens the views of a directory, which is made where there is none.
     pub fn open(path: &Path, options: ViewStoreOptions) -> Result<ViewStore, ViewStoreError> {
-        let store = ViewStore { path: path.into(), options, opened: RwLock::new(None) };
-        let opened = store.open_files()?;
+        let store = ViewStore::unopened(path, &options);
+        let (opened, mark) = store.open_or_repair()?;
+        *store.locked_mark() = mark;
         *store.opened.write().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        store.write_mark(|_| ());
         Ok(store)
     }
 
-    fn open_files(&self) -> Result<Opened, ViewStoreError> {
-        let open = || -> fjall::Result<Opened> {
-            let builder = Database::builder(&self.path).cache_size(self.options.cache_bytes);
-            let db = builder
-                .max_journaling_size(JOURNAL_BYTES_MAX)
-                .worker_threads(1)
-                .manual_journal_persist(true)
-                .open()?;
-            let positions = db.keyspace(POSITIONS, KeyspaceCreateOptions::default)?;
-            let (mut views, mut logs) = (HashMap::new(), HashMap::new());
-            for name in db.list_keyspace_names() {
-                let id_behind = |head: &str| name.strip_prefix(head).and_then(|id| id.parse().ok());
-                if let Some(id) = id_behind("view-") {
-                    views.insert(id, db.keyspace(&name, of_view)?);
-                } else if let Some(id) = id_behind("changes-") {
-                    logs.insert(id, db.keyspace(&name, of_view)?);
-                }
+    fn unopened(path: &Path, options: &ViewStoreOptions) -> ViewStore {
+        ViewStore {
+            path: path.into(),
+            options: options.clone(),
+            opened: RwLock::new(None),
+            mark: Arc::default(),
+        }
+    }
+
+    fn open_files_of(&self, path: &Path) -> fjall::Result<Opened> {
+        let builder = Database::builder(path).cache_size(self.options.cache_bytes);
+        let db = builder
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .worker_threads(1)
+            .manual_journal_persist(true)
+            .open()?;
+        let positions = positions_of(&db)?;
+        let (mut views, mut logs) = (HashMap::new(), HashMap::new());
+        for name in db.list_keyspace_names() {
+            let id_behind = |head: &str| name.strip_prefix(head).and_then(|id| id.parse().ok());
+            if let Some(id) = id_behind("view-") {
+                views.insert(id, db.keyspace(&name, of_view)?);
+            } else if let Some(id) = id_behind("changes-") {
+                logs.insert(id, db.keyspace(&name, of_view)?);
             }
-            Ok(Opened { db, positions, views, logs, is_closed: Arc::default() })
-        };
-        open().map_err(|error| self.error(&error))
+        }
+        Ok(Opened { db, positions, views, logs, is_closed: Arc::default() })
+    }
+
+    fn locked_mark(&self) -> MutexGuard<'_, Mark> {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what the store must have, and writes that down. Without it nothing is lost but the guard.
+    fn write_mark(&self, change: impl FnOnce(&mut Mark)) {
+        let mut mark = self.locked_mark();
+        change(&mut mark);
+        if let Err(error) = mark.write(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "how far the views are cannot be written down beside their files");
+        }
+    }
+
+    /// What a view kept was damaged, and its owner has not said yet that it is made again.
+    pub fn is_lost(&self, view: u32) -> bool {
+        self.locked_mark().views.get(&view).is_some_and(|marked| marked.is_lost)
+    }
+
+    /// All views of which that is so.
+    pub fn lost(&self) -> Vec<u32> {
+        let mark = self.locked_mark();
+        mark.views.iter().filter(|(_, marked)| marked.is_lost).map(|(&id, _)| id).collect()
+    }
+
+    /// A view has all again that was lost.
+    pub fn note_rebuilt(&self, view: u32) {
+        if self.is_lost(view) {
+            self.write_mark(|mark| {
+                if let Some(marked) = mark.views.get_mut(&view) {
+                    marked.is_lost = false;
+                }
+            });
+        }
     }
 
     fn error(&self, error: &fjall::Error) -> ViewStoreError {
-        ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }
+        noted_error(&self.path, &self.mark, error)
     }
 
     /// Does something with the files; one that finds them closed opens them.
@@ -267,7 +338,7 @@ impl ViewStore {
             drop(opened);
             let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
             if opened.is_none() {
-                *opened = Some(self.open_files()?);
+                *opened = Some(self.open_files_of(&self.path).map_err(|error| self.error(&error))?);
             }
         }
     }
@@ -320,7 +391,14 @@ impl ViewStore {
             let views: Vec<u32> = commits.iter().map(|commit| commit.view).collect();
             tracing::warn!(?views, "views could not be written; their files are opened anew");
             *self.opened.write().unwrap_or_else(PoisonError::into_inner) = None;
+            return committed;
         }
+        self.write_mark(|mark| {
+            for commit in commits {
+                let marked = mark.views.entry(commit.view).or_insert(Marked { position: 0, is_lost: false });
+                marked.position = commit.position;
+            }
+        });
         committed
     }
 
@@ -366,7 +444,8 @@ impl ViewStore {
         rows: Option<Keyspace>,
     ) -> ViewSnapshot {
         let (positions, is_closed) = (opened.positions.clone(), Arc::clone(&opened.is_closed));
-        ViewSnapshot { snapshot, view, positions, rows, is_closed, path: self.path.clone() }
+        let (path, mark) = (self.path.clone(), Arc::clone(&self.mark));
+        ViewSnapshot { snapshot, view, positions, rows, is_closed, path, mark }
     }
 
     /// The log of a view's changes as it is: a state by the place of each change, an empty one where the key was deleted.
@@ -394,6 +473,9 @@ impl ViewStore {
     /// Deletes a view with all its keys; that there is none is no error.
     pub fn delete(&self, view: u32) -> Result<(), ViewStoreError> {
         self.delete_log(view)?;
+        self.write_mark(|mark| {
+            mark.views.remove(&view);
+        });
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         let Some(opened) = &mut *opened else { return Ok(()) };
         let deleted = (|| {
@@ -413,6 +495,23 @@ impl ViewStore {
     pub fn disk_bytes(&self) -> Result<u64, ViewStoreError> {
         self.with(|opened| opened.db.disk_space())
     }
+}
+
+/// An error of the library. That files are damaged is written down, so that the next start makes a new store of them.
+fn noted_error(path: &Path, mark: &Mutex<Mark>, error: &fjall::Error) -> ViewStoreError {
+    let (path, what) = (path.to_owned(), error.to_string());
+    if !is_damage(error) {
+        return ViewStoreError::Store { path, what };
+    }
+    let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+    if !mark.is_damaged {
+        tracing::error!(path = %path.display(), what, "a file of the views is damaged; the next start makes what it held again");
+        mark.is_damaged = true;
+        if let Err(error) = mark.write(&path) {
+            tracing::warn!(path = %path.display(), %error, "that cannot be written down");
+        }
+    }
+    ViewStoreError::Damaged { path, what }
 }
 
 /// Every key has a byte before it, so that none is empty, which is no key for the files: a view without keys has one row.
@@ -444,7 +543,7 @@ impl ViewSnapshot {
     }
 
     fn error(&self, error: &fjall::Error) -> ViewStoreError {
-        ViewStoreError::Store { path: self.path.clone(), what: error.to_string() }
+        noted_error(&self.path, &self.mark, error)
     }
 
     /// Keys from one bound to another with their states, in order.
@@ -493,7 +592,7 @@ mod tests {
     #[test]
     fn keys_and_position_are_there_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         assert_eq!(store.position(7).unwrap(), None);
         commit(&store, 7, &[(b"b", b"1"), (b"", b"whole"), (b"a\0", b"2")], 10);
         commit(&store, 7, &[(b"b", b"3")], 11);
@@ -503,7 +602,7 @@ mod tests {
         let seen: Vec<_> = old.range(EVERYTHING).map(|pair| pair.unwrap().1).collect();
         assert_eq!(seen, [&b"whole"[..], b"2", b"3"]);
         drop((old, store));
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         assert_eq!((store.position(7).unwrap(), store.position(8).unwrap()), (Some(12), Some(5)));
         assert_eq!(store.get(7, b"b").unwrap().as_deref(), Some(&b"4"[..]));
         assert_eq!(store.get(7, b"c").unwrap(), None);
@@ -515,7 +614,7 @@ mod tests {
     #[test]
     fn a_deleted_view_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         commit(&store, 1, &[(b"a", b"1")], 1);
         commit(&store, 2, &[(b"a", b"2")], 2);
         store.delete(1).unwrap();
@@ -524,13 +623,13 @@ mod tests {
         assert!(all(&store, 1, EVERYTHING).is_empty());
         assert_eq!(store.get(2, b"a").unwrap().as_deref(), Some(&b"2"[..]));
         drop(store);
-        assert_eq!(ViewStore::open(dir.path(), OPTIONS).unwrap().views().unwrap(), [2]);
+        assert_eq!(ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap().views().unwrap(), [2]);
     }
 
     #[test]
     fn a_key_that_is_too_long_is_refused_and_the_rest_goes_on() {
         let dir = tempfile::tempdir().unwrap();
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         let long = vec![b'x'; KEY_BYTES_MAX + 1];
         let refused = store.commit(1, [(&long[..], Some(&b"1"[..]))].into_iter(), 1);
         assert_eq!(refused.unwrap_err().to_string(), "a key of 60001 bytes, the limit is 60000");
@@ -542,7 +641,7 @@ mod tests {
     #[test]
     fn a_log_has_every_change_of_every_commit_until_it_is_done_with() {
         let dir = tempfile::tempdir().unwrap();
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         let log = |store: &ViewStore| -> Vec<(u64, Vec<u8>, Vec<u8>)> {
             let pairs = store.log(5).unwrap().range(EVERYTHING).collect::<Result<Vec<_>, _>>().unwrap();
             let change = |(place, state): (Vec<u8>, Vec<u8>)| {
@@ -574,7 +673,7 @@ mod tests {
         let last = (258, b"c".to_vec(), b"3".to_vec());
         assert_eq!(log(&store), [third, last.clone()]);
         drop(store);
-        let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+        let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
         assert_eq!((log(&store).last(), store.logs().unwrap()), (Some(&last), vec![5]));
         store.delete_log(5).unwrap();
         assert!(log(&store).is_empty() && store.logs().unwrap().is_empty());
@@ -596,7 +695,7 @@ mod tests {
             to in proptest::collection::vec(0u8..4, 0..3),
         ) {
             let dir = tempfile::tempdir().unwrap();
-            let store = ViewStore::open(dir.path(), OPTIONS).unwrap();
+            let store = ViewStore::open(&dir.path().join("views"), OPTIONS).unwrap();
             let mut map = BTreeMap::new();
             for (position, changes) in commits.iter().enumerate() {
                 let changes: BTreeMap<&[u8], Option<[u8; 1]>> =

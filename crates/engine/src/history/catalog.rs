@@ -1,4 +1,5 @@
-//! What is named and durable: streams, views, joins, jobs and endpoints ([`EndpointEntries`]). (Plain tables are known to the store by themselves.)
+//! What is named and durable: streams, views, joins, jobs and endpoints ([`EndpointEntries`]). Plain tables are known to the store by
+//! themselves; here are their names alone.
 //!
 //! A change is one record of the log, so that it is ordered against events; the catalog is what all changes come to.
 //! A snapshot (`catalog.json`) stands for the changes before its position, so that the log can be trimmed. Statements are
@@ -63,6 +64,9 @@ pub(crate) struct Catalog {
     pub(crate) detached: DetachedEntries,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub(super) store: Option<Box<str>>,
+    /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store says
+    /// which it has, and what was made just before a crash is noted at the next start.
+    pub(super) plain: BTreeSet<Box<str>>,
 }
 
 /// The stream, and the view if it is one, that a view is of.

@@ -6,11 +6,11 @@ use std::{
 };
 
 use swiftwater_event::{EventBatch, StreamName};
+use swiftwater_live::columns::Rejected;
 
 use super::{
     catalog::StreamEntry,
     columns::AcceptedColumns,
-    quarantine::BadEvent,
     state::{History, heavy},
     stored::Declared,
 };
@@ -18,13 +18,33 @@ use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared, stream:
 
 /// What became of events that were held against a declaration.
 pub(crate) struct Held {
+    /// All of them.
+    batch: EventBatch,
     pub(crate) good: EventBatch,
     /// The good ones' columns, where they are worth keeping.
     pub(crate) columns: Option<AcceptedColumns>,
-    pub(crate) refusals: Vec<Refusal>,
-    /// Of all that were refused, how many the quarantine keeps, and where it has them.
-    pub(crate) quarantined: u64,
+    rejected: Vec<Rejected>,
+}
+
+/// Where bad events are, if they are kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quarantined {
+    /// How many the quarantine has of them.
+    pub(crate) count: u64,
     pub(crate) ticket: Option<Ticket>,
+    /// It had all of them by an earlier try of the same request.
+    pub(crate) is_repeated: bool,
+}
+
+impl Held {
+    /// Some event does not fit the columns.
+    pub(crate) fn has_bad(&self) -> bool {
+        !self.rejected.is_empty()
+    }
+
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.rejected.iter().map(Refusal::from).collect()
+    }
 }
 
 /// Declarations of streams that are not stored.
@@ -55,38 +75,47 @@ impl History {
         self.unstored.get(name)
     }
 
-    /// Holds events against their stream's declaration. Those that it refuses are counted, and kept where it says so.
-    pub(crate) async fn hold(
+    /// Counts and keeps the bad events of a request whose good ones, `accepted` in number, were taken in; answers what the
+    /// quarantine has of them. Before that nothing is done about bad ones: the request may still be refused, and sent again.
+    pub(crate) async fn keep_bad(
         &self,
         shared: &Shared,
         (stream, declared): (&Stream, &Declared),
-        batch: EventBatch,
-        now_micros: i64,
+        held: &Held,
         options: &AppendOptions,
-    ) -> Result<Held, EngineError> {
-        let (good, columns, rejected) = match batch.is_empty() {
-            true => (batch.clone(), None, Vec::new()),
-            false => heavy(batch.bytes().len(), || {
-                declared.columns.accept(batch.clone(), now_micros.div_euclid(1000))
-            }),
+        (accepted, is_repeated): (u64, bool),
+    ) -> Result<Quarantined, EngineError> {
+        let kept = match declared.quarantines() {
+            true => {
+                self.quarantine(shared, declared, (&options.refused, &held.batch, &held.rejected), options)
+                    .await
+            }
+            false => Ok(Quarantined::default()),
         };
-        let refusals = rejected.iter().map(Refusal::from).collect();
-        if options.all_or_none && !rejected.is_empty() {
-            return Ok(Held {
-                good: batch.select(&[]),
-                columns: None,
-                refusals,
-                quarantined: 0,
-                ticket: None,
-            });
+        let kept = match kept {
+            // What has no number would be doubled by another try.
+            Err(error) if accepted > 0 && options.numbered.is_none() => {
+                let bad = options.refused.len() + held.rejected.len();
+                tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be kept");
+                Quarantined::default()
+            }
+            kept => kept?,
+        };
+        if !is_repeated && !kept.is_repeated {
+            stream.count_rejected(options.rejected + held.rejected.len() as u64);
         }
-        stream.count_rejected(rejected.len() as u64);
-        let mut bad = Vec::new();
-        if declared.quarantines() {
-            bad.extend(options.refused.iter().map(BadEvent::of_text));
-            bad.extend(rejected.iter().map(|rejected| BadEvent::of_row(&batch, rejected)));
+        Ok(kept)
+    }
+}
+
+impl Declared {
+    /// Holds events against the declaration; nothing is counted or kept by that.
+    pub(crate) fn hold(&self, batch: EventBatch, now_micros: i64) -> Held {
+        if batch.is_empty() {
+            return Held { good: batch.clone(), batch, columns: None, rejected: Vec::new() };
         }
-        let (quarantined, ticket) = self.quarantine(shared, declared, &bad, options).await?;
-        Ok(Held { good, columns, refusals, quarantined, ticket })
+        let (good, columns, rejected) =
+            heavy(batch.bytes().len(), || self.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
+        Held { batch, good, columns, rejected }
     }
 }

@@ -60,7 +60,7 @@ pub use endpoints::{
 pub use error::HistoryError;
 pub use jobs::ScheduleError;
 pub use producers::PRODUCER_BYTES_MAX;
-pub use quarantine::QUARANTINE;
+pub use quarantine::{QUARANTINE, QUARANTINED_BYTES};
 pub use sinks::SinkStatus;
 pub use state::Disks;
 pub use stream_joins::JoinsMetrics;
@@ -69,7 +69,6 @@ pub use views::{
 };
 
 pub(crate) use directory::DataDir;
-pub(crate) use holding::Held;
 pub(crate) use joins::JoinSources;
 pub(crate) use state::History;
 pub(crate) use statements::Statements;

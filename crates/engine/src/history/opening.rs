@@ -5,6 +5,7 @@
 //! and all this is tried again, in turns, until it is done.
 
 use std::{
+    collections::BTreeSet,
     ops::Range,
     sync::{Arc, Weak},
     time::Duration,
@@ -160,7 +161,7 @@ impl History {
                 .into_iter()
                 .map(Debt::Delete),
         );
-        if !tables.knows_plain() {
+        if !tables.knows_plain() || tables.doubts_plain() {
             debts.push(Debt::Names);
         }
         let count = debts.len();
@@ -250,7 +251,35 @@ impl History {
         self.store.finish_left().await.map_err(|error| EngineError::Table(causes(&error)))?;
         let names = self.store.tables().await.map_err(|error| EngineError::Table(causes(&error)))?;
         let is_stream = |name: &str| StreamName::new(name).is_ok_and(|name| self.stored(&name).is_some());
-        tables.name_plain(names.iter().filter(|name| !is_stream(name)).map(ToString::to_string));
+        let there: BTreeSet<Box<str>> = names.into_iter().filter(|name| !is_stream(name)).collect();
+        // One that was there, and was not dropped, is not forgotten because its files are gone.
+        let known = self.with_catalog(|catalog| catalog.plain.clone());
+        let missing = known.iter().filter(|name| !there.contains(*name) && !is_stream(name));
+        for table in missing.clone() {
+            tracing::error!(%table, "the files of a table are missing: its directory, or its Delta log, is gone");
+        }
+        tables.name_plain(there.iter().chain(missing).map(ToString::to_string));
+        if there.iter().any(|name| !known.contains(name)) {
+            self.change_catalog(|catalog| catalog.plain.extend(there));
+        }
         Ok(())
+    }
+
+    /// Writes down which plain tables there are, after one was made or before one is dropped. Where that fails, all that is
+    /// lost is that a table is missed, or is not.
+    pub(super) async fn note_plain(&self, name: &str, is_there: bool) {
+        {
+            let _no_cut_is_made = self.cutting.read().await;
+            self.change_catalog(|catalog| {
+                match is_there {
+                    true => catalog.plain.insert(name.into()),
+                    false => catalog.plain.remove(name),
+                };
+            });
+        }
+        if let Err(error) = self.checkpoint().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(table = name, error, "which tables there are cannot be written down now");
+        }
     }
 }

@@ -1,33 +1,62 @@
-//! The names of plain tables: those that are there, and those that somebody is making.
+//! The names of plain tables: those that are there, those that somebody is making, and those whose files are missing.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::Notify;
 
 use crate::stream::lock;
 
+/// How a name is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    /// Somebody is making the table.
+    Making,
+    There,
+}
+
 /// The names that plain tables have taken.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
-    /// Whether each is there already; none as long as the store could not be asked.
-    names: Mutex<Option<BTreeMap<String, bool>>>,
+    /// None as long as the store could not be asked.
+    names: Mutex<Option<BTreeMap<String, Name>>>,
     /// Told whenever one is made, or given up.
     made: Notify,
+    /// Whether a table was made is not known: the store is to be asked again.
+    is_doubtful: AtomicBool,
 }
 
 impl Plain {
-    /// Says which there are.
-    pub(super) fn set(&self, names: impl IntoIterator<Item = String>) {
-        *lock(&self.names) = Some(names.into_iter().map(|name| (name, true)).collect());
+    /// Says which there are; who makes one goes on with that.
+    pub(super) fn set(&self, there: impl IntoIterator<Item = String>) {
+        let mut names = lock(&self.names);
+        let names = names.get_or_insert_default();
+        names.retain(|_, name| *name == Name::Making);
+        for name in there {
+            names.entry(name).or_insert(Name::There);
+        }
+        self.is_doubtful.store(false, Ordering::Relaxed);
+    }
+
+    /// The store is to be asked again which there are.
+    pub(super) fn doubt(&self) {
+        self.is_doubtful.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is known which there are.
+    pub(super) fn is_known(&self) -> bool {
+        lock(&self.names).is_some() && !self.is_doubtful.load(Ordering::Relaxed)
     }
 
     /// Those that are there; none as long as that is not known.
     pub(super) fn names(&self) -> Option<Vec<String>> {
         let names = lock(&self.names);
-        let names = names.as_ref()?.iter().filter(|(_, is_there)| **is_there);
+        let names = names.as_ref()?.iter().filter(|(_, name)| **name == Name::There);
         Some(names.map(|(name, _)| name.clone()).collect())
     }
 
@@ -38,12 +67,12 @@ impl Plain {
 
     /// Whether there is a table of a name, whole; none as long as that is not known.
     pub(super) fn is_there(&self, name: &str) -> Option<bool> {
-        lock(&self.names).as_ref().map(|names| names.get(name) == Some(&true))
+        lock(&self.names).as_ref().map(|names| names.get(name) == Some(&Name::There))
     }
 
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
     pub(super) fn take(self: &Arc<Self>, name: &str) -> Taken {
-        lock(&self.names).get_or_insert_default().insert(name.to_owned(), false);
+        lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
         Taken { plain: Arc::clone(self), name: name.to_owned() }
     }
 
@@ -62,7 +91,7 @@ impl Plain {
             tokio::pin!(made);
             made.as_mut().enable();
             let is_made = lock(&self.names).as_ref().and_then(|names| names.get(name).copied());
-            if is_made != Some(false) {
+            if is_made != Some(Name::Making) {
                 return;
             }
             made.await;
@@ -78,9 +107,13 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The table is there.
     pub(super) fn made(self) {
-        lock(&self.plain.names).get_or_insert_default().insert(self.name.clone(), true);
+        lock(&self.plain.names).get_or_insert_default().insert(self.name.clone(), Name::There);
     }
 }
 
@@ -88,7 +121,7 @@ impl Drop for Taken {
     fn drop(&mut self) {
         if let Entry::Occupied(entry) =
             lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())
-            && !entry.get()
+            && *entry.get() == Name::Making
         {
             entry.remove();
         }

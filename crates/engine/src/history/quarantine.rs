@@ -10,8 +10,8 @@ use swiftwater_lang::{
 };
 use swiftwater_live::columns::Rejected;
 
-use super::{state::History, stored::Declared};
-use crate::{AppendOptions, EngineError, Numbered, Ticket, shared::Shared};
+use super::{holding::Quarantined, state::History, stored::Declared};
+use crate::{AppendOptions, EngineError, Numbered, append::QUARANTINE_PRODUCER, shared::Shared};
 
 /// The stream that keeps bad events of all streams that have theirs kept.
 pub const QUARANTINE: &str = "quarantine";
@@ -57,40 +57,82 @@ impl<'e> BadEvent<'e> {
     }
 }
 
+/// Bytes of bad events that are kept at once. Written as JSON they may be several times as long, and are to fit into one
+/// record of the log all the same.
+pub const QUARANTINED_BYTES: usize = 2 << 20;
+
+/// Cuts bad events into pieces, in a way that depends on nothing else.
+fn pieces<'b, 'e>(mut bad: &'b [BadEvent<'e>]) -> impl Iterator<Item = &'b [BadEvent<'e>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |event: &&BadEvent<'_>| {
+            let is_first = bytes == 0;
+            bytes += event.event.len().max(1);
+            is_first || bytes <= QUARANTINED_BYTES
+        };
+        let count = bad.iter().take_while(fits).count();
+        let piece = bad.split_off(..count)?;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Bad events of a stream as events of the quarantine.
+fn lines(of: &StreamName, bad: &[BadEvent<'_>]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for BadEvent { path, reason, event } in bad {
+        let event = String::from_utf8_lossy(event);
+        let kept =
+            serde_json::json!({ "stream": of.as_str(), "path": path, "reason": reason, "event": event });
+        lines.extend_from_slice(kept.to_string().as_bytes());
+        lines.push(b'\n');
+    }
+    lines
+}
+
 impl History {
-    /// Keeps bad events of a stream, with the reason, in the stream that is made for them; answers how many. Those of a
-    /// numbered request are kept once, as its good ones are.
+    /// Keeps bad events of a stream, with the reason, in the stream that is made for them: texts that are no events, and rows
+    /// of a batch. Those of a numbered request are kept once, as its good ones are.
     pub(super) async fn quarantine(
         &self,
         shared: &Shared,
         of: &Declared,
-        bad: &[BadEvent<'_>],
+        (texts, batch, rejected): (&[RefusedText], &EventBatch, &[Rejected]),
         options: &AppendOptions,
-    ) -> Result<(u64, Option<Ticket>), EngineError> {
+    ) -> Result<Quarantined, EngineError> {
         let name = StreamName::new(QUARANTINE).expect("it is a name");
-        let Some(stored) = self.stored(&name).filter(|_| !bad.is_empty()) else { return Ok((0, None)) };
+        let mut kept =
+            Quarantined { is_repeated: !(texts.is_empty() && rejected.is_empty()), ..Quarantined::default() };
+        let Some(stored) = self.stored(&name).filter(|_| kept.is_repeated) else {
+            return Ok(Quarantined::default());
+        };
         let stream = shared.stream(&name)?;
-        let mut lines = Vec::new();
-        for BadEvent { path, reason, event } in bad {
-            let event = String::from_utf8_lossy(event);
-            let kept = serde_json::json!({
-                "stream": of.create.name.as_str(), "path": path, "reason": reason, "event": event,
-            });
-            lines.extend_from_slice(kept.to_string().as_bytes());
-            lines.push(b'\n');
+        let texts = texts.iter().map(BadEvent::of_text).collect::<Vec<_>>();
+        let rows = rejected.iter().map(|rejected| BadEvent::of_row(batch, rejected)).collect::<Vec<_>>();
+        let id = of.id.0;
+        for (bad, is_text) in [(texts, true), (rows, false)] {
+            for (piece, bad) in pieces(&bad).enumerate() {
+                let numbered =
+                    options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| {
+                        // Whoever sends has said which piece of the request's texts these are.
+                        let (of, first) = match is_text {
+                            true => ("texts".to_owned(), usize::from(options.refused_part)),
+                            false => (part.to_string(), 0),
+                        };
+                        let part = u16::try_from(first + piece).unwrap_or(u16::MAX);
+                        let producer = format!("{QUARANTINE_PRODUCER}{id}/{of}/{producer}").into();
+                        Numbered { producer, sequence: *sequence, part, after: 0, hash: 0 }
+                    });
+                let options = AppendOptions { numbered, ack: options.ack, ..AppendOptions::default() };
+                let limits =
+                    CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
+                let batch = Checker::new(limits).push(lines(&of.create.name, bad).into()).batch;
+                let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
+                kept.count += appended.accepted;
+                kept.ticket = kept.ticket.max(appended.ticket);
+                kept.is_repeated &= appended.is_repeated;
+            }
         }
-        let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
-        let batch = Checker::new(limits).push(lines.into()).batch;
-        // Parts without bad events leave no gap, as each part is one of its own producer here.
-        let numbered = options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| Numbered {
-            producer: format!("{}/{part}/{producer}", of.id.0).into(),
-            sequence: *sequence,
-            part: 0,
-            after: 0,
-        });
-        let options = AppendOptions { numbered, ack: options.ack, ..AppendOptions::default() };
-        let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
-        Ok((bad.len() as u64, appended.ticket))
+        Ok(kept)
     }
 
     /// Makes the stream that keeps bad events, for a declaration that wants them kept.

@@ -28,11 +28,11 @@ use super::{
     alerts::Alert,
     backup::Backups,
     catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
-    columns::Columns,
+    columns::{AcceptedColumns, Columns},
     detached::{FOLLOWER, Followers},
     directory::DataDir,
     endpoints::Endpoints,
-    holding::{Held, Unstored},
+    holding::Unstored,
     jobs::Jobs,
     joins::JoinedTable,
     producers::Receipt,
@@ -44,7 +44,7 @@ use super::{
     views::{View, ViewsMemory},
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Refusal, Ticket,
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Ticket,
     shared::Shared,
     stream::{Stream, lock},
 };
@@ -405,33 +405,55 @@ impl History {
         options: AppendOptions,
     ) -> Result<Appended, EngineError> {
         let now_micros = self.clock.now_micros();
-        stream.count_rejected(options.rejected);
+        let declared = stored.declared();
         if let Some(numbered) = &options.numbered
             && let Some(receipt) = stored.look(numbered, options.ack)?
         {
-            return Ok(repeated(stored, receipt, &batch, &options, now_micros));
+            return self.repeated(shared, (stream, stored), receipt, (batch, now_micros), &options).await;
         }
         if let Some(error) = self.refusal() {
             return Err(error);
         }
         let bytes = batch.bytes().len();
-        let held = self.hold(shared, (stream, &stored.declared()), batch, now_micros, &options).await?;
-        let Held { good, columns, refusals, quarantined, ticket } = held;
-        let appended =
-            Appended { refusals, quarantined, ticket, ..Appended::live(&stored.name, stored.next(), 0) };
-        let events = good.len() as u64;
-        if events == 0 {
-            return Ok(appended);
+        let mut held = declared.hold(batch, now_micros);
+        let refusals = held.refusals();
+        let none = Appended { refusals, ..Appended::live(&stored.name, stored.next(), 0) };
+        if options.all_or_none && held.has_bad() {
+            return Ok(none);
         }
+        let events = held.good.len() as u64;
+        let appended = match events {
+            0 => none,
+            _ => {
+                let good = (held.good.clone(), held.columns.take(), bytes);
+                let (offset, outcome) =
+                    self.put(shared, (stream, stored), good, now_micros, &options).await?;
+                Appended { refusals: none.refusals, ..stored.appended(outcome, offset, events) }
+            }
+        };
+        let taken = (events, appended.is_repeated);
+        let kept = self.keep_bad(shared, (stream, &declared), &held, &options, taken).await?;
+        Ok(Appended { quarantined: kept.count, ticket: appended.ticket.max(kept.ticket), ..appended })
+    }
+
+    /// Puts good events into the log and in line; answers the offset after them.
+    async fn put(
+        &self,
+        shared: &Shared,
+        (stream, stored): (&Arc<Stream>, &Arc<Stored>),
+        (good, columns, bytes): (EventBatch, Option<AcceptedColumns>, usize),
+        now_micros: i64,
+        options: &AppendOptions,
+    ) -> Result<(u64, Outcome), EngineError> {
         let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
         let has_now = stored.declared().has_now();
-        let result = stream.append_with(good, now_micros, &options, |first, arrival| {
+        let result = stream.append_with(good, now_micros, options, |first, arrival| {
             // Arrivals never go back; columns that were filled with another one are read again.
             packing.columns.take_if(|_| has_now && arrival != now_micros.div_euclid(1000));
-            match stored.store(&self.log, packing, (first, arrival), &options)? {
+            match stored.store(&self.log, packing, (first, arrival), options)? {
                 outcome @ Outcome::Appended(_) => Ok((true, outcome)),
                 outcome @ Outcome::Repeated(_) => Ok((false, outcome)),
             }
@@ -443,12 +465,32 @@ impl History {
         if is_new_in_line {
             shared.put_in_line(Arc::clone(stream));
         }
-        let stored = stored.appended(outcome, offset, events);
+        Ok((offset, outcome))
+    }
+
+    /// What is said of events that were stored before. They are held against the columns once more, so that the same is told
+    /// of each; nothing is counted again. Bad ones are kept now if the earlier try did not come to that.
+    async fn repeated(
+        &self,
+        shared: &Shared,
+        (stream, stored): (&Stream, &Stored),
+        receipt: Receipt,
+        (batch, now_micros): (EventBatch, i64),
+        options: &AppendOptions,
+    ) -> Result<Appended, EngineError> {
+        let (declared, events) = (stored.declared(), batch.len());
+        // Of those that are stored together or not at all none was refused.
+        let held = if options.all_or_none { batch.select(&[]) } else { batch };
+        let held = declared.hold(held, now_micros);
+        let refusals = held.refusals();
+        let accepted = (events - refusals.len()) as u64;
+        let appended = stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted);
+        let kept = self.keep_bad(shared, (stream, &declared), &held, options, (accepted, true)).await?;
         Ok(Appended {
-            ticket: stored.ticket.max(appended.ticket),
-            refusals: appended.refusals,
-            quarantined: appended.quarantined,
-            ..stored
+            refusals,
+            quarantined: kept.count,
+            ticket: appended.ticket.max(kept.ticket),
+            ..appended
         })
     }
 
@@ -508,30 +550,6 @@ impl History {
             ..SqlOptions::default()
         }
     }
-}
-
-/// What is said of events that were stored before. They are held against the columns once more, so that the same is told of
-/// each; nothing is counted or kept again.
-fn repeated(
-    stored: &Stored,
-    receipt: Receipt,
-    batch: &EventBatch,
-    options: &AppendOptions,
-    now_micros: i64,
-) -> Appended {
-    // Of those that are stored together or not at all none was refused.
-    let is_checked = !options.all_or_none && !batch.is_empty();
-    let refusals: Vec<Refusal> = if is_checked {
-        let declared = stored.declared();
-        let (_, _, rejected) = heavy(batch.bytes().len(), || {
-            declared.columns.accept(batch.clone(), now_micros.div_euclid(1000))
-        });
-        rejected.iter().map(Refusal::from).collect()
-    } else {
-        Vec::new()
-    };
-    let accepted = (batch.len() - refusals.len()) as u64;
-    Appended { refusals, ..stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted) }
 }
 
 fn log_dir(config: &HistoryConfig, dir: Option<&DataDir>) -> PathBuf {

@@ -251,19 +251,19 @@ impl Stored {
             return Ok(Outcome::Repeated(receipt));
         }
         let events = batch.len() as u64;
-        let head = EventsHead {
-            stream: self.id,
-            first: Offset(first),
-            events: events as u32,
-            arrival,
-            sent_micros: options.sent_micros.unwrap_or(0),
-            sample: options.source_sample,
-            producer: options
-                .numbered
-                .as_ref()
-                .map(|numbered| Producer { id: (&*numbered.producer).into(), sequence: numbered.sequence }),
-            part: options.numbered.as_ref().map_or(0, |numbered| numbered.part),
-        };
+        let head =
+            EventsHead {
+                stream: self.id,
+                first: Offset(first),
+                events: events as u32,
+                arrival,
+                sent_micros: options.sent_micros.unwrap_or(0),
+                sample: options.source_sample,
+                producer: options.numbered.as_ref().map(|Numbered { producer, sequence, hash, .. }| {
+                    Producer { id: (&**producer).into(), sequence: *sequence, hash: *hash }
+                }),
+                part: options.numbered.as_ref().map_or(0, |numbered| numbered.part),
+            };
         let Horizons { appended: start, synced, .. } = log.horizons();
         let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
         state.next = first + events;
@@ -274,7 +274,7 @@ impl Stored {
         state.last = end;
         let next = state.next;
         state.acknowledged.take((end, next), options.ack, synced);
-        if let Some(Numbered { producer, sequence, part, .. }) = &options.numbered {
+        if let Some(Numbered { producer, sequence, part, hash, .. }) = &options.numbered {
             let receipt = Receipt {
                 sequence: *sequence,
                 parts: u32::from(*part) + 1,
@@ -282,7 +282,7 @@ impl Stored {
                 offset: first + events,
                 log_position: end.0,
             };
-            state.producers.note(producer, receipt);
+            state.producers.note(producer, receipt, *hash);
         }
         let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
         let batch = batch.with_meta(meta);
@@ -413,6 +413,11 @@ impl Stored {
             next_offset: state.next,
             kept_from: state.kept_from,
             producers: producers.collect(),
+            hashes: state
+                .producers
+                .hashes()
+                .map(|(id, sequence, part, hash)| (id.into(), sequence, part, hash))
+                .collect(),
         }
     }
 
@@ -469,8 +474,8 @@ impl State {
 
     /// Whether a part is stored already. Its sender is told so, when it waits for no disk.
     fn look(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
-        let Numbered { producer, sequence, part, after } = numbered;
-        match self.producers.look(producer, *sequence, *part, *after) {
+        let Numbered { producer, sequence, part, after, hash } = numbered;
+        match self.producers.look(producer, *sequence, (*part, *after), *hash) {
             Verdict::New => Ok(None),
             Verdict::Stored(receipt) => {
                 if ack != Ack::Disk {
@@ -485,6 +490,9 @@ impl State {
             }),
             Verdict::Gap(parts) => {
                 Err(EngineError::PartMissing { producer: producer.to_string(), sequence: *sequence, parts })
+            }
+            Verdict::Other => {
+                Err(EngineError::NumberReused { producer: producer.to_string(), sequence: *sequence })
             }
         }
     }
@@ -509,8 +517,11 @@ impl Recovered {
         self.kept_from = snapshot.kept_from;
         for (id, receipts) in &snapshot.producers {
             for &(sequence, parts, accepted, offset, log_position) in receipts {
-                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position });
+                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position }, 0);
             }
+        }
+        for (id, sequence, part, hash) in &snapshot.hashes {
+            self.producers.note_hash(id, *sequence, *part, *hash);
         }
     }
 
@@ -538,7 +549,7 @@ impl Recovered {
         }
         self.next = first + events;
         self.last = end;
-        if let Some(Producer { id, sequence }) = &head.producer {
+        if let Some(Producer { id, sequence, hash }) = &head.producer {
             let receipt = Receipt {
                 sequence: *sequence,
                 parts: u32::from(head.part) + 1,
@@ -546,7 +557,7 @@ impl Recovered {
                 offset: first + events,
                 log_position: end.0,
             };
-            self.producers.note(id, receipt);
+            self.producers.note(id, receipt, *hash);
         }
     }
 }

@@ -23,7 +23,13 @@ use swiftwater_sql::{
 use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table, causes};
 use tokio::sync::oneshot;
 
-use super::{inserted::EventShape, jobs::JOB_RUNS, plain::Plain, stored::Stored};
+use super::{
+    inserted::EventShape,
+    jobs::JOB_RUNS,
+    plain::{Plain, Taken},
+    state::History,
+    stored::Stored,
+};
 use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
 
 /// How long a statement waits for what was acknowledged to be in its table.
@@ -60,6 +66,11 @@ impl HistoryTables {
         self.plain.names().is_some()
     }
 
+    /// Whether the store is to be asked again which there are.
+    pub(super) fn doubts_plain(&self) -> bool {
+        !self.plain.is_known()
+    }
+
     /// Whether a plain table has a name, one that is still being made included; an error as long as that is not known.
     pub(super) fn is_plain(&self, name: &str) -> Result<bool, SqlError> {
         self.plain.has(name).ok_or_else(|| not_known(name))
@@ -87,7 +98,17 @@ impl HistoryTables {
         if !self.is_plain(name)? {
             return Ok(None);
         }
-        history.store.table(name).await.map_err(from_store)
+        match history.store.table(name).await.map_err(from_store)? {
+            Some(table) => {
+                table.check_there().await.map_err(from_store)?;
+                Ok(Some(table))
+            }
+            // Nobody sees one that is being made.
+            None if self.plain.is_there(name) == Some(true) => {
+                Err(from_store(StoreError::Missing(name.into())))
+            }
+            None => Ok(None),
+        }
     }
 }
 
@@ -251,6 +272,7 @@ impl Tables for HistoryTables {
         let _one_at_a_time = history.changing.lock().await;
         history.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
         history.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
+        history.note_plain(name, false).await;
         history.store.drop_table(name).await.map_err(from_store)?;
         history.forget_joined(name);
         self.plain.remove(name);
@@ -314,6 +336,8 @@ impl HistoryTables {
             return Err(exists("view"));
         }
         if self.is_plain(name)? {
+            // One whose files are gone is no table that could be used.
+            self.plain_table(name).await?;
             return if if_not_exists { Ok(None) } else { Err(exists("table")) };
         }
         if let Ok(stream) = StreamName::new(name) {
@@ -321,8 +345,10 @@ impl HistoryTables {
         }
         let taken = self.plain.take(name);
         let Some(rows) = rows else {
-            history.store.create_plain(name, schema, once).await.map_err(from_store)?;
-            taken.made();
+            let (store, name, once) = (history.store.clone(), name.to_owned(), once.cloned());
+            let making = async move { store.create_plain(&name, schema, once.as_ref()).await.map(drop) };
+            drop(one_at_a_time);
+            self.make(history, taken, making).await?;
             return Ok(Some(0));
         };
         let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
@@ -330,19 +356,43 @@ impl HistoryTables {
         // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
         let (rows, failure) = failing_apart(rows);
         let count = table.write(rows).await.map_err(|error| failure.or(error))?;
-        let (reply, answer) = oneshot::channel();
         let once = once.cloned();
+        let making = async move { table.commit(once.as_ref()).await.map(drop) };
+        self.make(history, taken, making).await?;
+        Ok(Some(count))
+    }
+
+    /// Makes a table to the end, whether who asked waits for it or not. Whether it was made may not be known where that fails:
+    /// the store is asked then.
+    async fn make(
+        &self,
+        history: &Arc<History>,
+        taken: Taken,
+        making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> Result<(), SqlError> {
+        let (reply, answer) = oneshot::channel();
+        let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
         history.spawn(async move {
-            let made = table.commit(once.as_ref()).await;
-            if made.is_ok() {
-                taken.made();
+            let made = making.await;
+            match &made {
+                Ok(()) => {
+                    let name = taken.name().to_owned();
+                    taken.made();
+                    keeper.note_plain(&name, true).await;
+                }
+                Err(error) => {
+                    if error.kind() == StoreErrorKind::Unavailable {
+                        plain.doubt();
+                    }
+                    drop(taken);
+                    keeper.owes.notify_one();
+                }
             }
             // Whoever asked may be gone.
-            let _ = reply.send(made.map(drop));
+            let _ = reply.send(made);
         });
         let closed = SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down");
-        answer.await.map_err(|_| closed)?.map_err(from_store)?;
-        Ok(Some(count))
+        answer.await.map_err(|_| closed)?.map_err(from_store)
     }
 
     /// Whether a table was made in the name of this version of the application.
@@ -366,7 +416,8 @@ impl HistoryTables {
     ) -> Result<u64, SqlError> {
         if let (Some(stored), false) = (self.stored(name)?, overwrite) {
             let sequence = application.version;
-            let number = Numbered { producer: (*application.id).into(), sequence, part: 0, after: 0 };
+            let number =
+                Numbered { producer: (*application.id).into(), sequence, part: 0, after: 0, hash: 0 };
             return self.insert_events(&stored, rows, Some(number)).await;
         }
         match self.plain_table(name).await? {

@@ -102,6 +102,7 @@ async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once
                         sequence: number,
                         part: 0,
                         after: 0,
+                        hash: 0,
                     };
                     append(&engine, "t", &event, Some(numbered)).await;
                     append(&engine, "found", &event, None).await;
@@ -153,6 +154,7 @@ async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once
                         sequence: n - 1,
                         part: 0,
                         after: 0,
+                        hash: 0,
                     };
                     let event = format!("{{\"sender\":{sender},\"number\":{}}}", n - 1);
                     let repeated = append(&again, "t", &event, Some(numbered)).await;

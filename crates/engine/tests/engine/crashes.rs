@@ -528,7 +528,7 @@ async fn post(engine: &Engine, body: &str, sequence: u64) -> Result<(), String> 
         panic!("there is no endpoint")
     };
     let input = EndpointInput { texts: vec![None], body: Bytes::from(body.to_owned()) };
-    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0 });
+    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0, hash: 0 });
     let limits = EndpointLimits { body_bytes_max: 1 << 20, depth_max: 64 };
     let taken = engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &limits)).await;
     taken.map(drop).map_err(|error| error.to_string())
@@ -544,7 +544,7 @@ pub(crate) async fn send(
     let lines = good.iter().map(String::as_str).chain(bad.iter().copied());
     let text = lines.map(|line| format!("{line}\n")).collect::<String>();
     let batch = Checker::new(CheckLimits::default()).push(Bytes::from(text)).batch;
-    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0 });
+    let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0, hash: 0 });
     let options = AppendOptions { numbered, ..AppendOptions::default() };
     let name = StreamName::new(stream).unwrap();
     let appended = engine.append(&Principal::local(), &name, batch, options).await;

@@ -264,7 +264,7 @@ async fn a_numbered_request_is_taken_once() {
     let body = r#"{"swiper":"7","swipee":"12","comment":""}"#;
     for round in 0..3 {
         for sequence in 1..=3 {
-            let numbered = Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0 });
+            let numbered = Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0, hash: 0 });
             let answer = send(&engine, "/swipe/right", body, numbered).await.unwrap();
             assert_eq!((answer.is_repeated, answer.position), (round > 0, Some(sequence)));
         }

@@ -10,7 +10,10 @@ use swiftwater_engine::{
     Ack, AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
     Principal,
 };
-use swiftwater_event::{CheckLimits, Checker, Clock, EventBatch, StreamName, SystemClock};
+use swiftwater_event::{
+    CheckLimits, Checker, Clock, EventBatch, RefusedText, Rejection, StreamName, SystemClock,
+};
+use swiftwater_log::{Compressing, Compression};
 use swiftwater_sql::{
     ErrorKind, RunOptions, SqlError,
     forms::{Form, FormWriter},
@@ -99,7 +102,7 @@ pub(crate) async fn try_sql(engine: &Engine, text: &str) -> Result<String, SqlEr
 }
 
 fn number(producer: &str, sequence: u64) -> Option<Numbered> {
-    Some(Numbered { producer: producer.into(), sequence, part: 0, after: 0 })
+    Some(Numbered { producer: producer.into(), sequence, part: 0, after: 0, hash: 0 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,6 +316,128 @@ async fn repeated_request_is_told_what_became_of_each_event_as_before() {
     assert_eq!((again.accepted, &again.refusals, &again.position), (1, &first.refusals, &first.position));
     let kept = sql(&engine, "SELECT count(*) AS n FROM quarantine").await;
     assert_eq!(kept, "{\"n\":1}\n", "it is kept once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn producers_of_the_engine_s_own_are_nobody_else_s() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    let name = StreamName::new("t").unwrap();
+    for producer in [
+        "swiftwater/sink/0-1",
+        "swiftwater/alert/1-1",
+        "swiftwater/job/0-1/0",
+        "swiftwater/quarantine/0/0/p",
+        "join 0-1",
+    ] {
+        let options = AppendOptions { numbered: number(producer, 2), ..AppendOptions::default() };
+        let refused = engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(&error, EngineError::ReservedProducer(found) if found == producer), "{error}");
+        assert!(error.hint().is_some());
+    }
+    for producer in ["swiftwater", "joiner", "my/swiftwater/"] {
+        assert_eq!(append(&engine, "t", "{\"a\":1}", number(producer, 2)).await.accepted, 1, "{producer}");
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM t").await, "{\"n\":3}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn number_that_is_used_again_for_other_events_is_refused_after_restarts_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG)").await;
+    let name = StreamName::new("t").unwrap();
+    let numbered = |sequence, text: &str| {
+        let hash = swiftwater_engine::hash_of([text.as_bytes()]);
+        Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0, hash })
+    };
+    append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await;
+    // What is known from the log, then what is from the catalog's snapshot.
+    for grace in [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(5)] {
+        assert!(append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await.is_repeated);
+        let options = AppendOptions { numbered: numbered(1, "{\"a\":2}"), ..AppendOptions::default() };
+        let refused = engine.append(&Principal::local(), &name, batch("{\"a\":2}"), options).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, EngineError::NumberReused { sequence: 1, .. }), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("number that was not used yet")));
+        stop(engine, grace).await;
+        engine = open(dir.path()).await;
+    }
+    assert_eq!(sql(&engine, "SELECT sum(a) AS s FROM t").await, "{\"s\":1}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_events_are_kept_and_counted_once_their_request_is_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut history = quick(dir.path());
+    history.log_bytes_max = 128 << 20;
+    history.log_compression = Compressing::Always(Compression::None);
+    // No record is longer.
+    history.log_queue_bytes_max = 8 << 20;
+    let engine = open_when_free(EngineConfig::default(), history, Arc::new(SystemClock::new())).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL, pad STRING) WITH (on_bad_event = quarantine)").await;
+    let name = StreamName::new("t").unwrap();
+    let counted = |engine: &Engine| {
+        let all = engine.streams(&Principal::local());
+        all.iter().find(|stream| stream.name == name).unwrap().rejected
+    };
+    // Longer than a record of the log may be, so that it is refused after its events were looked at.
+    let pad = "x".repeat(40 << 20);
+    let body = format!("{{\"a\":null}}\n{{\"a\":1,\"pad\":\"{pad}\"}}");
+    for numbered in [number("p", 1), None] {
+        let options = AppendOptions { numbered, rejected: 1, ..AppendOptions::default() };
+        let large = {
+            let limits = CheckLimits { event_bytes_max: 80 << 20, ..CheckLimits::default() };
+            Checker::new(limits).push(Bytes::from(format!("{body}\n"))).batch
+        };
+        assert_eq!(large.len(), 2);
+        let refused = engine.append(&Principal::local(), &name, large, options).await;
+        assert!(refused.is_err(), "{refused:?}");
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine").await, "{\"n\":0}\n");
+    assert_eq!(counted(&engine), 0);
+    let body = "{\"a\":null}\n{\"a\":1}";
+    for _ in 0..2 {
+        let appended = append(&engine, "t", body, number("p", 1)).await;
+        assert_eq!((appended.accepted, appended.quarantined), (1, 1));
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine").await, "{\"n\":1}\n");
+    assert_eq!(counted(&engine), 1, "a retry is counted once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quarantine_has_as_many_as_it_says_however_long_they_are_and_retries_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    sql(&engine, "CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
+    // Control characters take six bytes each where they are kept.
+    let texts = |count: usize| -> Vec<RefusedText> {
+        let rejection = Rejection { line: 1, column: 1, message: "no".to_owned(), oversize: false };
+        let text = RefusedText { rejection, text: vec![1; 64 << 10], is_cut: false };
+        vec![text; count]
+    };
+    let name = StreamName::new("t").unwrap();
+    for _ in 0..2 {
+        for (part, count) in [(0, 32), (1, 32), (2, 5)] {
+            let options = AppendOptions {
+                numbered: number("p", 1),
+                refused: texts(count),
+                refused_part: part,
+                rejected: count as u64,
+                ..AppendOptions::default()
+            };
+            let none = batch("{\"a\":1}").select(&[]);
+            let appended = engine.append(&Principal::local(), &name, none, options).await.unwrap();
+            assert_eq!(appended.quarantined, count as u64);
+        }
+    }
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine").await, "{\"n\":69}\n");
+    let options = AppendOptions { refused: texts(100), rejected: 100, ..AppendOptions::default() };
+    let appended = engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options).await.unwrap();
+    assert_eq!((appended.accepted, appended.quarantined), (1, 100), "more than a record of the log has");
+    assert_eq!(sql(&engine, "SELECT count(*) AS n FROM quarantine").await, "{\"n\":169}\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

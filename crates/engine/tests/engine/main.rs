@@ -9,6 +9,7 @@ mod bullet_clock;
 mod bullet_rules;
 mod changes;
 mod crashes;
+mod damaged;
 mod declared;
 mod detached;
 mod doubts;

@@ -446,7 +446,7 @@ async fn what_a_join_needs_is_kept_in_the_log_and_nothing_else() {
     let text = "x".repeat(100_000);
     let lines: Vec<String> = (0..10).map(|_| format!("{{\"x\":\"{text}\"}}")).collect();
     for sequence in 0..8 {
-        let numbered = Numbered { producer: "p".into(), sequence, part: 0, after: 0 };
+        let numbered = Numbered { producer: "p".into(), sequence, part: 0, after: 0, hash: 0 };
         append(&engine, "other", &lines.join("\n"), Some(numbered)).await;
     }
     let shown = async {

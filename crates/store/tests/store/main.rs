@@ -3,6 +3,7 @@
 mod common;
 mod crashes;
 mod cut;
+mod damaged;
 mod errors;
 mod making;
 mod mounts;

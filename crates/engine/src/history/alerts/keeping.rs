@@ -26,7 +26,20 @@ const POSITION_EVERY_MS: Millis = 10_000;
 impl History {
     pub(super) async fn keep_alert(&self, shared: &Weak<Shared>, alert: &Arc<Alert>) {
         let (mut closing, mut dropped) = (self.closing(), alert.is_dropped.subscribe());
+        if alert.store.is_lost(alert.entry.id) {
+            // Which keys are firing, and up to which number that was told, is known from there alone.
+            let why = "its files were damaged: which of its messages were told is not known any more; DROP it and CREATE it again";
+            alert.tries.failed(why.to_owned());
+            tracing::error!(alert = alert.name(), why, "an alert does not go on");
+            tokio::select! {
+                _ = closing.wait_for(|closing| *closing) => return,
+                _ = dropped.wait_for(|dropped| *dropped) => {}
+            }
+        }
         loop {
+            if *dropped.borrow() {
+                break;
+            }
             let watched = tokio::select! {
                 watched = self.watch(shared, alert) => watched,
                 _ = closing.wait_for(|closing| *closing) => return,

@@ -46,6 +46,8 @@ pub(crate) struct Snapshot {
     sinks: SinksSnapshot,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     detached: DetachedSnapshot,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    plain: Vec<Box<str>>,
     /// Not in a backup: what is restored lies in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::history) store: Option<Box<str>>,
@@ -90,6 +92,9 @@ pub(crate) struct StreamNumbers {
     /// Its producers, whoever wrote longest ago first, with what is known of their requests.
     #[serde(default)]
     pub(crate) producers: Vec<(Box<str>, Vec<ReceiptSnapshot>)>,
+    /// Hashes of what they sent: producer, number, part, hash. Older versions have none, and read past them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hashes: Vec<(Box<str>, u64, u32, u64)>,
 }
 
 /// A request of a producer: number, parts, events, offset after them, place in the log after them.
@@ -141,6 +146,7 @@ impl Catalog {
             endpoints: self.endpoints.snapshot(),
             sinks: self.sinks.snapshot(),
             detached: self.detached.snapshot(),
+            plain: self.plain.iter().cloned().collect(),
             store: self.store.clone(),
         }
     }
@@ -149,6 +155,7 @@ impl Catalog {
         let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
         let (next_view, store) = (snapshot.next_view, snapshot.store.clone());
         let mut catalog = Catalog { next_stream, next_view, next_job, store, ..Catalog::default() };
+        catalog.plain.extend(snapshot.plain.iter().cloned());
         for StreamSnapshot { id, created, text, found: columns, .. } in &snapshot.streams {
             let Ddl::CreateStream(create) = read(text)? else { return Err(unexpected(text)) };
             let entry = StreamEntry { id: *id, created: *created, create, found: found(columns)? };

@@ -161,6 +161,7 @@ fn snapshot_reads_back_as_the_same_catalog() {
         next_offset: 20,
         kept_from: Some(2),
         producers: vec![("p".into(), vec![(1, 1, 2, 3, 4)])],
+        hashes: vec![("p".into(), 1, 0, u64::MAX)],
     };
     let snapshot = catalog.snapshot(99, |_| Some(numbers.clone()));
     let again = Snapshot::from_bytes(&snapshot.to_bytes()).unwrap();

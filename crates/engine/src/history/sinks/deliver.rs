@@ -206,7 +206,7 @@ impl History {
         let read_micros = self.clock.now_micros();
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
         let producer = delivery.by.as_str().into();
-        let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0 };
+        let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0, hash: 0 };
         let options = AppendOptions {
             numbered: Some(numbered),
             all_or_none,

@@ -70,6 +70,11 @@ enum JoinError {
          join, or raise the limit"
     )]
     Full { bytes: u64, limit: u64 },
+    #[error(
+        "its files were damaged: which events wait for a pair, and which pairs were told, is not known any more; DROP it \
+         and CREATE it again"
+    )]
+    Damaged,
 }
 
 impl JoinError {
@@ -79,6 +84,7 @@ impl JoinError {
             JoinError::Load(LoadError::Lost | LoadError::Note)
             | JoinError::State(_)
             | JoinError::Store(ViewStoreError::KeyTooLong(_))
+            | JoinError::Damaged
             | JoinError::Full { .. } => true,
             JoinError::Feed(FeedError::Log(LogError::Trimmed { .. })) => true,
             JoinError::Load(LoadError::Store(_))
@@ -238,8 +244,14 @@ impl History {
         let (mut closing, mut dropped) = (self.closing(), join.is_dropped.subscribe());
         let (mut pause, mut position) = (PAUSE_MIN, None);
         loop {
+            let joining = async {
+                match join.store.is_lost(join.entry.id) {
+                    true => Err(JoinError::Damaged),
+                    false => self.join_on(shared, join).await,
+                }
+            };
             let Err(error) = tokio::select! {
-                joined = self.join_on(shared, join) => joined,
+                joined = joining => joined,
                 _ = closing.wait_for(|closing| *closing) => return,
                 _ = dropped.wait_for(|dropped| *dropped) => break,
             };
@@ -281,7 +293,7 @@ impl History {
 
     /// Goes on with a join from what is on disk.
     async fn join_on(&self, shared: &Weak<Shared>, join: &Join) -> Result<Infallible, JoinError> {
-        let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0 };
+        let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
         let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
         let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
         let mut known = heavy(usize::MAX, || Known::load(join, memory, was_told))?;
@@ -403,7 +415,8 @@ impl History {
             let told = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
             let batch = as_events(lines.to_vec());
             let too_large = told.saturating_sub(batch.len() as u64);
-            let numbered = Numbered { producer: join.producer().into(), sequence: number, part, after: 0 };
+            let numbered =
+                Numbered { producer: join.producer().into(), sequence: number, part, after: 0, hash: 0 };
             let options =
                 AppendOptions { numbered: Some(numbered), ack: Ack::Disk, ..AppendOptions::default() };
             let refused = match self.append(&shared, (&stream, &join.target), batch, options).await {

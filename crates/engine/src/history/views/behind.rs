@@ -11,7 +11,7 @@ use swiftwater_lang::{
 };
 use swiftwater_sql::SqlError;
 
-use super::{query_error, view::View};
+use super::{query_error, rebuild::EventsGone, view::View};
 use crate::{
     EngineError,
     history::{
@@ -32,6 +32,8 @@ pub(super) enum PastError {
     Closed,
     #[error("the engine is still starting")]
     Starting,
+    #[error(transparent)]
+    Gone(#[from] EventsGone),
 }
 
 impl History {
@@ -58,6 +60,11 @@ impl History {
         stored.hurry(until);
         progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
         let events = past_events(sql, stored, (position, until)).await?;
+        let found: u64 = events.iter().map(|batch| batch.len() as u64).sum();
+        if view.is_rebuilding() && found < until - position {
+            // It counted them once.
+            return Err(EventsGone { offsets: position..until, found }.into());
+        }
         // Where nothing is left, on to where something is.
         let until = match events.is_empty() {
             true => first_past(sql, stored, (until, end)).await?.unwrap_or(end),

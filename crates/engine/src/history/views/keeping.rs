@@ -48,7 +48,10 @@ enum KeepError {
 impl KeepError {
     /// Whether to try again would end in the same.
     fn is_for_good(&self) -> bool {
-        matches!(self, KeepError::Take(TakeError::State | TakeError::Panic(_)))
+        matches!(
+            self,
+            KeepError::Take(TakeError::State | TakeError::Panic(_)) | KeepError::Past(PastError::Gone(_))
+        )
     }
 
     /// Whether it is no fault: SQL, by which tables are read, is there last.

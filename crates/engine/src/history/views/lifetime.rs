@@ -152,6 +152,14 @@ impl History {
             );
             lower.store.delete(entry.id).map_err(unavailable)?;
         }
+        if lower.store.is_lost(entry.id) {
+            tracing::error!(
+                view = &*entry.create.name,
+                below,
+                "the files of a view were damaged; it is rebuilt from the view that it is of"
+            );
+            lower.store.note_rebuilt(entry.id);
+        }
         self.begin_over(&lower, view);
         Ok(())
     }
@@ -211,6 +219,11 @@ impl History {
             // The log is not to keep what the view does not read from it.
             stored.remove_view(entry.id);
             view.is_behind.store(true, Ordering::Relaxed);
+        }
+        if let Some(view) = &view
+            && view.store.is_lost(entry.id)
+        {
+            view.begin_rebuilding();
         }
         self.add_view(view);
         Ok(())
@@ -350,7 +363,8 @@ impl History {
             let joins = catalog.joins().map(|join| join.id);
             catalog.views().map(|view| view.id).chain(alerts).chain(joins).collect()
         });
-        for view in store.views().unwrap_or_default().into_iter().filter(|view| !known.contains(view)) {
+        let kept = store.views().unwrap_or_default().into_iter().chain(store.lost());
+        for view in kept.filter(|view| !known.contains(view)) {
             if let Err(error) = store.delete(view) {
                 tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");
             }

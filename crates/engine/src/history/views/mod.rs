@@ -9,7 +9,7 @@
 //! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]), by SQL in columns whose types may have to be found ([`found`]). What changes is told to whoever listens
 //! ([`changes`]), and kept for sinks that deliver it ([`log`]). Events that the log does not have any more come from the stream's
 //! table ([`behind`]). Closed windows that sinks and alerts still read stay on disk ([`needed`]). What all of them hold in memory
-//! is bounded ([`memory`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
+//! is bounded ([`memory`]). One whose files were damaged takes its events in again ([`rebuild`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
 mod changes;
@@ -25,6 +25,7 @@ mod needed;
 mod over;
 mod raising;
 mod reading;
+mod rebuild;
 mod show;
 mod view;
 

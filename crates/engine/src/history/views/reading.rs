@@ -406,6 +406,12 @@ impl History {
 
     /// Waits until a view counts what it is asked to.
     async fn wait_for_view(&self, view: &View, wanted: Wanted) -> Result<(), EngineError> {
+        if matches!(wanted, Wanted::AsItIs)
+            && let Some(why) = view.rebuilding()
+        {
+            // It has less than it had.
+            return Err(view.unavailable(view.broken().unwrap_or(why)));
+        }
         let position = match wanted {
             Wanted::AsItIs if view.is_whole() => return Ok(()),
             Wanted::AsItIs => 0,
@@ -427,12 +433,13 @@ impl History {
             // One that is of another changes with its commits only.
             let is_stuck = view.below().is_some() && view.failing().is_some();
             if has_ended || is_stuck {
-                let why = view.failing().unwrap_or_else(|| match view.below() {
-                    Some(below) if !view.is_whole() => {
-                        format!("it is still taking in the rows of view `{below}`")
-                    }
-                    _ => format!("it is at {} and not yet at {position}", view.at().position),
-                });
+                let why =
+                    view.failing().or_else(|| view.rebuilding()).unwrap_or_else(|| match view.below() {
+                        Some(below) if !view.is_whole() => {
+                            format!("it is still taking in the rows of view `{below}`")
+                        }
+                        _ => format!("it is at {} and not yet at {position}", view.at().position),
+                    });
                 return Err(view.unavailable(why));
             }
         }

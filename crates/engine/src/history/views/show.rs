@@ -87,7 +87,7 @@ impl View {
             late: read(&counts.late),
             reads: (read(&counts.reads_held), read(&counts.reads_stored)),
             watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest)),
-            failing: self.failing(),
+            failing: self.failing().or_else(|| self.rebuilding()),
         }
     }
 }

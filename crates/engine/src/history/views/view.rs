@@ -77,6 +77,8 @@ pub(crate) struct View {
     pub(super) has_waited: AtomicBool,
     /// It lacks events that the log does not have for it.
     pub(super) is_behind: AtomicBool,
+    /// Its files were damaged, and it takes its events in again up to this offset; 0: it does not.
+    pub(super) rebuilt_at: AtomicU64,
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
     looked_at: Mutex<Option<Vec<u8>>>,
     /// Who listens for changes.
@@ -294,6 +296,7 @@ impl View {
             is_dropped: watch::Sender::new(false),
             has_waited: AtomicBool::new(false),
             is_behind: AtomicBool::new(false),
+            rebuilt_at: AtomicU64::new(0),
             looked_at: Mutex::default(),
             told: broadcast::Sender::new(TOLD_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
@@ -596,6 +599,9 @@ impl View {
         self.committed.store(position, Ordering::Relaxed);
         self.kept.send_replace(at);
         self.stored.view_committed(self.id(), position);
+        if self.is_rebuilding() {
+            self.end_rebuilding();
+        }
     }
 
     /// The last cut is not on disk.
