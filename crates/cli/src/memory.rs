@@ -4,13 +4,51 @@
 //! again as the queries hold. Given back at once, each body and each batch is paid for in page faults: with a delay of 0 the
 //! way from the log into a table takes a fifth longer, with one of 1,000 ms a query takes half as much memory again.
 
-use std::{ffi::c_long, hint::black_box, thread, time::Duration};
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    ffi::c_long,
+    hint::black_box,
+    thread,
+    time::Duration,
+};
 
 use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
+use swiftwater_sql::{count_allocated, count_freed};
 
-/// Queries allocate small and often, from many threads.
+/// Queries allocate small and often, from many threads. What statements of SQL allocate is counted, each against its limit.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counted = Counted(mimalloc::MiMalloc);
+
+/// An allocator that counts for the thread that calls it: an addition to a number of its own.
+struct Counted(mimalloc::MiMalloc);
+
+// SAFETY: each call goes to the allocator as it came, and counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_allocated(layout.size());
+        // SAFETY: as the caller has promised.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_allocated(layout.size());
+        // SAFETY: as the caller has promised.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count_freed(layout.size());
+        // SAFETY: as the caller has promised.
+        unsafe { self.0.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_freed(layout.size());
+        count_allocated(size);
+        // SAFETY: as the caller has promised.
+        unsafe { self.0.realloc(memory, layout, size) }
+    }
+}
 
 /// `mi_option_purge_delay` of mimalloc.h, which the crate has no name for: milliseconds until freed memory goes back to the
 /// system.

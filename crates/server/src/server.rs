@@ -7,7 +7,7 @@
 use std::{
     convert::Infallible,
     future::Future,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
         Arc,
@@ -129,6 +129,8 @@ pub(crate) struct Shared {
 pub(crate) struct Connection {
     /// Counts connections, from 0.
     pub(crate) number: u64,
+    /// Whose it is.
+    pub(crate) address: IpAddr,
     /// There are too many: its first request is answered so, and it ends.
     refused: bool,
     /// Events that came over it so far.
@@ -341,7 +343,13 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
                 }
                 let number = shared.stats.connections_taken.fetch_add(1, Ordering::Relaxed);
                 let open = OpenConnection { shared: Arc::clone(&shared), _alive: alive.clone() };
-                let connection = Connection { number, refused, events: AtomicU64::new(0), _open: open };
+                let connection = Connection {
+                    number,
+                    address: peer.ip(),
+                    refused,
+                    events: AtomicU64::new(0),
+                    _open: open,
+                };
                 tracing::debug!(%peer, number, "connection");
                 tokio::spawn(serve(stream, connection, router.clone(), Arc::clone(&shared)));
             }

@@ -44,7 +44,7 @@ use crate::{
     problem::Problem,
     queries::without_mark,
     routes::{Name, name},
-    server::Shared,
+    server::{Connection, Shared},
     status::json_response,
 };
 
@@ -150,6 +150,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
         parameters: ask.parameters,
         others: access.others,
         id: id.clone(),
+        client: parts.extensions.get::<Arc<Connection>>().map(|connection| connection.address),
         ..RunOptions::default()
     };
     let begun = Instant::now();
@@ -236,10 +237,24 @@ fn progress_json(id: &str, text: &str, elapsed: Duration, progress: &Progress) -
     })
 }
 
+/// How the names begin that the server gives: those of statements without a name, and of PostgreSQL's clients.
+const OWN_PREFIXES: [&str; 2] = ["sql-", "pg-"];
+
+fn has_prefix(id: &str, prefix: &str) -> bool {
+    id.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
 fn statement_id(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(field) = headers.get(STATEMENT_FIELD) else { return Ok(None) };
     let id = field.to_str().unwrap_or_default();
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if let Some(prefix) = OWN_PREFIXES.iter().find(|prefix| has_prefix(id, prefix)) {
+        return Err(Problem::bad_request(format!(
+            "a statement cannot be named `{}`: `{prefix}` begins the server's own",
+            cut(id)
+        ))
+        .hint("Choose a name of your own, such as `report-7`."));
+    }
     if (1..=ID_CHARS_MAX).contains(&id.len()) && id.bytes().all(is_part) {
         return Ok(Some(id.to_owned()));
     }
@@ -454,6 +469,20 @@ mod tests {
         headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
         SqlAsk::of_body(&headers, body.as_bytes().to_vec(), None)
             .map_err(|problem| problem.to_json()["detail"].as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn names_that_begin_as_the_servers_own_are_refused() {
+        let named = |name: &'static str| {
+            let headers = HeaderMap::from_iter([(STATEMENT_FIELD, HeaderValue::from_static(name))]);
+            statement_id(&headers).map_err(|problem| problem.to_json()["detail"].as_str().unwrap().to_owned())
+        };
+        for name in ["sql-28", "SQL-28", "sql-", "sql-mine", "pg-3-1", "Pg-"] {
+            assert!(named(name).unwrap_err().contains("begins the server's own"), "{name}");
+        }
+        for name in ["mine", "sql", "sql_28", "my-sql-28", "pgx", "cli-12-1", "s"] {
+            assert_eq!(named(name).unwrap().as_deref(), Some(name));
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct HistoryConfig {
     pub sql_threads: usize,
     /// Statements that run at once; others wait.
     pub sql_statements_max: usize,
+    /// Statements of one client that run at once; 0: three quarters of `sql_statements_max`.
+    pub sql_statements_max_per_client: usize,
     /// Bytes of the log that are kept for durable queries besides what tables and views need; what is older comes from the
     /// stream's table.
     pub detached_log_bytes_max: u64,
@@ -137,6 +139,7 @@ impl HistoryConfig {
             sql_spill_bytes_max: sql.spill_bytes_max,
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
+            sql_statements_max_per_client: sql.statements_max_per_client,
             detached_log_bytes_max: 1 << 30,
             views_max: 1_000,
             alerts_max: 1_000,

@@ -543,6 +543,7 @@ impl History {
             spill_bytes_max: self.config.sql_spill_bytes_max,
             threads: self.config.sql_threads,
             statements_max: self.config.sql_statements_max,
+            statements_max_per_client: self.config.sql_statements_max_per_client,
             unread_max: Some(self.config.sql_unread_ms_max)
                 .filter(|millis| *millis > 0)
                 .map(Duration::from_millis),

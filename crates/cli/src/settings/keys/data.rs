@@ -206,6 +206,12 @@ pub(super) fn keys() -> Vec<Key> {
             "Statements that run at once; others wait for their turn."
         ),
         number!(
+            "sql.statements_max_per_client",
+            Kind::Count(0, 100_000),
+            history.sql_statements_max_per_client,
+            "Statements of one address that run at once; 0: three quarters of statements_max."
+        ),
+        number!(
             "sql.unread_ms_max",
             Kind::Millis(0, DAY),
             history.sql_unread_ms_max,

@@ -353,6 +353,7 @@ impl Session {
             parameters: portal.parameters.clone(),
             others: access.others.clone(),
             id: Some(id.clone()),
+            client: self.stream.peer_addr().ok().map(|address| address.ip()),
             ..RunOptions::default()
         };
         self.shared.postgres.running(self.number, Some(id.clone()));
