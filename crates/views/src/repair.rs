@@ -478,7 +478,7 @@ mod tests {
             let rows: Vec<([u8; 8], Vec<u8>)> =
                 (0..40).map(|key: u64| (key.to_be_bytes(), vec![view as u8 ^ round as u8; 30])).collect();
             let changes = rows.iter().map(|(key, state)| (&key[..], Some(&state[..])));
-            let log = (view == 3).then_some(LogCut { done: &[], over: 0 });
+            let log = (view == 3).then_some(LogCut { done: &[], over: 0, without: &[] });
             let position = round * 40 + u64::from(view);
             store.commit_all(&[Commit { view, changes, position, note: b"n", below: None, log }]).unwrap();
         }
