@@ -155,6 +155,7 @@ impl Shared {
             dialect: query.dialect(),
             ends: *ends,
             is_detached: AtomicBool::new(is_detached),
+            is_killed: AtomicBool::new(false),
             mailbox,
             following: None,
             fleeting: OnceLock::new(),

@@ -195,15 +195,11 @@ impl Shared {
         true
     }
 
-    /// What is left of a query that has ended: nothing, or a detached one's results. Of one that was killed they are for the
-    /// reader that it has: nobody will come for them.
+    /// What is left of a query that has ended: nothing, or a detached one's results. One that was killed is neither listed nor
+    /// counted any more; its last results can be read by its id.
     fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
         let handle = &running.handle;
-        let is_abandoned = running.end().0 == EndReason::Killed && !handle.mailbox.is_attached();
-        if is_abandoned {
-            handle.mailbox.clear(&self.totals.subscriber_bytes);
-        }
-        if !is_abandoned && handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
+        if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
             let mut status = self.status_of(running, context);
             let ended = self.note_end(running, context);
             status.finished = Some(ended);
@@ -211,6 +207,10 @@ impl Shared {
             let mut kept = lock(&self.kept);
             kept.until.insert((until, handle.meta.id));
             kept.by_id.insert(handle.meta.id, (until, status));
+            if running.end().0 == EndReason::Killed {
+                handle.is_killed.store(true, Ordering::Release);
+                kept.killed.insert(handle.meta.id);
+            }
             drop(kept);
             // Its reader may have taken the last emit and gone before it was kept.
             if handle.mailbox.is_done_with() && !handle.mailbox.is_attached() {
@@ -278,6 +278,7 @@ impl Shared {
             let mut kept = lock(&self.kept);
             let Some((until, _)) = kept.by_id.remove(id) else { return false };
             kept.until.remove(&(until, *id));
+            kept.killed.remove(id);
         }
         if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);

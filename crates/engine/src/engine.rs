@@ -594,7 +594,8 @@ impl Engine {
     pub fn queries(&self, _principal: &Principal) -> Vec<QueryStatus> {
         let handles: Vec<Arc<QueryHandle>> =
             self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        handles.iter().filter_map(|handle| self.shared.status(handle)).collect()
+        let listed = handles.iter().filter(|handle| !handle.is_killed.load(Ordering::Acquire));
+        listed.filter_map(|handle| self.shared.status(handle)).collect()
     }
 
     /// One query.
@@ -652,7 +653,9 @@ impl Engine {
         let now = shared.clock.now();
         let streams = shared.all_streams();
         // By itself: its lock comes after the streams'.
-        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        let killed = lock(&shared.kept).killed.len();
+        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len();
+        let queries = queries.saturating_sub(killed) as u64;
         Metrics {
             queries,
             index_bytes: streams.iter().map(|stream| stream.index_bytes()).sum(),

@@ -362,6 +362,7 @@ impl<'m> Merger<'m> {
             dialect: query.dialect(),
             ends: None,
             is_detached: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
             mailbox: Mailbox::default(),
             following: None,
             fleeting: OnceLock::new(),

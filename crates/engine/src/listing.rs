@@ -7,7 +7,7 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     ops::Bound,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
 use crate::{Engine, Principal, QueryId, QueryStatus, running::QueryHandle};
@@ -71,7 +71,7 @@ pub struct QueryPage {
 }
 
 impl Engine {
-    /// A page of the queries that stand, and of detached ones whose results wait.
+    /// A page of the queries that stand, and of detached ones that ended by themselves and whose results wait.
     pub fn list_queries(&self, _principal: &Principal, list: &QueryList) -> QueryPage {
         let handles = self.handles(list);
         if list.sort.has_pages() {
@@ -104,6 +104,9 @@ impl Engine {
     /// a next one.
     fn handles(&self, list: &QueryList) -> Vec<Arc<QueryHandle>> {
         let is_listed = |handle: &QueryHandle| {
+            if handle.is_killed.load(Ordering::Acquire) {
+                return false;
+            }
             list.prefix.is_empty()
                 || handle.stream.as_str().starts_with(&list.prefix)
                 || handle.meta.id.to_string().starts_with(&list.prefix)

@@ -35,6 +35,8 @@ pub(crate) struct QueryHandle {
     /// When its duration will be over.
     pub(crate) ends: Option<Millis>,
     pub(crate) is_detached: AtomicBool,
+    /// It was killed, and its last results are there for who asks for them by its id.
+    pub(crate) is_killed: AtomicBool,
     pub(crate) mailbox: Mailbox,
     /// Where it is durable, what is to be known of that.
     pub(crate) following: Option<Box<Following>>,

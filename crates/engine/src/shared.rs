@@ -63,6 +63,8 @@ pub(crate) struct Shared {
 pub(crate) struct Kept {
     pub(crate) by_id: HashMap<QueryId, (Millis, QueryStatus)>,
     pub(crate) until: BTreeSet<(Millis, QueryId)>,
+    /// Those of them that were killed.
+    pub(crate) killed: BTreeSet<QueryId>,
 }
 
 /// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its

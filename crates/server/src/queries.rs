@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use swiftwater_engine::{
     Detached, EndReason, EngineError, Principal, QueryId, QueryList, QueryPage, QuerySort, SubmitOptions,
 };
@@ -36,9 +36,8 @@ use crate::{
 /// The field that names the query whose results an answer has.
 pub(crate) const QUERY_FIELD: HeaderName = HeaderName::from_static("swiftwater-query");
 const TEXT_SETTING: &str = "engine.query_text_bytes_max";
-/// The most queries of one list: some 5 MB.
+/// The most queries of one list, which is some 5 MB.
 const LISTED_MAX: usize = 10_000;
-const LISTED_DEFAULT: usize = 1_000;
 /// Texts up to this length are parsed and planned where they stand.
 const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
@@ -217,7 +216,7 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
         }
     };
     let limit = match parameters.get("limit") {
-        None => LISTED_DEFAULT,
+        None => LISTED_MAX,
         Some(text) => {
             text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit)).ok_or_else(|| {
                 bad(format!("parameter `limit` is a number from 1 to {LISTED_MAX}, not `{}`", cut(text)))
@@ -238,12 +237,20 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
     let list = QueryList { prefix, sort, limit, after };
     Ok(heavy(usize::MAX, || {
         let QueryPage { queries, next } = shared.engine.list_queries(&Principal::anonymous(), &list);
-        let queries: Vec<Value> = queries.iter().map(query_json).collect();
-        let mut answer = json!({"queries": queries});
-        if let Some(next) = next {
-            answer["next"] = next.to_string().into();
+        // Written one by one: as values all of them would be many times as large.
+        let mut text = String::from("{\"queries\":[");
+        for (place, query) in queries.iter().enumerate() {
+            if place > 0 {
+                text.push(',');
+            }
+            text.push_str(&query_json(query).to_string());
         }
-        json_response(StatusCode::OK, &answer)
+        text.push(']');
+        if let Some(next) = next {
+            text.push_str(&format!(",\"next\":\"{next}\""));
+        }
+        text.push_str("}\n");
+        (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text).into_response()
     }))
 }
 

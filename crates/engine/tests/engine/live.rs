@@ -292,7 +292,7 @@ fn what_was_killed_and_read_is_forgotten() {
 }
 
 #[test]
-fn what_is_killed_while_nobody_reads_it_is_gone() {
+fn what_was_killed_is_neither_listed_nor_counted_and_can_still_be_read() {
     let bench = Bench::new();
     let options = SubmitOptions { detach: true, ..SubmitOptions::default() };
     let id = bench.submit_with("SELECT a FROM STREAM()", options).unwrap().query().id;
@@ -300,9 +300,13 @@ fn what_is_killed_while_nobody_reads_it_is_gone() {
     bench.drained();
     bench.engine.end_query(&Principal::local(), &id, EndReason::Killed).unwrap();
     assert!(bench.engine.queries(&Principal::local()).is_empty());
+    assert_eq!(bench.engine.metrics().queries, 0);
+    let mut query = bench.engine.attach(&Principal::local(), &id).unwrap();
+    assert_eq!(text(&query.next_blocking().unwrap()), "{\"a\":1}\n");
+    assert_eq!(reason(&query.next_blocking().unwrap()), Some(&EndReason::Killed));
+    drop(query);
+    assert!(bench.engine.attach(&Principal::local(), &id).is_err());
     assert_eq!((bench.engine.metrics().queries, bench.engine.metrics().subscriber_bytes), (0, 0));
-    let again = bench.engine.end_query(&Principal::local(), &id, EndReason::Killed);
-    assert!(matches!(again, Err(EngineError::NoQuery(_))));
 }
 
 #[test]
