@@ -93,7 +93,7 @@ impl VisitorMut for Pass {
                 None => Ok(()),
             },
             Expr::InSubquery { expr: row, subquery, .. } => match elements(row) {
-                Some(elements) => in_query(&elements.to_vec(), subquery).map(|value| **row = value),
+                Some(elements) => in_query(elements, subquery).map(|value| **row = value),
                 None => Ok(()),
             },
             Expr::BinaryOp { left, op, right } => match (elements(left), elements(right)) {

@@ -93,7 +93,9 @@ async fn messages_become_events_however_they_are_framed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_waits_for_no_sender() {
     let (mut server, results) = start().await;
-    let _tcp = TcpStream::connect(server.syslog_tcp.unwrap()).unwrap();
+    let mut tcp = TcpStream::connect(server.syslog_tcp.unwrap()).unwrap();
+    // It is counted from its first byte on.
+    std::io::Write::write_all(&mut tcp, b"<13>half of").unwrap();
     soon(async {
         while number(&server, "connections").await == 0 {
             tokio::task::yield_now().await;

@@ -55,6 +55,20 @@ pub(crate) enum Kind {
 }
 
 impl Cells {
+    /// Takes local times for instants in UTC, as events have them.
+    pub(crate) fn take_local_for_utc(&mut self) {
+        match self {
+            Cells::Timestamp(_, _, _, kind) => *kind = Kind::Instant,
+            Cells::List(_, _, items) => items.take_local_for_utc(),
+            Cells::Struct(fields, _) => fields.iter_mut().for_each(|(_, field)| field.take_local_for_utc()),
+            Cells::Map(_, _, keys, values) => {
+                keys.take_local_for_utc();
+                values.take_local_for_utc();
+            }
+            _ => {}
+        }
+    }
+
     pub(crate) fn new(array: &ArrayRef) -> Result<Cells, SqlError> {
         Cells::of(array).map_err(|error| SqlError::internal("a column cannot be written").with_source(error))
     }

@@ -17,16 +17,23 @@ pub(crate) struct JsonWriter {
     /// `"name":`, as each row begins it.
     names: Vec<Vec<u8>>,
     is_array: bool,
+    /// Local times are written as instants in UTC.
+    local_is_utc: bool,
     has_rows: bool,
 }
 
 impl JsonWriter {
     pub(crate) fn array(schema: &SchemaRef) -> JsonWriter {
-        JsonWriter { names: names(schema), is_array: true, has_rows: false }
+        JsonWriter { names: names(schema), is_array: true, local_is_utc: false, has_rows: false }
     }
 
     pub(crate) fn lines(schema: &SchemaRef) -> JsonWriter {
-        JsonWriter { names: names(schema), is_array: false, has_rows: false }
+        JsonWriter { names: names(schema), is_array: false, local_is_utc: false, has_rows: false }
+    }
+
+    /// Rows that become events: a time without a zone is one in UTC there.
+    pub(crate) fn events(schema: &SchemaRef) -> JsonWriter {
+        JsonWriter { local_is_utc: true, ..JsonWriter::lines(schema) }
     }
 
     pub(crate) fn begin(&self, out: &mut Vec<u8>) {
@@ -36,7 +43,10 @@ impl JsonWriter {
     }
 
     pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), SqlError> {
-        let columns = batch.columns().iter().map(Cells::new).collect::<Result<Vec<_>, SqlError>>()?;
+        let mut columns = batch.columns().iter().map(Cells::new).collect::<Result<Vec<_>, SqlError>>()?;
+        if self.local_is_utc {
+            columns.iter_mut().for_each(Cells::take_local_for_utc);
+        }
         for row in 0..batch.num_rows() {
             if self.is_array && self.has_rows {
                 out.extend_from_slice(b",\n");

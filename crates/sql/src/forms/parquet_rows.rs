@@ -48,7 +48,7 @@ impl ParquetRows {
             let in_place = ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options);
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, in_place.unwrap_or(found));
             let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-            let writer = JsonWriter::lines(builder.schema());
+            let writer = JsonWriter::events(builder.schema());
             let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(unreadable)?;
             Ok(ParquetRows { reader, writer, rows, given: 0, batch: None })
         })

@@ -455,13 +455,14 @@ fn series_as_rows(expr: &mut Expr) {
 /// The name that a column has without an alias where it is rewritten here.
 fn name_kept(expr: &Expr) -> Option<Ident> {
     match expr {
-        Expr::Cast { expr, data_type, .. } => match data_type {
-            DataType::Varchar(Some(_)) | DataType::CharacterVarying(Some(_)) => match &**expr {
-                Expr::Identifier(ident) => Some(ident.clone()),
-                Expr::CompoundIdentifier(idents) => idents.last().cloned(),
-                _ => Some(Ident::new("varchar")),
-            },
-            _ => None,
+        Expr::Cast {
+            expr,
+            data_type: DataType::Varchar(Some(_)) | DataType::CharacterVarying(Some(_)),
+            ..
+        } => match &**expr {
+            Expr::Identifier(ident) => Some(ident.clone()),
+            Expr::CompoundIdentifier(idents) => idents.last().cloned(),
+            _ => Some(Ident::new("varchar")),
         },
         Expr::AtTimeZone { .. } => Some(Ident::new(AtTimeZone::NAME)),
         Expr::Function(function) => match function.name.0.as_slice() {
