@@ -1,6 +1,6 @@
 //! What a table can hold of what a query gives: names and types as Delta tables have them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
@@ -15,6 +15,13 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
     if schema.fields().is_empty() {
         return Err(SqlError::invalid("a table has at least one column"));
     }
+    // By their lower case, as they stand first.
+    let mut stated: HashMap<String, &str> = HashMap::new();
+    for name in schema.fields().iter().map(|field| field.name()) {
+        if column_name(name) == *name {
+            stated.entry(name.to_lowercase()).or_insert(name);
+        }
+    }
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let ty = storable_type(field.data_type()).ok_or_else(|| {
@@ -22,16 +29,18 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
                 .with_hint("Cast it to a type that tables have: BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DATE, DECIMAL, BOOLEAN, BYTEA.")
         })?;
         let base = column_name(field.name());
-        let alike =
-            |other: &&Field| other.name() != &base && other.name().to_lowercase() == base.to_lowercase();
-        if let Some(other) = fields.iter().find(alike) {
-            let message =
-                format!("columns `{}` and `{base}` of a table differ in their case alone", other.name());
+        let is_stated = base == *field.name();
+        if is_stated
+            && let Some(first) = stated.get(&base.to_lowercase())
+            && *first != base
+        {
+            let message = format!("columns `{first}` and `{base}` of a table differ in their case alone");
             return Err(SqlError::invalid(message).with_hint("Give one of them another name: … AS name."));
         }
         let mut name = base.clone();
         let mut number = 2;
-        while !taken.insert(name.to_lowercase()) {
+        // A name that is made here gives way to those that are stated.
+        while !is_stated && stated.contains_key(&name.to_lowercase()) || !taken.insert(name.to_lowercase()) {
             name = format!("{base}_{number}");
             number += 1;
         }
@@ -136,7 +145,7 @@ mod tests {
         ]);
         let stored = storable(&schema).unwrap();
         let names: Vec<_> = stored.fields().iter().map(|field| field.name().as_str()).collect();
-        assert_eq!(names, ["count", "avg_smartHomeData_power", "Count_2", "*"]);
+        assert_eq!(names, ["count_2", "avg_smartHomeData_power", "Count", "*"]);
         assert_eq!(stored.field(0).data_type(), &DataType::Int64);
         assert_eq!(stored.field(2).data_type(), &DataType::Utf8);
     }
