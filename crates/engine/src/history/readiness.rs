@@ -86,7 +86,7 @@ impl History {
         }
         let since = *synced.1.get_or_insert(now);
         let stalled = now.saturating_sub(since);
-        (stalled >= STALLED_NANOS).then(|| EngineError::DiskStalled { seconds: stalled / 1_000_000_000 })
+        (stalled >= STALLED_NANOS).then_some(EngineError::DiskStalled { seconds: stalled / 1_000_000_000 })
     }
 }
 

@@ -139,14 +139,14 @@ impl Session {
     }
 
     /// Makes room for so many bytes more to be kept, or refuses them.
-    fn keep(&mut self, bytes: usize) -> Result<(), Failed> {
+    fn keep(&mut self, bytes: usize) -> Result<(), Box<Failed>> {
         let kept = self.kept_bytes();
         self.share.set(kept + bytes).map_err(|_| {
-            Failed::new(
+            let failed = Failed::new(
                 "53200",
                 "clients hold as many bytes of statements, portals and unfinished requests as they may",
-            )
-            .hint("Close statements and portals, or raise server.unfinished_bytes_max.")
+            );
+            Box::new(failed.hint("Close statements and portals, or raise server.unfinished_bytes_max."))
         })
     }
 

@@ -126,7 +126,7 @@ impl Session {
         }
         let prepared = Prepared { text: text.into(), types: types.into() };
         if let Err(failed) = self.keep(prepared.bytes() + name.len()) {
-            return Ok(Err(failed));
+            return Ok(Err(*failed));
         }
         self.statements.insert(name, prepared);
         self.out.message(b'1', |_| {});
@@ -171,7 +171,7 @@ impl Session {
         let mut made = Portal::new(statement, parameters, formats);
         made.bytes += bytes;
         if let Err(failed) = self.keep(made.bytes) {
-            return Ok(Err(failed));
+            return Ok(Err(*failed));
         }
         self.portals.insert(portal, made);
         self.out.message(b'2', |_| {});
