@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     fn bytes(count: usize) -> Vec<u8> {
-        (0..count).map(|at| (at * 2_654_435_761 >> 7) as u8).collect()
+        (0..count).map(|at| ((at * 2_654_435_761) >> 7) as u8).collect()
     }
 
     fn sums_of(bytes: &[u8], pieces: usize) -> Checksums {

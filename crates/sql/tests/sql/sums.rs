@@ -47,7 +47,7 @@ fn over(rows: &Rows, batch_rows: usize) -> Sql {
         Field::new("k", DataType::Int64, true),
         Field::new("x", DataType::Float64, true),
     ]));
-    let numbered: Vec<(usize, &(i64, i64, f64, i128))> = rows.rows.iter().enumerate().collect();
+    let numbered: Vec<_> = rows.rows.iter().enumerate().collect();
     let batches = numbered.chunks(batch_rows).map(|rows| {
         let columns: Vec<Arc<dyn Array>> = vec![
             Arc::new(rows.iter().map(|(i, _)| *i as i64).collect::<Int64Array>()),

@@ -38,11 +38,15 @@ fn value_of(truth: Option<bool>) -> Value {
 }
 
 fn and(truths: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    truths.fold(Some(true), |all, one| match (all, one) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
-    })
+    let mut all = Some(true);
+    for one in truths {
+        all = match (all, one) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+    }
+    all
 }
 
 fn or(truths: impl Iterator<Item = Option<bool>>) -> Option<bool> {
