@@ -199,7 +199,7 @@ fn newer_format_is_refused() {
     for at in [0, 2048] {
         let mut header = [0; 36];
         file.read_at(&mut header, at).unwrap();
-        header[8] = 2;
+        header[8] = 3;
         let crc = crc32c::crc32c(&header[..32]);
         header[32..].copy_from_slice(&crc.to_le_bytes());
         file.write_all_at(&mut [std::io::IoSlice::new(&header)], at).unwrap();
@@ -207,6 +207,6 @@ fn newer_format_is_refused() {
     let Err(error) = open(&disk, options()) else { panic!("it was read") };
     assert_eq!(
         (error.kind(), error.to_string()),
-        (LogErrorKind::Invalid, format!("the log's file `{name}` has format 2, this version reads up to 1"))
+        (LogErrorKind::Invalid, format!("the log's file `{name}` has format 3, this version reads up to 2"))
     );
 }
