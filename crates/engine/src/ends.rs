@@ -195,8 +195,8 @@ impl Shared {
         true
     }
 
-    /// What is left of a query that has ended: nothing, or a detached one's results. One that was killed is neither listed nor
-    /// counted any more; its last results can be read by its id.
+    /// Removes a query that has ended, or keeps a detached one's results. A killed query is neither listed nor counted any
+    /// more; its last results can be read by its id.
     fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
         let handle = &running.handle;
         if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
