@@ -531,7 +531,7 @@ async fn a_sink_that_cannot_be_is_told_why() {
         ("'http://localhost/'", "which the settings do not allow (`sinks.private_addresses`)"),
         ("'https://user:secret@example.com/'", "the URL has a user name or a password in it"),
         ("'https://example.com/' WITH (headers = 'Content-Length: 3')", "header `Content-Length` is set"),
-        ("'ftp://example.com/'", "only http and https are spoken"),
+        ("'ftp://example.com/'", "begins with http:// or https://"),
     ] {
         let statement = format!("CREATE SINK away FROM t INTO WEBHOOK {webhook}");
         let error = try_sql(&engine, &statement).await.unwrap_err().to_string();
