@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::error::state;
 use crate::text::place_of_span;
-use crate::{Parameter, SqlError};
+use crate::{Parameter, SqlError, meaning};
 
 /// The elements of a list, none for a null; `None` if the text is no list.
 pub fn array_elements(text: &str) -> Option<Vec<Option<String>>> {
@@ -51,9 +51,12 @@ pub fn array_elements(text: &str) -> Option<Vec<Option<String>>> {
 /// Makes of a literal list what stands for it in DataFusion's SQL, where it is one.
 pub(crate) fn rewrite(expr: &mut Expr, parameters: &[Parameter]) -> ControlFlow<SqlError> {
     match expr {
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
-            one_of(left, literal(right, parameters), false)
-                .map_or(ControlFlow::Continue(()), |found| replace(expr, found))
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
+            if !matches!(**right, Expr::Subquery(_)) =>
+        {
+            let found = one_of(left, literal(right, parameters), false);
+            let found = found.unwrap_or_else(|| Ok(meaning::equals_any(left.as_ref(), right.as_ref())));
+            replace(expr, found)
         }
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
             one_of(left, literal(right, parameters), true)

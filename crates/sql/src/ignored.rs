@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, GroupByWithModifier, Query, Select, TableFactor, VisitMut, VisitorMut,
+    ArrayElemTypeDef, CharacterLength, ColumnDef, DataType, Expr, GroupByExpr, GroupByWithModifier, Query,
+    Select, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
 };
 
+use crate::text::place_of_span;
 use crate::{SqlError, error::state};
 
 /// Puts what would be passed over into words that DataFusion knows, or refuses it.
@@ -43,6 +45,18 @@ fn check(clauses: &[(bool, &str)]) -> ControlFlow<SqlError> {
 impl VisitorMut for Pass {
     type Break = SqlError;
 
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<SqlError> {
+        match statement {
+            SqlStatement::CreateTable(table) => {
+                table.columns.iter().try_for_each(|column| match limits_length(&column.data_type) {
+                    true => ControlFlow::Break(unlimited(column)),
+                    false => ControlFlow::Continue(()),
+                })
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         check(&[
             (query.for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
@@ -70,6 +84,32 @@ impl VisitorMut for Pass {
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Whether a type bounds the length of texts, which tables do not: all texts are of one type.
+fn limits_length(ty: &DataType) -> bool {
+    match ty {
+        DataType::Char(_) | DataType::Character(_) => true,
+        DataType::Varchar(length)
+        | DataType::CharacterVarying(length)
+        | DataType::CharVarying(length)
+        | DataType::Nvarchar(length) => matches!(length, Some(CharacterLength::IntegerLength { .. })),
+        DataType::String(length) => length.is_some(),
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element)
+            | ArrayElemTypeDef::SquareBracket(element, _)
+            | ArrayElemTypeDef::Parenthesis(element),
+        ) => limits_length(element),
+        DataType::Struct(fields, _) => fields.iter().any(|field| limits_length(&field.field_type)),
+        _ => false,
+    }
+}
+
+fn unlimited(column: &ColumnDef) -> SqlError {
+    let (name, ty) = (&column.name.value, &column.data_type);
+    refused(&format!("the type {ty} of column `{name}`: a table does not limit the length of texts"))
+        .at(place_of_span(column.name.span))
+        .with_hint("Declare it VARCHAR, and insert x::VARCHAR(3) to cut texts off.")
 }
 
 /// `GROUP BY a, b WITH ROLLUP` is `GROUP BY ROLLUP (a, b)`, and so with CUBE; `GROUP BY a, b GROUPING SETS (…)` has these sets.

@@ -31,14 +31,42 @@ use datafusion::logical_expr::{
     not,
 };
 
-use crate::SqlError;
 use crate::correlation::{check, is_correlated, of_one_row, outer_column};
 use crate::error::state;
 use crate::standard_forms::{ROW, ROWS};
+use crate::{ErrorKind, SqlError};
+
+/// A plan may grow by its copied queries to so many operators, and [`COPIES_MAX`] for each that it had: a nested comparison with three
+/// values quadruples its plan with each level.
+const COPIED_OPERATORS_MAX: usize = 256;
+const COPIES_MAX: usize = 8;
 
 /// Plans all comparisons with queries of a statement as what they mean.
 pub(crate) fn in_three_values(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    Ok(plan.transform_up_with_subqueries(in_node).data()?)
+    let operators_max = COPIED_OPERATORS_MAX + COPIES_MAX * operators(&plan, usize::MAX)?;
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let node = in_node(node)?;
+        if node.transformed && operators(&node.data, operators_max)? > operators_max {
+            let message = "comparisons with queries are nested so deep that their plan is too large";
+            let hint = "Write x NOT IN (SELECT y FROM t) as NOT EXISTS (SELECT 1 FROM t WHERE y = x), or write the inner query's \
+                        rows into a table first.";
+            return Err(SqlError::new(ErrorKind::Limit, format!("{message}; the limit is {operators_max} operators"))
+                .with_hint(hint)
+                .into());
+        }
+        Ok(node)
+    });
+    Ok(rewritten.data()?)
+}
+
+/// How many operators a plan has, its subqueries included; it counts little further than to the limit.
+fn operators(plan: &LogicalPlan, limit: usize) -> DataFusionResult<usize> {
+    let mut count = 0;
+    plan.apply_with_subqueries(|_| {
+        count += 1;
+        Ok(if count > limit { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(count)
 }
 
 fn in_node(node: LogicalPlan) -> DataFusionResult<Transformed<LogicalPlan>> {

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::answer::Command;
+use crate::meaning;
 use crate::names::{Names, find_column, of_system};
 use crate::run::{Outcome, Planned, Run, count, nothing, one, outcome, table_of_columns};
 use crate::storable::{storable, written_down};
@@ -112,6 +113,9 @@ impl Run {
             let column = match (field.data_type(), wanted.data_type()) {
                 (from, into) if from == into => column,
                 (from, into) if is_cut(from, into) => whole(column, wanted.name(), into),
+                (from, into) if meaning::may_leave_range(from, into) => {
+                    meaning::in_range(column, into.clone())
+                }
                 (_, into) => cast(column, into.clone()),
             };
             expressions.push(column.alias(wanted.name()));

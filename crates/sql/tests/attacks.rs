@@ -207,6 +207,51 @@ fn no_text_takes_long_to_plan() {
     }
 }
 
+/// Lines of the plans of three levels of comparisons with three values, and some more.
+const PLAN_LINES_MAX: usize = 2000;
+
+/// The lines of its plans, logical and physical, and none where a statement is refused by a limit.
+async fn plan_lines(sql: &Sql, text: &str) -> Option<usize> {
+    match csv(sql, &format!("EXPLAIN {text}"), RunOptions::default()).await {
+        Ok(plans) => Some(plans.lines().count()),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Limit, "{error}: {text}");
+            None
+        }
+    }
+}
+
+#[test]
+fn nested_comparisons_with_queries_have_small_plans_or_are_refused() {
+    let sql = over_rows(1);
+    let innermost = "SELECT k FROM a";
+    for before in [
+        "SELECT k FROM a WHERE k IN (",
+        "SELECT k FROM a WHERE k NOT IN (",
+        "SELECT k FROM a WHERE NOT k IN (",
+        "SELECT k FROM a WHERE (k IN (",
+        "SELECT k FROM a WHERE k > ANY (",
+        "SELECT k FROM a WHERE k <> ALL (",
+        "SELECT k FROM a WHERE NOT k = ANY (",
+        "SELECT k NOT IN (",
+    ] {
+        let mut lines = Vec::new();
+        for depth in 1..=9 {
+            let text = match before.starts_with("SELECT k FROM a WHERE (k") {
+                true => nested(before, innermost, ") OR k = 1)", depth),
+                false if before.starts_with("SELECT k NOT") => nested(before, innermost, ") FROM a", depth),
+                false => nested(before, innermost, ")", depth),
+            };
+            lines.push(block_on(plan_lines(&sql, &text)));
+        }
+        println!("{before} {lines:?}");
+        // Two levels are planned always, and a level never more than the limit of operators.
+        assert!(lines.iter().take(2).all(Option::is_some), "{before} {lines:?}");
+        assert!(lines.iter().flatten().all(|lines| *lines < PLAN_LINES_MAX), "{before} {lines:?}");
+        assert!(lines.last().is_some_and(Option::is_none), "{before} {lines:?}");
+    }
+}
+
 /// Statements that would take far more memory than they may, or never end.
 const ATTACKS: [&str; 14] = [
     "SELECT max(array_length(c)) FROM (SELECT array_agg(k) OVER (ORDER BY k) c FROM a) q",

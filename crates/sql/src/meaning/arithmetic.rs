@@ -35,6 +35,8 @@ pub(crate) fn checked(plan: LogicalPlan, dialect: Dialect) -> Result<LogicalPlan
             let expr = expr.transform_up(|expr| rewritten(expr, &schema, dialect))?;
             Ok(expr.update_data(|expr| name.restore(expr)))
         })?;
+        let node = node.transform_data(|node| Ok(intervals::ordered(node)))?;
+        intervals::check(&node.data, &schema)?;
         match node.transformed {
             true => Ok(Transformed::yes(node.data.recompute_schema()?)),
             false => Ok(node),
@@ -82,7 +84,9 @@ fn rewritten(expr: Expr, schema: &DFSchema, dialect: Dialect) -> Result<Transfor
         Expr::Negative(inner) if inner.get_type(schema).is_ok_and(|ty| ty.is_signed_integer()) => {
             Ok(Transformed::yes(Checked::Negate.call(vec![inner.as_ref().clone()])))
         }
-        Expr::BinaryExpr(_) | Expr::Between(_) => intervals::compared(expr, schema),
+        Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_) => {
+            intervals::compared(expr, schema)
+        }
         Expr::Cast(_) if dialect == Dialect::Native => casts::rewritten(expr, schema),
         Expr::ScalarFunction(_) => {
             let expr = intervals::parts(expr, schema)?;

@@ -6,6 +6,7 @@
 //! | a decimal to a whole number | the nearest; of two the farther from zero | what is before the point |
 //! | a time to a text | `2026-01-31 12:34:56+00` | `2026-01-31T12:34:56Z` |
 //! | a text with an offset to a time without a zone | PostgreSQL passes over the offset; refused here | the time in UTC |
+//! | a text to a double beyond its range | an error | infinity, or zero |
 //! | anything to `VARCHAR(n)` | the first n characters | all of them |
 
 use std::borrow::Cow;
@@ -24,7 +25,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::texts;
+use super::{finite, texts};
 use crate::SqlError;
 use crate::error::state;
 
@@ -37,6 +38,9 @@ pub(super) fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Exp
     if let (true, Some(whole)) = (to.is_integer(), without_fraction(&from)) {
         let inner = Box::new(logical_expr::cast(inner.as_ref().clone(), whole));
         return Ok(Transformed::yes(Expr::Cast(Cast { expr: inner, field: Arc::clone(field) })));
+    }
+    if finite::may_leave_range(&from, to) {
+        return Ok(Transformed::yes(finite::in_range(inner.as_ref().clone(), to.clone())));
     }
     let step = if from.is_floating() && to.is_integer() {
         let is_literal = matches!(**inner, Expr::Literal(..));

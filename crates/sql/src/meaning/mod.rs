@@ -5,12 +5,15 @@
 //! ([`arithmetic`], [`texts`]). What both put in are functions of this module, made known to a session by [`register`].
 //! `docs/sql.md` lists what differs still. `tests/sql/postgres.slt` has PostgreSQL's own answers, and compares.
 
+mod any_of_list;
 mod arithmetic;
 mod at_time_zone;
 mod casts;
 mod domain;
+mod finite;
 mod intervals;
 mod refused;
+mod regexp_match;
 mod similar;
 mod syntax;
 mod template;
@@ -25,7 +28,8 @@ use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use arithmetic::checked;
-pub(crate) use syntax::rewrite;
+pub(crate) use finite::{in_range, may_leave_range};
+pub(crate) use syntax::{equals_any, rewrite};
 pub use zone::is_utc;
 
 /// The zone of all instants, and of every session.
@@ -41,6 +45,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         ScalarUDF::from(to_char::ToChar::new(to_char::Whose::Postgres)),
         ScalarUDF::from(to_char::ToChar::new(to_char::Whose::Spark)),
         ScalarUDF::from(casts::Varchar::new()),
+        ScalarUDF::from(any_of_list::EqualsAny::new(state.udf("array_has")?)),
+        ScalarUDF::from(regexp_match::RegexpMatch::new(state.udf("regexp_match")?)),
     ];
     domain::register(state)?;
     for function in functions {

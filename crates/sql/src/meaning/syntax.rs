@@ -10,8 +10,10 @@ use datafusion::sql::sqlparser::ast::{
     ObjectNamePart, Select, SelectItem, Subscript, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use super::any_of_list::EqualsAny;
 use super::at_time_zone::AtTimeZone;
 use super::casts::Varchar;
+use super::finite::out_of_range;
 use super::similar::SimilarToEscape;
 use super::to_char;
 use crate::error::state;
@@ -131,14 +133,47 @@ fn rewritten(expr: &mut Expr, dialect: Dialect) -> Result<Option<Expr>, SqlError
                 .with_hint("PostgreSQL finds nothing below. Write array_element(l, -1) for the last."));
         }
         // DataFusion's test passes over nulls in the list.
+        Expr::AnyOp { right, .. } if matches!(**right, Expr::Subquery(_)) => None,
+        // Other lists are rewritten once parameters are known: array_text.rs.
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
             elements(right).map(|list| Expr::InList { expr: left.clone(), list, negated: false })
         }
+        // Some element compares so unless all compare otherwise, and ALL has three values.
+        Expr::AnyOp { left, compare_op, right, .. } => contrary(compare_op).map(|compare_op| {
+            let all = Expr::AllOp { left: left.clone(), compare_op, right: right.clone() };
+            let all = Box::new(Expr::Nested(Box::new(all)));
+            Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: all }))
+        }),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
             elements(right).map(|list| Expr::InList { expr: left.clone(), list, negated: true })
         }
         Expr::Function(function) => function_rewritten(function, dialect)?,
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _)
+                if dialect == Dialect::Native && number.parse::<f64>().is_ok_and(f64::is_infinite) =>
+            {
+                return Err(out_of_range(number, &ArrowType::Float64).at(place_of_span(value.span)));
+            }
+            _ => None,
+        },
         _ => None,
+    })
+}
+
+/// `left = ANY (list)`.
+pub(crate) fn equals_any(left: &Expr, list: &Expr) -> Expr {
+    call(EqualsAny::NAME, vec![list.clone(), left.clone()])
+}
+
+/// The comparison that is true where this one is false.
+fn contrary(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
     })
 }
 

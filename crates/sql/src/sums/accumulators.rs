@@ -1,16 +1,17 @@
 //! Sums of one group, and of many, as DataFusion runs them: updated, merged, taken back, evaluated.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryBuilder, BooleanArray, Float64Array,
     PrimitiveArray,
 };
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result, ScalarValue, internal_err, not_impl_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use super::cells::Cell;
+use super::cells::{Cell, Whole};
 
 /// What is made of a sum.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -263,5 +264,65 @@ impl<C: Cell> Accumulator for OfDistinct<C> {
 
     fn size(&self) -> usize {
         size_of_val(self) + self.values.size()
+    }
+}
+
+/// The sum of the distinct values of a frame that moves, whole numbers each.
+#[derive(Debug)]
+pub(super) struct SlidingDistinct {
+    plan: Plan,
+    /// How often each value is in the frame.
+    counts: HashMap<i64, usize>,
+    cell: [Whole<Int64Type>; 1],
+}
+
+impl SlidingDistinct {
+    pub(super) fn new(plan: Plan) -> SlidingDistinct {
+        SlidingDistinct { plan, counts: HashMap::new(), cell: [Whole::default()] }
+    }
+}
+
+impl Accumulator for SlidingDistinct {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in as_values::<Whole<Int64Type>>(values)?.iter().flatten() {
+            let count = self.counts.entry(value).or_default();
+            *count += 1;
+            if *count == 1 {
+                self.cell[0].add(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in as_values::<Whole<Int64Type>>(values)?.iter().flatten() {
+            let Some(count) = self.counts.get_mut(&value) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&value);
+                self.cell[0].take_out(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        ScalarValue::try_from_array(&self.plan.evaluate(&self.cell)?, 0)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        not_impl_err!("a frame that moves has no parts")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        not_impl_err!("a frame that moves has no parts")
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.counts.capacity() * size_of::<(i64, usize)>()
     }
 }

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
     Signature, TypeSignature, TypeSignatureClass, Volatility,
 };
 
-use accumulators::{Gives, Groups, OfDistinct, One, Plan};
+use accumulators::{Gives, Groups, OfDistinct, One, Plan, SlidingDistinct};
 use cells::{Doubles, Whole};
 
 pub(crate) use single_distinct::exactly;
@@ -218,6 +218,7 @@ impl AggregateUDFImpl for Sums {
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.plan_of(&args) {
             Some((values, plan)) if !args.is_distinct => with_cell!(values, One(plan)),
+            Some((DataType::Int64, plan)) => Ok(Box::new(SlidingDistinct::new(plan))),
             _ => self.inner.create_sliding_accumulator(args),
         }
     }
