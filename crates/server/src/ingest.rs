@@ -12,7 +12,7 @@
 //!
 //! With `Swiftwater-Producer` and `Swiftwater-Sequence`, the sender's name and its number for the request, a stored stream
 //! stores the request once, however often it is sent: whole, or not at all, up to 16 MiB of events; a longer one in parts
-//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection. `sent` (or
+//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection, or in a numbered request. `sent` (or
 //! the field `Swiftwater-Sent`) is the sender's time, in microseconds since 1970 or RFC 3339.
 
 use std::{
@@ -180,8 +180,16 @@ pub(crate) async fn ingest(
     }
     let (answer, answered) = oneshot::channel();
     let parts = number.map(Parts::new);
-    let ingest =
-        Ingest { shared, connection, stream, options, tally: Tally::default(), waiting: None, parts };
+    let ingest = Ingest {
+        shared,
+        connection,
+        stream,
+        options,
+        tally: Tally::default(),
+        waiting: None,
+        parts,
+        seen: 0,
+    };
     tokio::spawn(ingest.run(body, encoding, answer));
     answered.await.map_err(|_| Problem::internal("the events were not looked at to their end").closing())
 }
@@ -254,6 +262,8 @@ struct Ingest {
     waiting: Option<(Piece, Bad)>,
     /// Where the request has a number: its parts.
     parts: Option<Parts>,
+    /// Events of a numbered request that were looked at for its sample.
+    seen: u64,
 }
 
 impl Ingest {
@@ -458,8 +468,18 @@ impl Ingest {
     /// Keeps the sample that was asked for.
     fn sample(&mut self, batch: EventBatch) -> EventBatch {
         let Some(share) = self.options.sample else { return batch };
-        let first = self.connection.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        let seed = mix(self.connection.number);
+        let count = batch.len() as u64;
+        let (first, seed) = match &self.parts {
+            // A request that is sent again has the same sample.
+            Some(parts) => {
+                self.seen += count;
+                (self.seen - count, mix(parts.seed()))
+            }
+            None => {
+                let first = self.connection.events.fetch_add(count, Ordering::Relaxed);
+                (first, mix(self.connection.number))
+            }
+        };
         let is_kept = |row: &u32| {
             let hash = mix(seed ^ (first + u64::from(*row)));
             // 53 bits fill a double exactly, so that a share of 1 keeps all.
