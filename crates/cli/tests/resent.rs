@@ -144,7 +144,7 @@ fn request_whose_answer_was_lost_is_stored_once_and_counted() {
     let file = file.to_str().unwrap();
     sql(&server, "CREATE STREAM retried (n LONG, pad STRING); CREATE STREAM resumed (n LONG, pad STRING)");
     // The first connection looks whether there is a server, the second one asks about numbers.
-    let proxy = cutting_proxy(address(&server.url), 3);
+    let proxy = cutting_proxy(address(&server.url), 2);
     let ran = run(&["ingest", "retried", file, "--server", &proxy, "--retry=30s", "--allow-rejected"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("12,000 events accepted, 12 rejected\n"), "{}", ran.err);
@@ -152,7 +152,7 @@ fn request_whose_answer_was_lost_is_stored_once_and_counted() {
     check(&server, "retried", 12_000);
 
     // Without --retry it fails, and says how to go on.
-    let proxy = cutting_proxy(address(&server.url), 3);
+    let proxy = cutting_proxy(address(&server.url), 2);
     let ran = run(&["ingest", "resumed", file, "--server", &proxy]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     assert!(ran.err.contains("events of the last request may be"), "{}", ran.err);

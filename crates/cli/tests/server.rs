@@ -7,6 +7,24 @@ use std::{fs, io::Write};
 use common::{Running, TestServer, http::Connection, run, swiftwater, until};
 
 #[test]
+fn sender_is_told_once_that_nothing_of_a_stream_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = TestServer::over(directory.path());
+    let file = directory.path().join("e.ndjson");
+    std::fs::write(&file, "{}\n").unwrap();
+    let file = file.to_str().unwrap();
+    let ran = run(&["ingest", "--server", &server.url, "s", file, file]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = ran.err.matches("warning: stream `s` is live-only").count();
+    assert!(told == 1 && ran.err.contains("2 events accepted\n"), "{}", ran.err);
+    drop(server);
+    let server = TestServer::over_with(directory.path(), &["--data.store-new-streams", "yes"]);
+    let ran = run(&["ingest", "--server", &server.url, "s", file]);
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+    assert!(server.get("/v1/streams/s").contains("\"stored\":true"));
+}
+
+#[test]
 fn events_go_in_and_answers_come_out() {
     let server = TestServer::start(&["--default-stream", "clicks"]);
     let mut query = Running::start(&["query", "--server", &server.url, "SELECT * FROM STREAM() LIMIT 2"]);

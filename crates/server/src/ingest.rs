@@ -38,7 +38,10 @@ use tokio::sync::oneshot;
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
-    inputs::{CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, tell_faults},
+    inputs::{
+        CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, tell_faults,
+        warn_in_head,
+    },
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -121,6 +124,8 @@ struct Tally {
     is_unsure: bool,
     rejections: Vec<Refused>,
     oversize: bool,
+    /// What the sender may not know of where its events went.
+    warning: Option<String>,
     /// The request is refused: line and column of the first event that was not taken, where that is known.
     next: Option<(u64, u64)>,
 }
@@ -165,6 +170,7 @@ pub(crate) async fn ingest(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let stream = stream_name(path)?;
+    shared.engine.begin_stored(&Principal::anonymous(), &stream).await?;
     let default = shared.engine.ack(&stream);
     let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
     let number = number_of(&parts.headers)?;
@@ -289,7 +295,13 @@ impl Ingest {
         if stop.is_some() {
             self.settle().await;
         }
-        let response = self.response(stop.as_ref());
+        if self.tally.accepted > 0 {
+            self.tally.warning = not_kept(&self.shared, &self.stream);
+        }
+        let mut response = self.response(stop.as_ref());
+        if let Some(warning) = &self.tally.warning {
+            warn_in_head(&mut response, "swiftwater", warning);
+        }
         let gone = answer.send(response).is_err();
         if let Some((piece, rejected)) = self.waiting.take()
             && let Err(error) = self.append(piece, rejected, None).await
@@ -618,6 +630,9 @@ impl Tally {
         }
         if self.repeated {
             value["repeated"] = true.into();
+        }
+        if let Some(warning) = &self.warning {
+            value["warning"] = warning.as_str().into();
         }
         if let Some((line, column)) = self.next {
             value["next"] = json!({"line": line, "column": column});

@@ -58,6 +58,8 @@ struct Summary {
     requests_past: u64,
     /// What was accepted of a long request that is not answered for good.
     part_accepted: u64,
+    /// What the server warned of first.
+    warning: Option<String>,
     /// A request was not answered, so its events may be stored or not.
     is_unsure: bool,
     /// The first rejections: `file:line:column: message`.
@@ -91,6 +93,9 @@ impl Summary {
             complain(&format!(
                 "  and those of {requests} requests that an earlier run sent, which are not counted"
             ));
+        }
+        if let Some(warning) = &self.warning {
+            complain(&format!("  warning: {warning}"));
         }
         if self.is_unsure {
             complain("  and events of the last request may be: the server did not answer it");
@@ -166,7 +171,8 @@ async fn send_all(
     *is_numbered = send::remembers_numbers(args, client, stop, &probe).await?;
     if args.producer.is_some() && !*is_numbered {
         anyhow::bail!(
-            "--producer needs a stored stream, and `{}` is live-only: create it first (CREATE STREAM)",
+            "--producer needs a stored stream, and `{}` is live-only: create it first (CREATE STREAM {} WITH (store = true))",
+            args.stream,
             args.stream
         );
     }

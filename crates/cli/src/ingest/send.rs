@@ -73,6 +73,8 @@ struct Answer {
     kind: String,
     /// In a refusal: the setting that says so.
     setting: String,
+    /// What the sender may not know of where its events went.
+    warning: Option<String>,
     /// The request, or a part of it, was stored before.
     repeated: bool,
     /// In a refusal: the number is too low to be told from a new one, and this is the first that can.
@@ -218,6 +220,9 @@ impl Request<'_> {
         }
         summary.rejected += answer.rejected.unwrap_or(0);
         summary.sampled_out += answer.sampled_out;
+        if let Some(warning) = &answer.warning {
+            summary.warning.get_or_insert_with(|| warning.clone());
+        }
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
             let At { line, column } = self.begins.plus(At { line: *line, column: *column });
