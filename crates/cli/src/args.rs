@@ -1,5 +1,6 @@
 //! What can be said on the command line. Each command's examples stand in its help.
 
+pub(crate) mod hints;
 mod load;
 mod seeds;
 mod size;
@@ -81,7 +82,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
     /// The directory that stored streams and tables are kept in [default: nothing is kept]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
     /// The settings file [default: swiftwater.toml, if it is there]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
@@ -341,7 +342,7 @@ pub(crate) struct RestoreArgs {
     /// The directory of the backup
     pub(crate) dir: PathBuf,
     /// The new data directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
     /// The settings file [default: swiftwater.toml, if it is there]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
