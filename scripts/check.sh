@@ -63,8 +63,9 @@ if python3 -m venv "$python" >/dev/null 2>&1 &&
 else
     skip "Delta readers, S3 and clients from PyPI" "there is no python3 with venv, or PyPI cannot be reached"
 fi
-# Programs that the tests of crates/server talk to, and by which one of crates/cli looks at system calls.
-for program in psql:postgresql-client logger:bsdutils rsyslogd:rsyslog strace:strace; do
+# Programs that the tests of crates/server and crates/cli talk to, and by which one of these looks at system calls.
+for program in psql:postgresql-client logger:bsdutils rsyslogd:rsyslog strace:strace nginx:nginx-light haproxy:haproxy \
+    openssl:openssl; do
     if ! PATH="$PATH:/usr/sbin" command -v "${program%%:*}" >/dev/null 2>&1; then
         skip "a test with ${program%%:*}" "Debian has it in the package ${program##*:}"
     fi

@@ -1,5 +1,6 @@
 //! What can be said on the command line. Each command's examples stand in its help.
 
+pub(crate) mod hints;
 mod load;
 mod seeds;
 mod size;
@@ -15,7 +16,7 @@ pub(crate) use self::load::{
 };
 pub(crate) use self::seeds::{SeedsArgs, SeedsForm, ValidateArgs};
 pub(crate) use self::size::SizeArgs;
-use self::value::{batch_bytes, duration, interval, rate, share};
+use self::value::{batch_bytes, duration, interval, producer, rate, share};
 use crate::{demo::Speed, settings::SettingFlags};
 
 /// Live queries over event streams: ask about events that have not arrived yet.
@@ -81,7 +82,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
     /// The directory that stored streams and tables are kept in [default: nothing is kept]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
     /// The settings file [default: swiftwater.toml, if it is there]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
@@ -179,6 +180,9 @@ Examples:
 Events are JSON objects, one a line or in an array; lines of CSV, whose first line names the fields; or rows of Parquet.
 Files that gzip or zstd packed are recognised by their content.
 A server that has no room is waited for; then the sending goes on behind what was taken, each event once.
+Requests to a stored stream are numbered, so with --retry a server that fails and comes back has each event once.
+A run that failed goes on where it was when it is run again with the --producer that its error names; without --producer,
+a second run sends all events again.
 Exit status: 0 all events were accepted, 1 some were rejected, 2 the sending failed.")]
 pub(crate) struct IngestArgs {
     /// The stream
@@ -207,9 +211,12 @@ pub(crate) struct IngestArgs {
     /// The most bytes that are read and handed on at once
     #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = batch_bytes)]
     pub(crate) batch_bytes: usize,
-    /// Waits this long for a server that cannot be reached at first [default: not at all; 30s without a value], or that takes no event because it has no room (429, 503) [default: 10m]
+    /// Waits this long for a server that cannot be reached, or that fails on the way [default: not at all; 30s without a value], or that takes no event because it has no room (429, 503) [default: 10m]
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "30s", value_parser = duration)]
     pub(crate) retry: Option<Duration>,
+    /// Names the run: a stored stream stores each file of a name once, however often it is sent. A file is known by its path, and refused if what was sent before has changed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["follow", "rate"], value_parser = producer)]
+    pub(crate) producer: Option<String>,
     /// Exits with 0 though events were rejected
     #[arg(long)]
     pub(crate) allow_rejected: bool,
@@ -335,7 +342,7 @@ pub(crate) struct RestoreArgs {
     /// The directory of the backup
     pub(crate) dir: PathBuf,
     /// The new data directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
     /// The settings file [default: swiftwater.toml, if it is there]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]

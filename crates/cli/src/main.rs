@@ -26,16 +26,19 @@ mod sql;
 mod stdio;
 mod top;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use clap::{CommandFactory, Parser};
 use swiftwater_event::SystemClock;
 
-use args::{Cli, Command};
+use args::{Cli, Command, hints};
 
 fn main() -> ExitCode {
     let clock = Arc::new(SystemClock::new());
-    let done = match Cli::parse().command {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let parsed = Cli::try_parse_from(&typed);
+    let cli = parsed.unwrap_or_else(|error| hints::hinted(error, &Cli::command(), &typed).exit());
+    let done = match cli.command {
         Command::Serve(args) => serve::run(&args, clock),
         Command::Demo(args) => demo_command::run(&args, clock),
         Command::Ingest(args) => ingest::run(&args, clock),

@@ -1,6 +1,6 @@
 //! A server that has no room for a while: `swiftwater ingest` waits, goes on behind what was taken, and each event is there
-//! once, whatever the file holds. A real server with a small log, whose tables are written seldom, so that the log is full
-//! after some hundred megabytes and has room again after a commit.
+//! once, whatever the file holds. A real server with a small log, whose store is away until the client says that it waits, so
+//! the log is full after some hundred megabytes and has room again after a commit, however fast the machine is.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -11,20 +11,25 @@ use std::{
     io::{BufRead, BufReader, BufWriter, Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
+    process::Stdio,
     thread::JoinHandle,
 };
 
-use common::{TestServer, http::Connection, run, run_with};
+use common::{Ran, TestServer, http::Connection, run_with, swiftwater};
 use serde_json::{Value, json};
 
 /// Events of a file, and the bytes of each.
 const EVENTS: u64 = 24_000;
 const EVENT_BYTES: usize = 8_000;
 
-fn start(data: &Path) -> TestServer {
+fn start(directory: &Path) -> TestServer {
     TestServer::start(&[
         "--data",
-        data.to_str().unwrap(),
+        directory.join("data").to_str().unwrap(),
+        "--store.location",
+        directory.join("tables").to_str().unwrap(),
+        "--data.log-free-bytes-min",
+        "0",
         "--data.log-bytes-max",
         "128MiB",
         "--data.log-segment-bytes",
@@ -34,7 +39,7 @@ fn start(data: &Path) -> TestServer {
         "--data.detached-log-bytes-max",
         "0",
         "--store.commit-interval-ms",
-        "8000",
+        "50",
     ])
 }
 
@@ -47,9 +52,24 @@ fn sql(server: &TestServer, text: &str) -> Value {
 }
 
 /// Sends a file of which no more fits than a part at first; `rejected` of what it holds are no events.
-fn check(server: &TestServer, stream: &str, file: &Path, rejected: u64) {
+fn check(server: &TestServer, directory: &Path, (stream, file): (&str, &str), rejected: u64) {
     sql(server, &format!("CREATE STREAM {stream} (n LONG NOT NULL, pad STRING)"));
-    let ran = run(&["ingest", stream, file.to_str().unwrap(), "--server", &server.url, "--allow-rejected"]);
+    // A file stands where the tables were: nothing is committed, and the log keeps all.
+    let (tables, aside) = (directory.join("tables"), directory.join("aside"));
+    std::fs::rename(&tables, &aside).unwrap();
+    std::fs::write(&tables, "no directory").unwrap();
+    let file = directory.join(file);
+    let ingest = ["ingest", stream, file.to_str().unwrap(), "--server", &server.url, "--allow-rejected"];
+    let mut child = swiftwater(&ingest).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut err = String::new();
+    while !err.contains("waiting until it has room") {
+        assert!(lines.read_line(&mut err).unwrap() > 0, "the log has no room: {err}");
+    }
+    std::fs::remove_file(&tables).unwrap();
+    std::fs::rename(&aside, &tables).unwrap();
+    lines.read_to_string(&mut err).unwrap();
+    let ran = Ran { code: child.wait().unwrap().code(), out: String::new(), err };
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(ran.err.matches("waiting until it has room").count(), 1, "it is told once: {}", ran.err);
     let lost = match rejected {
@@ -79,7 +99,7 @@ fn write(path: &Path, event: impl Fn(u64, &str) -> String) {
 #[test]
 fn each_event_is_there_once_though_the_log_was_full() {
     let directory = tempfile::tempdir().unwrap();
-    let server = start(&directory.path().join("data"));
+    let server = start(directory.path());
     let path = |name: &str| directory.path().join(name);
 
     write(&path("lines.ndjson"), |n, pad| {
@@ -87,22 +107,22 @@ fn each_event_is_there_once_though_the_log_was_full() {
         let bad = if n % 1_000 == 999 { "no event\n" } else { "" };
         format!("{bad}{{\"n\":{n},\"pad\":\"{pad}\"}}\n")
     });
-    check(&server, "lines", &path("lines.ndjson"), 24);
+    check(&server, directory.path(), ("lines", "lines.ndjson"), 24);
 
     write(&path("array.json"), |n, pad| {
         let (before, after) = (if n == 0 { "[" } else { "," }, if n + 1 == EVENTS { "]" } else { "" });
         format!("{before}\n {{\"n\":{n},\n  \"pad\":\"{pad}\"}}{after}")
     });
-    check(&server, "arrays", &path("array.json"), 0);
+    check(&server, directory.path(), ("arrays", "array.json"), 0);
 
     write(&path("records.csv"), |n, pad| format!("{}{n},\"{pad}\"\n", if n == 0 { "n,pad\n" } else { "" }));
-    check(&server, "records", &path("records.csv"), 0);
+    check(&server, directory.path(), ("records", "records.csv"), 0);
 
-    // Sent as it is at first, then unpacked from where it is gone on.
+    // Sent as it is, whole, until all of it was taken.
     let mut packed = zstd::Encoder::new(File::create(path("packed.zst")).unwrap(), 1).unwrap();
     std::io::copy(&mut File::open(path("array.json")).unwrap(), &mut packed).unwrap();
     packed.finish().unwrap();
-    check(&server, "packed", &path("packed.zst"), 0);
+    check(&server, directory.path(), ("packed", "packed.zst"), 0);
 }
 
 /// The next request: its connection, and what is behind its head, which says that it comes in chunks.
@@ -112,6 +132,13 @@ fn request(listener: &TcpListener) -> (TcpStream, BufReader<TcpStream>) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+        // Before the first event it is asked whether numbers of requests are remembered.
+        if head.contains("swiftwater-sequence") {
+            let (mut stream, body) = (&stream, "{\"type\":\"urn:swiftwater:problem:not-stored\"}");
+            let length = body.len();
+            write!(stream, "HTTP/1.1 409 Conflict\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+            continue;
+        }
         // Somebody may look whether there is a server again, and say nothing.
         if !head.is_empty() {
             assert!(head.to_lowercase().contains("transfer-encoding: chunked"), "{head}");

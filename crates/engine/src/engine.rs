@@ -284,6 +284,23 @@ impl Engine {
         }
     }
 
+    /// Whether the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
+    /// stored, and its sender may not know.
+    pub fn keeps_nothing_of(&self, stream: &StreamName) -> bool {
+        let shared = &self.shared;
+        shared.history.get().is_some() && shared.stored(stream).is_none() && shared.unstored(stream).is_none()
+    }
+
+    /// Creates a stream whose first events are about to be appended, where the settings say that such streams are stored.
+    pub async fn begin_stored(&self, _principal: &Principal, stream: &StreamName) -> Result<(), EngineError> {
+        match self.shared.history.get() {
+            Some(history) if history.stores_new_streams() && self.keeps_nothing_of(stream) => {
+                history.create_stream(&self.shared, stream).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The fields that a stream declares columns for, by name, with their types; without those that lie deeper in its events.
     pub fn declared_fields(&self, stream: &StreamName) -> Vec<(Box<str>, Type)> {
         let declared = match (self.shared.stored(stream), self.shared.unstored(stream)) {

@@ -12,7 +12,7 @@
 //!
 //! With `Swiftwater-Producer` and `Swiftwater-Sequence`, the sender's name and its number for the request, a stored stream
 //! stores the request once, however often it is sent: whole, or not at all, up to 16 MiB of events; a longer one in parts
-//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection. `sent` (or
+//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection, or in a numbered request. `sent` (or
 //! the field `Swiftwater-Sent`) is the sender's time, in microseconds since 1970 or RFC 3339.
 
 use std::{
@@ -38,7 +38,10 @@ use tokio::sync::oneshot;
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
-    inputs::{CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, tell_faults},
+    inputs::{
+        CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, tell_faults,
+        warn_in_head,
+    },
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
     problem::Problem,
@@ -121,6 +124,8 @@ struct Tally {
     is_unsure: bool,
     rejections: Vec<Refused>,
     oversize: bool,
+    /// What the sender may not know of where its events went.
+    warning: Option<String>,
     /// The request is refused: line and column of the first event that was not taken, where that is known.
     next: Option<(u64, u64)>,
 }
@@ -165,6 +170,7 @@ pub(crate) async fn ingest(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let stream = stream_name(path)?;
+    shared.engine.begin_stored(&Principal::anonymous(), &stream).await?;
     let default = shared.engine.ack(&stream);
     let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
     let number = number_of(&parts.headers)?;
@@ -180,8 +186,16 @@ pub(crate) async fn ingest(
     }
     let (answer, answered) = oneshot::channel();
     let parts = number.map(Parts::new);
-    let ingest =
-        Ingest { shared, connection, stream, options, tally: Tally::default(), waiting: None, parts };
+    let ingest = Ingest {
+        shared,
+        connection,
+        stream,
+        options,
+        tally: Tally::default(),
+        waiting: None,
+        parts,
+        seen: 0,
+    };
     tokio::spawn(ingest.run(body, encoding, answer));
     answered.await.map_err(|_| Problem::internal("the events were not looked at to their end").closing())
 }
@@ -254,6 +268,8 @@ struct Ingest {
     waiting: Option<(Piece, Bad)>,
     /// Where the request has a number: its parts.
     parts: Option<Parts>,
+    /// Events of a numbered request that were looked at for its sample.
+    seen: u64,
 }
 
 impl Ingest {
@@ -279,7 +295,13 @@ impl Ingest {
         if stop.is_some() {
             self.settle().await;
         }
-        let response = self.response(stop.as_ref());
+        if self.tally.accepted > 0 {
+            self.tally.warning = not_kept(&self.shared, &self.stream);
+        }
+        let mut response = self.response(stop.as_ref());
+        if let Some(warning) = &self.tally.warning {
+            warn_in_head(&mut response, "swiftwater", warning);
+        }
         let gone = answer.send(response).is_err();
         if let Some((piece, rejected)) = self.waiting.take()
             && let Err(error) = self.append(piece, rejected, None).await
@@ -458,8 +480,18 @@ impl Ingest {
     /// Keeps the sample that was asked for.
     fn sample(&mut self, batch: EventBatch) -> EventBatch {
         let Some(share) = self.options.sample else { return batch };
-        let first = self.connection.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        let seed = mix(self.connection.number);
+        let count = batch.len() as u64;
+        let (first, seed) = match &self.parts {
+            // A request that is sent again has the same sample.
+            Some(parts) => {
+                self.seen += count;
+                (self.seen - count, mix(parts.seed()))
+            }
+            None => {
+                let first = self.connection.events.fetch_add(count, Ordering::Relaxed);
+                (first, mix(self.connection.number))
+            }
+        };
         let is_kept = |row: &u32| {
             let hash = mix(seed ^ (first + u64::from(*row)));
             // 53 bits fill a double exactly, so that a share of 1 keeps all.
@@ -598,6 +630,9 @@ impl Tally {
         }
         if self.repeated {
             value["repeated"] = true.into();
+        }
+        if let Some(warning) = &self.warning {
+            value["warning"] = warning.as_str().into();
         }
         if let Some((line, column)) = self.next {
             value["next"] = json!({"line": line, "column": column});

@@ -429,6 +429,8 @@ fn syslog_families(table: &mut Table, syslog: &SyslogStats) {
     table.counter("swiftwater_syslog_malformed_total", malformed, read(&syslog.malformed));
     let dropped = "Messages of syslog that were lost: there was no room for them, or no event may be so.";
     table.counter("swiftwater_syslog_dropped_total", dropped, read(&syslog.dropped));
+    let unkept = "Messages of syslog in a stream that is not created, on a server that stores events: they are not stored.";
+    table.counter("swiftwater_syslog_unkept_total", unkept, read(&syslog.unkept));
     let ended = read(&syslog.connections_ended);
     let open = read(&syslog.connections_taken).saturating_sub(ended);
     table.gauge("swiftwater_syslog_connections", "Connections of syslog that are open.", open);

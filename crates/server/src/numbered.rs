@@ -140,6 +140,11 @@ impl Parts {
         }
     }
 
+    /// A number that is the request's own, and the same when it is sent again.
+    pub(crate) fn seed(&self) -> u64 {
+        hash_of([self.producer.as_bytes(), &self.sequence.to_le_bytes()])
+    }
+
     /// Bytes of events that wait for their part to be full.
     pub(crate) fn gathered_bytes(&self) -> usize {
         self.bytes

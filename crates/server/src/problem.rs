@@ -138,6 +138,10 @@ impl From<EngineError> for Problem {
             EngineError::Limit { setting, wanted, limit, .. } => {
                 limit_problem(detail).with("setting", setting).with("limit", limit).with("wanted", wanted)
             }
+            EngineError::NumberForgotten { lowest, .. } => {
+                Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
+                    .with("lowest", lowest)
+            }
             _ => match error.kind() {
                 ErrorKind::Invalid => {
                     Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail)

@@ -155,7 +155,11 @@ async fn routed(
 async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let matched = request.extensions().get::<MatchedPath>();
-    let route = matched.and_then(|matched| routes().find(|route| *route == matched.as_str()));
+    let route = matched.and_then(|matched| {
+        // With a slash at its end it is the same one.
+        let named = matched.as_str().strip_suffix('/').filter(|path| !path.is_empty());
+        routes().find(|route| *route == named.unwrap_or(matched.as_str()))
+    });
     let answered =
         async |request: Request| match asks_for_websocket(request.headers()) && !speaks_websocket(route) {
             true => not_spoken(),
@@ -204,7 +208,7 @@ async fn guarded<B>(
     let told = tracing::enabled!(Level::DEBUG).then(|| (request.method().clone(), request.uri().clone()));
     let prefix = prefix(&shared.config.prefix, request.headers()).to_owned();
     let mut response = match shared.guard.check(request.uri(), request.headers()) {
-        Err(problem) => problem.closing().into_response(),
+        Err(problem) => inputs::problem_at(request.uri().path(), request.headers(), problem.closing()),
         Ok(pass) => {
             let mut response = match pass.preflight(request.method(), request.headers()) {
                 Some(response) => response,

@@ -43,6 +43,15 @@ pub(super) fn batch_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A name that leaves room for what each input adds to it.
+pub(super) fn producer(text: &str) -> Result<String, String> {
+    let is_visible = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    match text.len() {
+        ..=96 if is_visible => Ok(text.to_owned()),
+        _ => Err("allowed: 1 to 96 visible ASCII characters".to_owned()),
+    }
+}
+
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(&text.replace('_', "")).map_err(str::to_owned)
 }

@@ -14,7 +14,8 @@ use bytes::{Buf, Bytes};
 use super::{
     Summary,
     form::CsvFaults,
-    send::{Request, Sent},
+    producer::Number,
+    send::{Request, Sent, connect},
     wait::{At, Patience},
 };
 use crate::{
@@ -37,6 +38,7 @@ pub(super) async fn follow(
     client: &Client,
     places: &[Place],
     stop: &StopReading,
+    mut number: Option<Number>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     if args.rate.is_some() {
@@ -59,7 +61,8 @@ pub(super) async fn follow(
             grown = true;
             let Piece { mut lines, begins } = piece;
             let mut begins = begins;
-            let mut connection = client.connect().await?;
+            let mut connection = connect(args, client).await?;
+            let mut is_again = false;
             loop {
                 let request = Request {
                     stream: &args.stream,
@@ -69,12 +72,24 @@ pub(super) async fn follow(
                     begins,
                     form: InputForm::Json,
                     faults: CsvFaults::default(),
+                    number: number.as_ref().map(|number| (number, is_again)),
                 };
-                let sent = request.send(&mut connection, full(lines.clone()), || {}, summary).await?;
-                let Sent::Busy(busy) = sent else { break };
-                connection = patience.wait(client, stop, &busy, complain).await?;
-                lines.advance(At::default().find(busy.next, &lines));
-                begins = begins.plus(busy.next);
+                match request.send(&mut connection, full(lines.clone()), || {}, summary).await? {
+                    Sent::Whole | Sent::Past => break,
+                    Sent::Unnumbered(why) => anyhow::bail!(why),
+                    Sent::Again(busy) => {
+                        is_again = true;
+                        connection = patience.wait(client, stop, &busy, complain).await?;
+                    }
+                    Sent::Busy(busy) => {
+                        connection = patience.wait(client, stop, &busy, complain).await?;
+                        lines.advance(At::default().find(busy.next, &lines));
+                        begins = begins.plus(busy.next);
+                    }
+                }
+            }
+            if let Some(number) = &mut number {
+                number.sequence += 1;
             }
             patience.progressed();
         }

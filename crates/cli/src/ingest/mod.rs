@@ -4,8 +4,10 @@
 //! requests of whole lines, so that each is answered, and a line number is the file's in either case.
 
 mod blocks;
+mod edges;
 mod follow;
 pub(crate) mod form;
+mod producer;
 pub(crate) mod send;
 mod wait;
 
@@ -20,6 +22,7 @@ use swiftwater_lang::{
     parse_kept_ddl,
 };
 
+use self::producer::Producers;
 use crate::{
     args::{IngestArgs, InputForm},
     client::{Client, full, read_all},
@@ -49,6 +52,16 @@ struct Summary {
     accepted: u64,
     rejected: u64,
     sampled_out: u64,
+    /// Of those accepted, how many an earlier run of the same name sent.
+    accepted_before: u64,
+    /// Requests of such a run that the server has and does not know any more, so nobody counts their events.
+    requests_past: u64,
+    /// What was accepted of a long request that is not answered for good.
+    part_accepted: u64,
+    /// What the server warned of first.
+    warning: Option<String>,
+    /// A request was not answered, so its events may be stored or not.
+    is_unsure: bool,
     /// The first rejections: `file:line:column: message`.
     rejections: Vec<String>,
 }
@@ -69,7 +82,24 @@ impl Summary {
             0 => String::new(),
             left_out => format!(", {} left out of the sample", grouped(left_out)),
         };
-        complain(&format!("{} events accepted{rejected}{left_out}", grouped(self.accepted)));
+        let before = match self.accepted_before {
+            0 => String::new(),
+            before => format!(", {} of them by an earlier run", grouped(before)),
+        };
+        let accepted = grouped(self.accepted + self.part_accepted);
+        complain(&format!("{accepted} events accepted{before}{rejected}{left_out}"));
+        if self.requests_past > 0 {
+            let requests = grouped(self.requests_past);
+            complain(&format!(
+                "  and those of {requests} requests that an earlier run sent, which are not counted"
+            ));
+        }
+        if let Some(warning) = &self.warning {
+            complain(&format!("  warning: {warning}"));
+        }
+        if self.is_unsure {
+            complain("  and events of the last request may be: the server did not answer it");
+        }
         for rejection in &self.rejections {
             complain(&format!("  {rejection}"));
         }
@@ -89,10 +119,20 @@ pub(crate) fn run(args: &IngestArgs, clock: Arc<dyn Clock>) -> Outcome {
     let stop_at_signal = stop.clone();
     signals::on_interrupt(move || stop_at_signal.stop()).context("cannot catch signals")?;
     let mut summary = Summary::default();
-    let sent = runtime.block_on(send_all(args, &client, &stop, &clock, &mut summary));
+    let mut producers = Producers::new(args.producer.as_deref());
+    let mut is_numbered = false;
+    let sending = send_all(args, &client, &stop, &clock, (&mut producers, &mut is_numbered), &mut summary);
+    let sent = runtime.block_on(sending);
     // A reader that waits for standard input keeps no one from leaving.
     runtime.shutdown_background();
     summary.tell();
+    let is_cut_short = sent.is_err() || stop.stopped();
+    if is_cut_short && is_numbered && args.rate.is_none() && !args.follow && are_files(&places_of(args)) {
+        complain(&format!(
+            "to send the rest, and nothing twice: the same command with --producer {}",
+            producers.name()
+        ));
+    }
     sent.map_err(|error| Failure::coded(FAILED, error))?;
     if stop.stopped() && !args.follow && !args.files.is_empty() {
         complain("interrupted: the rest was not sent");
@@ -107,25 +147,34 @@ async fn send_all(
     client: &Client,
     stop: &StopReading,
     clock: &Arc<dyn Clock>,
+    (producers, is_numbered): (&mut Producers, &mut bool),
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     // Whether anybody is there is known before the first event, which may be long in coming.
-    match args.retry {
-        Some(patience) => drop(client.connect_patiently(patience).await?),
-        None => drop(client.connect().await?),
+    drop(send::connect(args, client).await?);
+    let places = places_of(args);
+    if args.producer.is_some() && !are_files(&places) {
+        anyhow::bail!("--producer needs files: what is read once cannot be sent a second time");
     }
-    let places: Vec<Place> = match args.files.as_slice() {
-        [] => vec![Place::of(Path::new("-"))],
-        files => files.iter().map(|path| Place::of(path)).collect(),
-    };
     if args.follow && places.iter().any(|place| form_of(args, place) != InputForm::Json) {
         anyhow::bail!("only lines of JSON can be followed");
     }
     if args.follow && !places.contains(&Place::Stdin) {
-        return follow::follow(args, client, &places, stop, summary).await;
+        let probe = producers.first(&Place::Stdin);
+        *is_numbered = send::remembers_numbers(args, client, stop, &probe).await?;
+        return follow::follow(args, client, &places, stop, is_numbered.then_some(probe), summary).await;
     }
     if args.follow && places.len() > 1 {
         anyhow::bail!("standard input cannot be followed together with files");
+    }
+    let probe = Producers::new(args.producer.as_deref()).first(&Place::Stdin);
+    *is_numbered = send::remembers_numbers(args, client, stop, &probe).await?;
+    if args.producer.is_some() && !*is_numbered {
+        anyhow::bail!(
+            "--producer needs a stored stream, and `{}` is live-only: create it first (CREATE STREAM {} WITH (store = true))",
+            args.stream,
+            args.stream
+        );
     }
     let has_csv = places.iter().any(|place| form_of(args, place) == InputForm::Csv);
     let declared = if has_csv { declared_fields(client, &args.stream).await } else { Vec::new() };
@@ -133,9 +182,23 @@ async fn send_all(
         if stop.stopped() {
             break;
         }
-        send::file(args, client, place, (stop, &declared), clock, summary).await?;
+        let number = is_numbered.then(|| producers.first(place));
+        send::file(args, client, place, (stop, &declared), clock, number, summary).await?;
     }
     Ok(())
+}
+
+/// What is to be sent.
+fn places_of(args: &IngestArgs) -> Vec<Place> {
+    match args.files.as_slice() {
+        [] => vec![Place::of(Path::new("-"))],
+        files => files.iter().map(|path| Place::of(path)).collect(),
+    }
+}
+
+/// Whether all of them can be read again.
+fn are_files(places: &[Place]) -> bool {
+    !places.iter().any(Place::is_read_once)
 }
 
 /// What a server declares of a stream's fields, so that values of CSV are read as these: none where that cannot be had.

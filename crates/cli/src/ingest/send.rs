@@ -32,13 +32,15 @@ use super::{
     blocks::{Blocks, Cut},
     form::{CsvFaults, CsvLines, ParquetLines},
     form_of,
+    producer::Number,
     wait::{
-        ALL_SENT_BYTES_KEPT, At, Busy, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX, WAIT_MIN, skip,
+        ALL_SENT_BYTES_KEPT, At, Busy, CutBodies, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX,
+        WAIT_MIN, skip,
     },
 };
 use crate::{
     args::{IngestArgs, InputForm},
-    client::{Body, Client, Connection, Problem, read_all},
+    client::{Body, Client, Connection, Problem, full, read_all},
     input_file::{self, Counted, Input, Packing, Place, StopReading},
     output::grouped,
     progress::Progress,
@@ -50,6 +52,11 @@ const BLOCKS_READ_AHEAD: usize = 2;
 
 /// How long an input may pause within one request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The same of a numbered request, whose events the server takes when its body ends, and how long its body may take.
+const NUMBERED_PAUSE_MAX: Duration = Duration::from_millis(20);
+const NUMBERED_TIME_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a numbered request: less than the server stores whole or not at all.
+const NUMBERED_BYTES: usize = 15 << 20;
 
 /// The server's answer.
 #[derive(Debug, Default, Deserialize)]
@@ -66,6 +73,12 @@ struct Answer {
     kind: String,
     /// In a refusal: the setting that says so.
     setting: String,
+    /// What the sender may not know of where its events went.
+    warning: Option<String>,
+    /// The request, or a part of it, was stored before.
+    repeated: bool,
+    /// In a refusal: the number is too low to be told from a new one, and this is the first that can.
+    lowest: Option<u64>,
 }
 
 impl Answer {
@@ -104,6 +117,8 @@ pub(super) struct Request<'a> {
     pub(super) form: InputForm,
     /// What is known to be wrong with its records.
     pub(super) faults: CsvFaults,
+    /// Its number, if it has one, and whether this run has sent it before.
+    pub(super) number: Option<(&'a Number, bool)>,
 }
 
 /// What became of a request.
@@ -113,6 +128,12 @@ pub(super) enum Sent {
     Whole,
     /// The server has no room now.
     Busy(Busy),
+    /// A numbered request is to be sent again, whole.
+    Again(Busy),
+    /// A numbered request was answered so long ago that the server does not know it any more.
+    Past,
+    /// The stream is not stored, so no number is remembered for it.
+    Unnumbered(String),
 }
 
 impl Request<'_> {
@@ -129,35 +150,79 @@ impl Request<'_> {
         let path = format!("/v1/streams/{}/events{sample}", self.stream);
         let mut headers = vec![("content-type", "application/x-ndjson"), ("accept", "application/json")];
         headers.extend(self.packing.content_encoding().map(|packing| ("content-encoding", packing)));
+        let sequence = self.number.map_or_else(String::new, |(number, _)| number.sequence.to_string());
+        if let Some((number, _)) = self.number {
+            headers.extend([("swiftwater-producer", &*number.producer), ("swiftwater-sequence", &sequence)]);
+        }
         let response = connection.send(Method::POST, &path, &headers, body).await;
         answered();
-        let response = response.with_context(|| format!("cannot send {}", self.name))?;
-        let status = response.status();
-        let pause = retry_after(&response);
-        let text = read_all(response).await?;
+        let answered = async {
+            let response = response?;
+            let (status, pause) = (response.status(), retry_after(&response));
+            anyhow::Ok((status, pause, read_all(response).await?))
+        };
+        let answered = answered.await.with_context(|| format!("cannot send {}", self.name));
+        let (status, pause, text) = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                summary.is_unsure = true;
+                if self.number.is_none() {
+                    return Err(error);
+                }
+                let why = format!("{error:#}");
+                let (next, is_progress) = (At::default(), false);
+                return Ok(Sent::Again(Busy { next, pause: WAIT_MIN, is_progress, is_lost: true, why }));
+            }
+        };
         // A refusal tells, too, what was accepted before it.
         let answer: Answer = serde_json::from_slice(&text).unwrap_or_default();
-        self.add(&answer, summary);
-        if status.is_success() || answer.rejected_all() {
-            return Ok(Sent::Whole);
-        }
+        let is_whole = status.is_success() || answer.rejected_all();
         let problem = Problem::read(status, &text);
         let why = format!("the server refused {}: {}", self.name, problem.summary());
         let is_busy = status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::SERVICE_UNAVAILABLE && pause.is_some();
+        let pause = pause.unwrap_or_default().clamp(WAIT_MIN, WAIT_MAX);
+        if let Some((_, is_again)) = self.number
+            && !is_whole
+        {
+            if answer.kind.ends_with(":not-stored") {
+                return Ok(Sent::Unnumbered(why));
+            }
+            if answer.lowest.is_some() && !is_again {
+                return Ok(Sent::Past);
+            }
+            let accepted = answer.accepted.unwrap_or(0);
+            let is_progress = accepted > std::mem::replace(&mut summary.part_accepted, accepted);
+            if is_busy {
+                let next = At::default();
+                return Ok(Sent::Again(Busy { next, pause, is_progress, is_lost: false, why }));
+            }
+            return Err(anyhow::anyhow!(why));
+        }
+        self.add(&answer, summary);
+        if is_whole {
+            return Ok(Sent::Whole);
+        }
         match answer.goes_on_at() {
             Some(next) if is_busy => {
-                let pause = pause.unwrap_or_default().clamp(WAIT_MIN, WAIT_MAX);
-                Ok(Sent::Busy(Busy { next, pause, is_progress: answer.accepted > Some(0), why }))
+                let is_progress = answer.accepted > Some(0);
+                Ok(Sent::Busy(Busy { next, pause, is_progress, is_lost: false, why }))
             }
             _ => Err(anyhow::anyhow!(why)),
         }
     }
 
     fn add(&self, answer: &Answer, summary: &mut Summary) {
+        (summary.is_unsure, summary.part_accepted) = (false, 0);
         summary.accepted += answer.accepted.unwrap_or(0);
+        if answer.repeated && self.number.is_some_and(|(_, is_again)| !is_again) {
+            summary.accepted_before += answer.accepted.unwrap_or(0);
+        }
         summary.rejected += answer.rejected.unwrap_or(0);
         summary.sampled_out += answer.sampled_out;
+        if let Some(warning) = &answer.warning {
+            summary.warning.get_or_insert_with(|| warning.clone());
+        }
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
             let At { line, column } = self.begins.plus(At { line: *line, column: *column });
@@ -166,6 +231,44 @@ impl Request<'_> {
             let message = fault.as_ref().unwrap_or(message);
             summary.reject(format!("{}:{place}: {path}{message}", self.name));
         }
+    }
+}
+
+/// Whether the stream stores events, and so remembers numbers of requests: asked by a request that has none.
+pub(super) async fn remembers_numbers(
+    args: &IngestArgs,
+    client: &Client,
+    stop: &StopReading,
+    number: &Number,
+) -> anyhow::Result<bool> {
+    let mut patience = Patience::new(args);
+    let mut connection = connect(args, client).await?;
+    loop {
+        let request = Request {
+            stream: &args.stream,
+            sample: None,
+            packing: Packing::None,
+            name: "events",
+            begins: At::default(),
+            form: InputForm::Json,
+            faults: CsvFaults::default(),
+            number: Some((number, false)),
+        };
+        match request.send(&mut connection, full(""), || {}, &mut Summary::default()).await? {
+            Sent::Whole | Sent::Past => return Ok(true),
+            Sent::Unnumbered(_) => return Ok(false),
+            Sent::Busy(busy) | Sent::Again(busy) => {
+                connection = patience.wait(client, stop, &busy, complain).await?;
+            }
+        }
+    }
+}
+
+/// Connects, as patiently as `--retry` says.
+pub(super) async fn connect(args: &IngestArgs, client: &Client) -> anyhow::Result<Connection> {
+    match args.retry {
+        Some(patience) => client.connect_patiently(patience).await,
+        None => client.connect().await,
     }
 }
 
@@ -213,15 +316,42 @@ pub(super) async fn file(
     place: &Place,
     read: (&StopReading, &DeclaredFields),
     clock: &Arc<dyn Clock>,
+    number: Option<Number>,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let mut from = None;
     let mut patience = Patience::new(args);
-    while let Some(next) = reading(args, (client, &mut patience), (place, from), read, clock, summary).await?
+    let mut numbered = number.map(|number| Numbered { number, is_again: false, is_past: false });
+    while let Some(next) =
+        reading(args, (client, &mut patience), (place, from), read, clock, &mut numbered, summary).await?
     {
         from = Some(next);
     }
-    Ok(())
+    match numbered {
+        Some(numbered) if numbered.is_past => anyhow::bail!(
+            "{} ends before the place to which an earlier run with this --producer sent it; another file needs another name",
+            place.name()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// How far an input's numbered requests are.
+struct Numbered {
+    /// Of the next request.
+    number: Number,
+    /// This run has sent it.
+    is_again: bool,
+    /// The server did not know the last one any more.
+    is_past: bool,
+}
+
+impl Numbered {
+    /// The request was answered.
+    fn answered(&mut self, is_past: bool) {
+        self.number.sequence += 1;
+        (self.is_again, self.is_past) = (false, is_past);
+    }
 }
 
 /// Reads an input and sends it. A packed file is sent as it is until the server has no room for all of it: then the answer
@@ -233,11 +363,14 @@ async fn reading(
     (place, from): (&Place, Option<At>),
     (stop, declared): (&StopReading, &DeclaredFields),
     clock: &Arc<dyn Clock>,
+    numbered: &mut Option<Numbered>,
     summary: &mut Summary,
 ) -> anyhow::Result<Option<At>> {
     let (counts, faults) = (Arc::new(Counts::default()), CsvFaults::default());
     let form = form_of(args, place);
     let is_read_once = place.is_read_once();
+    // A numbered request is sent again as it was.
+    let from = from.filter(|from| numbered.is_none() || *from > At::default());
     let by_lines = args.rate.is_some() || from.is_some() || is_read_once;
     let mut input = open(place, form, by_lines, (stop, declared), (&counts.bytes, &faults))?;
     let name = place.name();
@@ -256,7 +389,7 @@ async fn reading(
             let _ = write!(out, "{} events {}/s", grouped(events), grouped(rate as u64));
         }
         if bar_counts.waits.load(Ordering::Relaxed) {
-            let _ = write!(out, " (waits for room at the server)");
+            let _ = write!(out, " (waits for the server)");
         }
     });
     let cut = Cut { block_bytes: args.batch_bytes, rate: args.rate };
@@ -276,14 +409,26 @@ async fn reading(
         _ => 0,
     };
     let mut blocks = SharedBlocks::new(receiver, kept);
-    if let Some(from) = from {
-        blocks.begin_at(from, is_array);
+    match (from, &numbered) {
+        (Some(from), None) => blocks.begin_at(from, is_array),
+        (Some(from), Some(_)) => blocks.begin_again_at(from),
+        (None, _) => {}
     }
+    // Who sends slowly wants events to be there soon; a file is cut at the same places whenever it is sent.
+    let by_time = is_read_once || args.rate.is_some();
+    let times = match (packing, &numbered) {
+        (Packing::None, Some(_)) => {
+            blocks.cut(CutBodies { bytes: NUMBERED_BYTES, by_time });
+            by_time.then_some((NUMBERED_PAUSE_MAX, NUMBERED_TIME_MAX))
+        }
+        (Packing::None, None) => Some((PAUSE_MAX, Duration::MAX)),
+        _ => None,
+    };
     let blocks = Arc::new(Mutex::new(blocks));
     let sending = async {
         // An input without anything in it is a request, too.
         more(&blocks).await;
-        let mut connection = client.connect().await?;
+        let mut connection = connect(args, client).await?;
         loop {
             let (number, begins) = locked(&blocks).begin();
             let request = Request {
@@ -294,17 +439,48 @@ async fn reading(
                 begins,
                 form,
                 faults: faults.clone(),
+                number: numbered.as_ref().map(|numbered| (&numbered.number, numbered.is_again)),
             };
-            let body = BlockBody::new(number, &blocks, packing).boxed();
+            let body = BlockBody::new(number, &blocks, times, request.number.is_some()).boxed();
             let sent = request.send(&mut connection, body, || locked(&blocks).answered(), summary).await?;
             match sent {
-                Sent::Whole => {
-                    locked(&blocks).forget();
+                Sent::Whole | Sent::Past => {
+                    let is_past = matches!(sent, Sent::Past);
+                    summary.requests_past += u64::from(is_past);
+                    if let Some(numbered) = numbered {
+                        numbered.answered(is_past);
+                    }
+                    locked(&blocks).done();
                     patience.progressed();
                     if !more(&blocks).await {
                         return Ok(None);
                     }
-                    connection = client.connect().await?;
+                    connection = connect(args, client).await?;
+                }
+                Sent::Unnumbered(why) => return Err(anyhow::anyhow!(why)),
+                Sent::Again(busy) => {
+                    if counts.failure.lock().is_ok_and(|failure| failure.is_some()) {
+                        return Ok(None);
+                    }
+                    if let Some(numbered) = numbered {
+                        numbered.is_again = true;
+                    }
+                    let (is_kept, begins) = {
+                        let mut blocks = locked(&blocks);
+                        (packing == Packing::None && blocks.again(), blocks.request_begins())
+                    };
+                    if is_read_once && !is_kept {
+                        anyhow::bail!("{}\nit is too long to be sent again", busy.why);
+                    }
+                    counts.waits.store(true, Ordering::Relaxed);
+                    let say = |text: &str| progress.suspend(|| complain(text));
+                    connection = patience.wait(client, stop, &busy, say).await?;
+                    counts.waits.store(false, Ordering::Relaxed);
+                    if !is_kept {
+                        return Ok(Some(begins));
+                    }
+                    // An input without anything in it is a request, too.
+                    more(&blocks).await;
                 }
                 Sent::Busy(busy) => {
                     let next = begins.plus(busy.next);
@@ -432,18 +608,37 @@ struct BlockBody {
     blocks: Arc<Mutex<SharedBlocks>>,
     /// Ends at the pause; none where the body cannot be cut.
     pause: Option<Pin<Box<Sleep>>>,
+    pause_max: Duration,
+    /// When a body ends that does not pause.
+    ends_at: Option<Instant>,
     /// Whether an event may stand on both sides of a cut here.
     within_line: bool,
+    is_numbered: bool,
 }
 
 impl BlockBody {
-    fn new(request: u64, blocks: &Arc<Mutex<SharedBlocks>>, packing: Packing) -> BlockBody {
+    /// `times`: the longest pause, and how long the body may take; none where time does not end it.
+    fn new(
+        request: u64,
+        blocks: &Arc<Mutex<SharedBlocks>>,
+        times: Option<(Duration, Duration)>,
+        is_numbered: bool,
+    ) -> BlockBody {
+        let (pause_max, time_max) = times.unwrap_or((Duration::MAX, Duration::MAX));
         BlockBody {
             request,
             blocks: Arc::clone(blocks),
-            pause: (packing == Packing::None).then(|| Box::pin(tokio::time::sleep(PAUSE_MAX))),
+            pause: times.map(|_| Box::pin(tokio::time::sleep(pause_max))),
+            pause_max,
+            ends_at: (time_max < Duration::MAX).then(|| Instant::now() + time_max),
             within_line: false,
+            is_numbered,
         }
+    }
+
+    /// Whether the body may end here, as its time is over.
+    fn ends(&self) -> bool {
+        if self.is_numbered { locked(&self.blocks).end(self.request) } else { !self.within_line }
     }
 }
 
@@ -456,19 +651,25 @@ impl HttpBody for BlockBody {
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
+        if this.ends_at.is_some_and(|ends_at| Instant::now() >= ends_at) && this.ends() {
+            return Poll::Ready(None);
+        }
         let block = locked(&this.blocks).poll(this.request, context);
         match (block, &mut this.pause) {
             (Poll::Ready(Some(Ok(block))), pause) => {
                 if let Some(pause) = pause {
-                    pause.as_mut().reset(Instant::now() + PAUSE_MAX);
+                    pause.as_mut().reset(Instant::now() + this.pause_max);
                     this.within_line = !block.ends_with(b"\n");
                 }
                 Poll::Ready(Some(Ok(Frame::data(block))))
             }
             (Poll::Ready(Some(Err(error))), _) => Poll::Ready(Some(Err(error))),
             (Poll::Ready(None), _) => Poll::Ready(None),
-            (Poll::Pending, Some(pause)) if !this.within_line => pause.as_mut().poll(context).map(|()| None),
-            (Poll::Pending, _) => Poll::Pending,
+            (Poll::Pending, Some(pause)) => match pause.as_mut().poll(context) {
+                Poll::Ready(()) if this.ends() => Poll::Ready(None),
+                _ => Poll::Pending,
+            },
+            (Poll::Pending, None) => Poll::Pending,
         }
     }
 }
@@ -484,7 +685,8 @@ mod tests {
         let send = |block: &'static str| sender.try_send(Ok(Bytes::from_static(block.as_bytes()))).unwrap();
         send("1\n2\n");
         let (first, _) = locked(&blocks).begin();
-        let mut body = BlockBody::new(first, &blocks, Packing::None);
+        let times = Some((PAUSE_MAX, Duration::MAX));
+        let mut body = BlockBody::new(first, &blocks, times, false);
         assert!(body.frame().await.is_some());
         assert!(body.frame().await.is_none());
 
@@ -492,7 +694,7 @@ mod tests {
         assert!(more(&blocks).await);
         let (second, begins) = locked(&blocks).begin();
         assert_eq!(begins, At { line: 3, column: 1 });
-        let mut body = BlockBody::new(second, &blocks, Packing::None);
+        let mut body = BlockBody::new(second, &blocks, times, false);
         assert!(body.frame().await.is_some());
         let waiting = tokio::time::timeout(PAUSE_MAX * 3, body.frame()).await;
         assert!(waiting.is_err(), "an event is not cut");

@@ -4,6 +4,9 @@
 //! is there, up to [`SENT_BYTES_KEPT`]: a server takes events as it reads them, so that what it has not taken is what lies in
 //! the buffers between, some pieces that it looks at, and what it still reads so that its answer is seen. Where that was more, a file
 //! is read again; what can be read once only is kept up to [`ALL_SENT_BYTES_KEPT`].
+//!
+//! A numbered request is sent again whole, to the same byte, and the server takes of it what it has not taken yet; so no more
+//! than one request is ever sent again.
 
 use std::{
     collections::VecDeque,
@@ -17,6 +20,7 @@ use bytes::{Buf, Bytes};
 use serde::Deserialize;
 use tokio::{sync::mpsc, time::Instant};
 
+use super::edges::Edges;
 use crate::{
     args::IngestArgs,
     client::{Client, Connection},
@@ -44,6 +48,8 @@ pub(super) struct Busy {
     pub(super) pause: Duration,
     /// Whether it took any event of the body.
     pub(super) is_progress: bool,
+    /// It did not answer, or not to the end.
+    pub(super) is_lost: bool,
     /// What to say if it is not waited for.
     pub(super) why: String,
 }
@@ -99,14 +105,22 @@ impl At {
 /// How long a server that has no room is waited for.
 pub(super) struct Patience {
     span: Duration,
+    /// How long one is waited for that does not answer.
+    lost_span: Duration,
     /// Since when it has taken no event.
     since: Option<Instant>,
-    is_told: bool,
+    /// Whether it was told that it has no room, and that it does not answer.
+    told: [bool; 2],
 }
 
 impl Patience {
     pub(super) fn new(args: &IngestArgs) -> Patience {
-        Patience { span: args.retry.unwrap_or(PATIENCE), since: None, is_told: false }
+        Patience {
+            span: args.retry.unwrap_or(PATIENCE),
+            lost_span: args.retry.unwrap_or(Duration::ZERO),
+            since: None,
+            told: [false; 2],
+        }
     }
 
     /// Waits as long as the server asks, and connects again. Says so the first time.
@@ -122,19 +136,26 @@ impl Patience {
             Some(since) if !busy.is_progress => since,
             _ => *self.since.insert(now),
         };
-        if now - since >= self.span {
-            bail!("{}\nnothing was taken for {} s", busy.why, self.span.as_secs());
+        let span = if busy.is_lost { self.lost_span } else { self.span };
+        if span.is_zero() {
+            bail!("{}", busy.why);
         }
-        if !std::mem::replace(&mut self.is_told, true) {
-            say(&format!("{}\nwaiting until it has room, and going on behind what it took", busy.why));
+        if now - since >= span {
+            bail!("{}\nnothing was taken for {} s", busy.why, span.as_secs());
+        }
+        if !std::mem::replace(&mut self.told[usize::from(busy.is_lost)], true) {
+            say(&match busy.is_lost {
+                false => format!("{}\nwaiting until it has room, and going on behind what it took", busy.why),
+                true => format!("{}\nwaiting until it answers, and sending the same request again", busy.why),
+            });
         }
         let waiting = async {
             tokio::time::sleep(busy.pause).await;
-            client.connect_patiently(self.span).await
+            client.connect_patiently(span).await
         };
         tokio::select! {
             connected = waiting => connected,
-            () = stopped(stop) => bail!("interrupted while the server had no room; the rest was not sent"),
+            () = stopped(stop) => bail!("interrupted while the server took nothing; the rest was not sent"),
         }
     }
 
@@ -194,6 +215,26 @@ pub(super) struct SharedBlocks {
     is_within_array: bool,
     /// What the next request's body has before its first block.
     prefix: Option<Bytes>,
+    /// Where and how bodies end before the input does, if requests are numbered.
+    cut: Option<CutBodies>,
+    /// What the request has taken, in bytes, and where it begins.
+    request_bytes: usize,
+    request_begins: At,
+    /// Where the request may end.
+    edges: Edges,
+    /// The body has ended before the input.
+    is_ended: bool,
+    /// A request that is sent again ends where it ended before.
+    same_bytes: Option<usize>,
+}
+
+/// How numbered requests are cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CutBodies {
+    /// A body ends at the first edge behind so many bytes.
+    pub(super) bytes: usize,
+    /// It may end at any edge, when its time is over.
+    pub(super) by_time: bool,
 }
 
 impl SharedBlocks {
@@ -211,7 +252,24 @@ impl SharedBlocks {
             is_array: None,
             is_within_array: false,
             prefix: None,
+            cut: None,
+            request_bytes: 0,
+            request_begins: At::default(),
+            edges: Edges::at_start(),
+            is_ended: false,
+            same_bytes: None,
         }
+    }
+
+    /// Requests are numbered, and end at edges between events.
+    pub(super) fn cut(&mut self, cut: CutBodies) {
+        self.cut = Some(cut);
+    }
+
+    /// The blocks begin where a numbered request did.
+    pub(super) fn begin_again_at(&mut self, from: At) {
+        self.taken = from;
+        self.is_array = Some(false);
     }
 
     /// The blocks begin not at the input's beginning.
@@ -226,6 +284,13 @@ impl SharedBlocks {
         self.request += 1;
         self.forget();
         self.sent_begins = self.taken;
+        self.request_begins = self.taken;
+        self.request_bytes = 0;
+        self.is_ended = false;
+        self.edges = match self.cut {
+            Some(cut) if !cut.by_time => Edges::anywhere(),
+            _ => Edges::at_start(),
+        };
         let mut begins = self.taken;
         if std::mem::take(&mut self.is_within_array) {
             self.prefix = Some(Bytes::from_static(b"["));
@@ -240,8 +305,42 @@ impl SharedBlocks {
         self.prefix = None;
     }
 
+    /// The request is done with, and the next one is another.
+    pub(super) fn done(&mut self) {
+        self.forget();
+        self.same_bytes = None;
+    }
+
+    /// The next request is the same again, to the byte where its body had ended; false where not all of it is kept.
+    pub(super) fn again(&mut self) -> bool {
+        if self.sent_begins != self.request_begins {
+            return false;
+        }
+        for block in std::mem::take(&mut self.sent).into_iter().rev() {
+            self.again.push_front(Ok(block));
+        }
+        self.forget();
+        self.taken = self.request_begins;
+        if self.is_ended {
+            self.same_bytes = Some(self.request_bytes);
+        }
+        true
+    }
+
+    /// Where the request begins.
+    pub(super) fn request_begins(&self) -> At {
+        self.request_begins
+    }
+
+    /// Ends the body of a request where its time is over, if that is between two events.
+    pub(super) fn end(&mut self, request: u64) -> bool {
+        let ends = request == self.request && self.same_bytes.is_none() && self.edges.is_at_edge();
+        self.is_ended |= ends;
+        ends
+    }
+
     /// All that it took is done with.
-    pub(super) fn forget(&mut self) {
+    fn forget(&mut self) {
         self.sent.clear();
         self.sent_bytes = 0;
     }
@@ -302,19 +401,45 @@ impl SharedBlocks {
         if let Some(prefix) = self.prefix.take() {
             return Poll::Ready(Some(Ok(prefix)));
         }
-        let block = match self.again.pop_front() {
+        let is_full = match (self.same_bytes, self.cut) {
+            (Some(bytes), _) => self.request_bytes >= bytes,
+            (None, Some(cut)) => self.request_bytes >= cut.bytes && self.edges.is_at_edge(),
+            (None, None) => false,
+        };
+        if is_full {
+            self.is_ended = true;
+            return Poll::Ready(None);
+        }
+        let mut block = match self.again.pop_front() {
             Some(block) => Some(block),
             None => std::task::ready!(self.blocks.poll_recv(context)),
         };
-        if let Some(Ok(block)) = &block {
+        if let Some(Ok(block)) = &mut block {
+            let rest = block.split_off(self.body_end(block));
+            if !rest.is_empty() {
+                self.again.push_front(Ok(rest));
+            }
             self.keep(block);
         }
         Poll::Ready(block)
     }
 
+    /// How much of a block the request's body has.
+    fn body_end(&mut self, block: &[u8]) -> usize {
+        if let Some(bytes) = self.same_bytes {
+            return block.len().min(bytes.saturating_sub(self.request_bytes));
+        }
+        let Some(cut) = self.cut else { return block.len() };
+        let from = cut.bytes.saturating_sub(self.request_bytes);
+        // Edges before that are of no use, unless time may end the body.
+        let passed = if cut.by_time { 0 } else { from.min(block.len()) };
+        passed + self.edges.read(&block[passed..], from - passed)
+    }
+
     fn keep(&mut self, block: &Bytes) {
         self.is_array = self.is_array.or_else(|| is_array(block));
         self.taken = self.taken.behind(block);
+        self.request_bytes += block.len();
         self.sent_bytes += block.len();
         self.sent.push_back(block.clone());
         while self.sent_bytes > self.sent_bytes_kept
@@ -383,6 +508,34 @@ mod tests {
         check(b"{} {\"a\":2}", At { line: 1, column: 4 }, "{\"a\":2}").await;
         check(b" [{},\n {\"a\":2}]", At { line: 2, column: 2 }, "[{\"a\":2}]").await;
         check(b"[{},\n {\"a\":2}]", At { line: 1, column: 4 }, "[{\"a\":2}]").await;
+    }
+
+    #[tokio::test]
+    async fn numbered_request_is_cut_at_the_same_place_and_sent_again_whole() {
+        let text = b"{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4}\n{\"a\":5}\n";
+        for by_time in [false, true] {
+            for size in 1..=text.len() {
+                let (sender, receiver) = mpsc::channel(text.len());
+                text.chunks(size).for_each(|block| sender.try_send(Ok(Bytes::from_static(block))).unwrap());
+                drop(sender);
+                let mut blocks = SharedBlocks::new(receiver, 1000);
+                blocks.cut(CutBodies { bytes: 9, by_time });
+                let mut requests = Vec::new();
+                loop {
+                    let first = taken(&mut blocks).await;
+                    if first.is_empty() {
+                        break;
+                    }
+                    assert!(blocks.again(), "all of it is kept");
+                    assert_eq!(taken(&mut blocks).await, first, "in blocks of {size}");
+                    blocks.done();
+                    requests.push(first);
+                }
+                let expected: &[usize] = if by_time { &[16, 16, 8] } else { &[24, 16] };
+                let bytes: Vec<usize> = requests.iter().map(String::len).collect();
+                assert_eq!((bytes.as_slice(), requests.concat().as_bytes()), (expected, &text[..]), "{size}");
+            }
+        }
     }
 
     #[tokio::test]

@@ -15,6 +15,8 @@ pub struct HistoryConfig {
     pub dir: PathBuf,
     /// When events of a stored stream are acknowledged, unless its declaration or the request says otherwise.
     pub ack: Ack,
+    /// Streams that begin by their first events are stored, as `CREATE STREAM name WITH (store = true)` declares them.
+    pub store_new_streams: bool,
     /// When and how events are compressed in the log.
     pub log_compression: Compressing,
     /// The most bytes that the log writes before it syncs.
@@ -117,6 +119,7 @@ impl HistoryConfig {
         HistoryConfig {
             dir: dir.into(),
             ack: Ack::Disk,
+            store_new_streams: false,
             log_compression: Compressing::AsNeeded,
             log_commit_bytes: log.group_bytes_max,
             log_linger_micros: 0,

@@ -4,10 +4,11 @@ use std::sync::{Arc, Weak};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use async_trait::async_trait;
+use swiftwater_event::StreamName;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors,
     ddl::{Ddl, Show, Thing, type_text},
-    parse_ddl,
+    parse_ddl, parse_kept_ddl,
 };
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
 use tokio::sync::oneshot;
@@ -79,6 +80,26 @@ impl OtherStatements for Statements {
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
         }
+    }
+}
+
+impl History {
+    /// Creates a stream that events begin, as `CREATE STREAM name WITH (store = true)` does; one that is there by then stays as it is.
+    pub(crate) async fn create_stream(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        name: &StreamName,
+    ) -> Result<(), EngineError> {
+        let text = format!("CREATE STREAM IF NOT EXISTS \"{name}\" WITH (store = true)");
+        let create =
+            parse_kept_ddl(&text, &ParseOptions::new(Dialect::Native, 0)).map_err(EngineError::Query)?;
+        let create = create.expect("it is a statement that creates a stream");
+        carry_out(self, shared, create).await.map(|_| ())
+    }
+
+    /// Whether streams that begin by events are stored.
+    pub(crate) fn stores_new_streams(&self) -> bool {
+        self.config.store_new_streams
     }
 }
 

@@ -1,21 +1,23 @@
 //! Elasticsearch's `_bulk`: lines of an action and, behind `index` and `create`, a document, which is an event of the
 //! stream that the action calls its index.
 //!
+//! `{index}/_doc` takes one document, and answers the one item.
+//!
 //! Events are not changed or taken back, so `update` and `delete` fail, each for itself; an `_id` is answered as it came
 //! and not kept. The answer has an item for each action, in their order.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    extract::{Path, Request, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use swiftwater_event::StreamName;
 
-use super::{append, check, whole_body};
+use super::{append, check, not_kept, warn_in_head, whole_body};
 use crate::{
     accept::prefers,
     body::heavy,
@@ -27,6 +29,9 @@ use crate::{
 
 /// Elasticsearch's version, where a client does not say which it understands.
 const VERSION_MAJOR: u8 = 8;
+
+/// Streams that an answer warns of.
+const WARNINGS_MAX: usize = 10;
 
 /// Actions of a request, of which each has an item in the answer.
 const ITEMS_MAX: usize = 1_000_000;
@@ -63,12 +68,105 @@ pub(crate) async fn bulk_of_index(
     answered.unwrap_or_else(refused)
 }
 
+/// `POST /{index}/_doc`: one document, whose id the server chooses.
+pub(crate) async fn document(State(shared): State<Arc<Shared>>, index: Name, request: Request) -> Response {
+    match name(index) {
+        Ok(index) => one(&shared, index, None, request).await.unwrap_or_else(refused),
+        Err(problem) => refused(problem),
+    }
+}
+
+/// `POST` or `PUT /{index}/_doc/{id}`: one document.
+pub(crate) async fn named_document(
+    State(shared): State<Arc<Shared>>,
+    names: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    match names {
+        Ok(Path((index, id))) => one(&shared, index, Some(id), request).await.unwrap_or_else(refused),
+        Err(_) => refused(Problem::bad_request("the path is not valid percent-encoded UTF-8")),
+    }
+}
+
+pub(crate) async fn wrong_method(method: Method) -> Response {
+    let method: String = method.as_str().chars().take(32).collect();
+    refused(Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        "This cannot be done here",
+        format!("`{method}` cannot be done here"),
+    ))
+}
+
+async fn one(
+    shared: &Arc<Shared>,
+    index: String,
+    id: Option<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let (body, _share) = whole_body(shared, &parts.headers, body).await?;
+    let stream = match StreamName::new(&index) {
+        Ok(stream) => stream,
+        Err(error) => {
+            return Ok(failed(StatusCode::BAD_REQUEST, "invalid_index_name_exception", &error.to_string()));
+        }
+    };
+    let document = 0..body.len();
+    let outcome = Outcome::Waiting(stream.clone());
+    let mut items = [Item { action: "index", index, id, document, outcome }];
+    take(shared, &body, &stream, &[0], &mut items).await;
+    let [item] = &items;
+    let mut response = match &item.outcome {
+        Outcome::Failed { status, kind, reason } => {
+            let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            failed(status, kind, reason)
+        }
+        _ => {
+            let mut told = item.told();
+            if let Some(told) = told.as_object_mut() {
+                told.remove("status");
+            }
+            as_elasticsearch(StatusCode::CREATED, &told)
+        }
+    };
+    warn(shared, &mut response, [&stream]);
+    Ok(response)
+}
+
+/// Warns of streams of which nothing is stored, as Elasticsearch warns.
+fn warn<'s>(shared: &Shared, response: &mut Response, streams: impl IntoIterator<Item = &'s StreamName>) {
+    for warning in streams.into_iter().filter_map(|stream| not_kept(shared, stream)).take(WARNINGS_MAX) {
+        warn_in_head(response, &format!("Elasticsearch-{VERSION_MAJOR}.0.0"), &warning);
+    }
+}
+
+/// A request that is refused as a whole.
+fn failed(status: StatusCode, kind: &str, reason: &str) -> Response {
+    let cause = json!({"type": kind, "reason": reason});
+    let error = json!({"root_cause": [cause], "type": kind, "reason": reason});
+    as_elasticsearch(status, &json!({"error": error, "status": status.as_u16()}))
+}
+
+/// What Elasticsearch calls a refusal of this status.
+fn kind_of(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        403 => "security_exception",
+        404 => "resource_not_found_exception",
+        405 => "method_not_allowed_exception",
+        408 => "timeout_exception",
+        413 => "content_too_long_exception",
+        415 => "media_type_header_exception",
+        429 | 503 | 507 => "es_rejected_execution_exception",
+        500.. => "exception",
+        _ => "illegal_argument_exception",
+    }
+}
+
 /// A problem as Elasticsearch tells it: its clients read no problem details.
-fn refused(problem: Problem) -> Response {
+pub(crate) fn refused(problem: Problem) -> Response {
     let status = problem.status();
-    let told = problem.to_json();
-    let error = json!({"type": "illegal_argument_exception", "reason": told["detail"]});
-    let mut response = as_elasticsearch(status, &json!({"error": error, "status": status.as_u16()}));
+    let mut response = failed(status, kind_of(status), &problem.told());
     // Whether the connection ends, and when to come again, stays as it is.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
@@ -85,8 +183,7 @@ async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -
     let mut items = match heavy(body.len(), || read(&body, index.as_deref())) {
         Ok(items) => items,
         Err(reason) => {
-            let error = json!({"type": "illegal_argument_exception", "reason": reason});
-            return Ok(as_elasticsearch(StatusCode::BAD_REQUEST, &json!({"error": error, "status": 400})));
+            return Ok(failed(StatusCode::BAD_REQUEST, kind_of(StatusCode::BAD_REQUEST), &reason));
         }
     };
     let mut streams: BTreeMap<StreamName, Vec<usize>> = BTreeMap::new();
@@ -95,13 +192,15 @@ async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -
             streams.entry(stream.clone()).or_default().push(place);
         }
     }
-    for (stream, places) in streams {
-        take(shared, &body, &stream, &places, &mut items).await;
+    for (stream, places) in &streams {
+        take(shared, &body, stream, places, &mut items).await;
     }
     let took = shared.engine.clock().monotonic_nanos().saturating_sub(began) / 1_000_000;
     let errors = items.iter().any(|item| matches!(item.outcome, Outcome::Failed { .. }));
     let text = heavy(body.len(), || told(took, errors, &items));
-    Ok(of_elasticsearch((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text)))
+    let mut response = of_elasticsearch((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text));
+    warn(shared, &mut response, streams.keys());
+    Ok(response)
 }
 
 /// The answer, an item at a time: as one value it would be many times as long.
@@ -279,6 +378,11 @@ async fn take(shared: &Shared, body: &Bytes, stream: &StreamName, places: &[usiz
 
 impl Item {
     fn to_json(&self) -> Value {
+        json!({ self.action: self.told() })
+    }
+
+    /// What became of it.
+    fn told(&self) -> Value {
         let mut told = json!({"_index": self.index, "_id": self.id});
         match &self.outcome {
             Outcome::Taken(offset) => {
@@ -301,7 +405,7 @@ impl Item {
                 told["error"] = json!({"type": "exception", "reason": "it was not looked at"});
             }
         }
-        json!({ self.action: told })
+        told
     }
 }
 

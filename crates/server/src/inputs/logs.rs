@@ -12,14 +12,14 @@ use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
 use swiftwater_event::{StreamName, write_json};
 
 use super::{
-    append, check,
+    append, check, not_kept,
     protobuf::{Field, Malformed, Message},
     whole_body,
 };
@@ -37,13 +37,57 @@ const LINES_BYTES_MAX: usize = 256 << 20;
 /// Values within values.
 const DEPTH_MAX: usize = 64;
 
-pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    taken(&shared, request).await.unwrap_or_else(|problem| refused(&headers, problem))
+}
+
+pub(crate) async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
+    let method: String = method.as_str().chars().take(32).collect();
+    let detail = format!("`{method}` cannot be done here");
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    refused(&headers, Problem::new(status, "method-not-allowed", "This cannot be done here", detail))
+}
+
+/// A problem as OTLP tells it: a `google.rpc.Status`, in the request's form.
+pub(crate) fn refused(headers: &HeaderMap, problem: Problem) -> Response {
+    let (status, said) = (problem.status(), problem.told());
+    // As gRPC numbers them (`google.rpc.Code`).
+    let code = match status.as_u16() {
+        403 => 7,
+        404 => 5,
+        405 => 12,
+        408 => 4,
+        409 => 9,
+        413 | 429 | 507 => 8,
+        503 => 14,
+        500.. => 13,
+        _ => 3,
+    };
+    let mut response = if matches!(is_json(headers), Ok(false)) {
+        let mut body = vec![0x08, code, 0x12];
+        push_varint(said.len() as u64, &mut body);
+        body.extend_from_slice(said.as_bytes());
+        (status, [(header::CONTENT_TYPE, "application/x-protobuf")], body).into_response()
+    } else {
+        json_response(status, &json!({"code": code, "message": said})).into_response()
+    };
+    // Whether the connection ends, and when to come again, stays as it is.
+    for name in [header::CONNECTION, header::RETRY_AFTER] {
+        if let Some(value) = problem.clone().into_response().headers().get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+async fn taken(shared: &Arc<Shared>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let parameters = Parameters::parse(parts.uri.query(), &["stream"])?;
     let stream = parameters.get("stream").unwrap_or("logs");
     let stream = StreamName::new(stream).map_err(|error| bad(error.to_string()))?;
     let is_json = is_json(&parts.headers)?;
-    let (body, _share) = whole_body(&shared, &parts.headers, body).await?;
+    let (body, _share) = whole_body(shared, &parts.headers, body).await?;
     let request = if is_json {
         serde_json::from_slice(&body)
             .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?
@@ -54,13 +98,16 @@ pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) ->
     let (lines, count) = heavy(body.len(), || events(&request)).map_err(|fault| {
         bad(fault).hint("The body is an ExportLogsServiceRequest; many records go in several requests.")
     })?;
-    let checked = check(&shared, lines.into());
+    let checked = check(shared, lines.into());
     let mut rejected = count - checked.batch.len() as u64;
     let mut said = checked.rejections.first().map(|rejection| rejection.message.clone());
     if count > 0 {
-        let appended = append(&shared, &stream, checked.batch, rejected).await?;
+        let appended = append(shared, &stream, checked.batch, rejected).await?;
         rejected += appended.refusals.len() as u64;
         said = said.or_else(|| appended.refusals.into_iter().next().map(|refusal| refusal.message));
+        if appended.accepted > 0 {
+            said = said.or_else(|| not_kept(shared, &stream));
+        }
     }
     Ok(done(is_json, rejected, &said.unwrap_or_default()))
 }
@@ -76,19 +123,23 @@ fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// That the logs were taken, all but these.
+/// That the logs were taken, all but these. With none refused, what is said is a warning.
 fn done(is_json: bool, rejected: u64, said: &str) -> Response {
     if is_json {
         let partial = match rejected {
-            0 => json!({}),
+            0 if said.is_empty() => json!({}),
+            0 => json!({"errorMessage": said}),
             _ => json!({"rejectedLogRecords": rejected.to_string(), "errorMessage": said}),
         };
         return json_response(StatusCode::OK, &json!({ "partialSuccess": partial })).into_response();
     }
     let mut body = Vec::new();
-    if rejected > 0 {
-        let mut partial = vec![0x08];
-        push_varint(rejected, &mut partial);
+    if rejected > 0 || !said.is_empty() {
+        let mut partial = Vec::new();
+        if rejected > 0 {
+            partial.push(0x08);
+            push_varint(rejected, &mut partial);
+        }
         partial.push(0x12);
         push_varint(said.len() as u64, &mut partial);
         partial.extend_from_slice(said.as_bytes());

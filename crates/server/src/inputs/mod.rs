@@ -12,7 +12,13 @@ mod protobuf;
 
 use std::sync::Arc;
 
-use axum::{Router, body::Body, http::HeaderMap, routing::post};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::{post, put},
+};
 use bytes::Bytes;
 use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Principal};
 use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, check_block};
@@ -34,13 +40,23 @@ use crate::{
 const BODY_BYTES_MAX: usize = 100 << 20;
 
 /// The routes, as they are named in metrics.
-pub(crate) const ROUTES: [&str; 3] = ["/_bulk", "/{index}/_bulk", "/v1/logs"];
+pub(crate) const ROUTES: [&str; 5] =
+    ["/_bulk", "/{index}/_bulk", "/{index}/_doc", "/{index}/_doc/{id}", "/v1/logs"];
 
 pub(crate) fn routes() -> Router<Arc<Shared>> {
+    let bulk = || post(bulk::bulk).put(bulk::bulk).fallback(bulk::wrong_method);
+    let of_index = || post(bulk::bulk_of_index).put(bulk::bulk_of_index).fallback(bulk::wrong_method);
+    let document = || post(bulk::document).fallback(bulk::wrong_method);
+    let named = || put(bulk::named_document).post(bulk::named_document).fallback(bulk::wrong_method);
     Router::new()
-        .route("/_bulk", post(bulk::bulk).put(bulk::bulk))
-        .route("/{index}/_bulk", post(bulk::bulk_of_index).put(bulk::bulk_of_index))
-        .route("/v1/logs", post(logs::logs))
+        .route("/_bulk", bulk())
+        .route("/_bulk/", bulk())
+        .route("/{index}/_bulk", of_index())
+        .route("/{index}/_bulk/", of_index())
+        .route("/{index}/_doc", document())
+        .route("/{index}/_doc/", document())
+        .route("/{index}/_doc/{id}", named())
+        .route("/v1/logs", post(logs::logs).fallback(logs::wrong_method))
 }
 
 /// The whole body, decompressed, and the share that it takes up until its events are taken.
@@ -70,6 +86,37 @@ fn check(shared: &Shared, lines: Bytes) -> Checked {
     heavy(lines.len(), || check_block(lines, &limits, 1))
 }
 
+/// What is said of events that were taken on a server that stores events, and of which nothing is stored.
+pub(crate) fn not_kept(shared: &Shared, stream: &StreamName) -> Option<String> {
+    shared.engine.keeps_nothing_of(stream).then(|| {
+        format!(
+            "stream `{stream}` is live-only: its events reach live queries, and are not stored. Create it (CREATE STREAM {stream} WITH \
+             (store = true)) or set data.store_new_streams to `yes`"
+        )
+    })
+}
+
+/// Adds the field `Warning` (RFC 7234, 5.5) to an answer; `agent` warns.
+pub(crate) fn warn_in_head(response: &mut Response, agent: &str, warning: &str) {
+    if let Ok(value) = HeaderValue::from_str(&format!("299 {agent} \"{warning}\"")) {
+        response.headers_mut().append(header::WARNING, value);
+    }
+}
+
+/// Tells a problem in the form that clients of a path read: those of Elasticsearch and of OpenTelemetry have forms of their own.
+pub(crate) fn problem_at(path: &str, headers: &HeaderMap, problem: Problem) -> Response {
+    let mut parts = path.trim_end_matches('/').rsplit('/');
+    let is_bulk = match (parts.next(), parts.next()) {
+        (Some("_bulk" | "_doc"), _) | (_, Some("_doc")) => !path.starts_with("/v1/"),
+        _ => false,
+    };
+    match path {
+        "/v1/logs" => logs::refused(headers, problem),
+        _ if is_bulk => bulk::refused(problem),
+        _ => problem.into_response(),
+    }
+}
+
 /// Hands checked events to the engine; ready when they are acknowledged.
 async fn append(
     shared: &Shared,
@@ -85,6 +132,7 @@ async fn append(
         ..EventMeta::default()
     };
     let engine = &shared.engine;
+    engine.begin_stored(&Principal::anonymous(), stream).await?;
     let ack = engine.ack(stream).unwrap_or_default();
     let options = AppendOptions { rejected, ack, ..AppendOptions::default() };
     let appended = engine.append(&Principal::anonymous(), stream, batch.with_meta(meta), options).await?;

@@ -31,6 +31,7 @@ use tokio::{
 
 use crate::{
     config::SyslogConfig,
+    inputs::not_kept,
     newcomers::{Newcomer, Newcomers},
     server::{Phase, ServerError, Shared, prepare},
 };
@@ -65,6 +66,8 @@ pub(crate) struct SyslogStats {
     pub(crate) malformed: AtomicU64,
     /// Datagrams that found no room, and messages that the engine refused.
     pub(crate) dropped: AtomicU64,
+    /// Messages that were taken on a server that stores events, into a stream of which nothing is stored.
+    pub(crate) unkept: AtomicU64,
     pub(crate) connections_taken: AtomicU64,
     pub(crate) connections_ended: AtomicU64,
 }
@@ -316,8 +319,22 @@ impl Events {
         let stream = &config.syslog.stream;
         loop {
             let options = AppendOptions { rejected: checked.rejected, ..AppendOptions::default() };
-            match shared.engine.append(&Principal::anonymous(), stream, batch.clone(), options).await {
-                Ok(_) => return,
+            let append = async {
+                let principal = Principal::anonymous();
+                shared.engine.begin_stored(&principal, stream).await?;
+                shared.engine.append(&principal, stream, batch.clone(), options).await
+            };
+            match append.await {
+                Ok(appended) => {
+                    if let Some(warning) = not_kept(shared, stream)
+                        && stats.unkept.fetch_add(appended.accepted, Ordering::Relaxed) == 0
+                        && appended.accepted > 0
+                    {
+                        // Nobody is answered; once is enough.
+                        tracing::warn!(%stream, "{warning}");
+                    }
+                    return;
+                }
                 Err(error) if may_pass(&error) => {
                     if !std::mem::replace(&mut waits, true) {
                         tracing::warn!(%stream, %error, count, "messages of syslog wait to be taken");

@@ -37,6 +37,20 @@ pub(super) fn keys() -> Vec<Key> {
             },
         },
         Key {
+            name: "data.store_new_streams",
+            doc: "Whether a stream that begins by its first events is stored, as CREATE STREAM … WITH (store = true) declares it. \
+                  `no`: its events reach live queries only, and its senders are warned.",
+            kind: Kind::Choice(&["no", "yes"]),
+            get: |settings| {
+                Value::Text(if settings.history.store_new_streams { "yes" } else { "no" }.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.store_new_streams = text == "yes";
+                }
+            },
+        },
+        Key {
             name: "data.log_compression",
             doc: "How events are compressed in the log. `auto`: by lz4 while the disk holds up whoever sends, or the log has taken \
                   half of what it may; else not at all, as compressing takes longer than writing.",

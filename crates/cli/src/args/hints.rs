@@ -1,0 +1,43 @@
+//! Flags of other programs that are typed here: the error names the flag that does what was meant.
+
+use std::ffi::OsString;
+
+use clap::{
+    Command, Error,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+/// Puts in place of clap's guess at an unknown flag the flag that is meant, if it is known.
+pub(crate) fn hinted(mut error: Error, command: &Command, typed: &[OsString]) -> Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let words = typed.iter().filter_map(|word| word.to_str());
+    let chosen = words.skip(1).find_map(|word| command.find_subcommand(word));
+    let Some(meant) = chosen.and_then(|chosen| meant(flag, chosen)) else { return error };
+    let mut tip = StyledStr::new();
+    // Writing to a text does not fail.
+    let _ = std::fmt::Write::write_str(&mut tip, &meant);
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    error
+}
+
+/// What is said of a flag that a command does not have: `--json` is a value of `--output`, as are the names of the other forms.
+fn meant(flag: &str, command: &Command) -> Option<String> {
+    let has = |long: &str| command.get_arguments().find(|argument| argument.get_long() == Some(long));
+    let output = has("output")?;
+    let word = flag.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let forms = output.get_possible_values();
+    if let Some(form) = forms.iter().find(|form| form.matches(word, true)) {
+        return Some(format!(
+            "the form of the answer is a value of another flag: '--output {}'",
+            form.get_name()
+        ));
+    }
+    let names: Vec<&str> = forms.iter().map(clap::builder::PossibleValue::get_name).collect();
+    let says = format!("the form of the answer is said by '--output', which is one of {}", names.join(", "));
+    ["format", "form"].contains(&word).then_some(says)
+}
