@@ -268,15 +268,8 @@ impl Tables for HistoryTables {
                 None => error,
             });
         }
-        // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
-        let _one_at_a_time = history.changing.lock().await;
-        history.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
-        history.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
-        history.note_plain(name, false).await;
-        history.store.drop_table(name).await.map_err(from_store)?;
-        history.forget_joined(name);
-        self.plain.remove(name);
-        Ok(())
+        let (keeper, plain, dropped) = (Arc::clone(history), Arc::clone(&self.plain), name.to_owned());
+        to_its_end(history, async move { keeper.drop_plain(&plain, &dropped).await }).await?
     }
 
     async fn insert(
@@ -370,15 +363,14 @@ impl HistoryTables {
         taken: Taken,
         making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) -> Result<(), SqlError> {
-        let (reply, answer) = oneshot::channel();
         let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
-        history.spawn(async move {
+        let made = to_its_end(history, async move {
             let made = making.await;
             match &made {
                 Ok(()) => {
-                    let name = taken.name().to_owned();
+                    // Before the name can be used: a table that is dropped at once is not noted afterwards.
+                    keeper.note_plain(taken.name(), true).await;
                     taken.made();
-                    keeper.note_plain(&name, true).await;
                 }
                 Err(error) => {
                     if error.kind() == StoreErrorKind::Unavailable {
@@ -388,11 +380,9 @@ impl HistoryTables {
                     keeper.owes.notify_one();
                 }
             }
-            // Whoever asked may be gone.
-            let _ = reply.send(made);
+            made
         });
-        let closed = SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down");
-        answer.await.map_err(|_| closed)?.map_err(from_store)
+        made.await?.map_err(from_store)
     }
 
     /// Whether a table was made in the name of this version of the application.
@@ -593,4 +583,36 @@ fn state_of(error: &EngineError) -> Option<&'static str> {
         EngineError::Exists { .. } | EngineError::EndpointExists(_) => None,
         _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
     }
+}
+
+impl History {
+    /// Drops a plain table that is there.
+    async fn drop_plain(&self, plain: &Plain, name: &str) -> Result<(), SqlError> {
+        // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
+        let _one_at_a_time = self.changing.lock().await;
+        if plain.is_there(name) != Some(true) {
+            // Somebody else has dropped it meanwhile.
+            return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));
+        }
+        self.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
+        self.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
+        self.note_plain(name, false).await;
+        self.store.drop_table(name).await.map_err(from_store)?;
+        self.forget_joined(name);
+        plain.remove(name);
+        Ok(())
+    }
+}
+
+/// Does something to its end, whether who asked waits for it or not.
+async fn to_its_end<T: Send + 'static>(
+    history: &Arc<History>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, SqlError> {
+    let (reply, answer) = oneshot::channel();
+    history.spawn(async move {
+        // Whoever asked may be gone.
+        let _ = reply.send(work.await);
+    });
+    answer.await.map_err(|_| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
 }
