@@ -77,7 +77,7 @@ for program in psql:postgresql-client logger:bsdutils rsyslogd:rsyslog strace:st
 done
 
 # Unit, integration and documentation tests; among them the dependency arrows (crates/testkit/tests/rooms.rs) and the
-# examples of README.md (crates/testkit/tests/readme.rs).
+# examples of README.md and docs (crates/testkit/tests/examples.rs).
 # shellcheck disable=SC2086
 check tests "$CARGO" test --workspace --no-fail-fast $locked
 

@@ -1,15 +1,20 @@
-//! Runs the examples of README.md against the built binary: every ` ```sh ` block, in order, from the project's root.
+//! Runs the examples of README.md and of `docs/` against the built binary, each page's in order, as somebody does who follows it.
+//!
+//! README.md's ` ```sh ` blocks run from the project's root, beside the demo. Each page of `docs/` has a fresh server and an empty
+//! folder of its own; its ` ```sql ` blocks are run by `swiftwater sql`, its ` ```bql ` blocks are given to the server as queries
+//! that stay, and its ` ```sh ` blocks run in the folder.
 //!
 //! A comment on the line before a block may say how:
 //!
 //! ```text
-//! <!-- example: server -->           it starts the server; the test has started the demo on a port of its own instead
+//! <!-- example: server -->           its first line starts the server: the test has started one, with that line's flags
 //! <!-- example: until 3 lines -->    it goes on for ever: done when it has printed three lines
 //! <!-- example: not run: why -->     counted as ignored
 //! ```
 //!
-//! Any other block must end by itself within [`PATIENCE`], with exit code 0. `127.0.0.1:8080` and `localhost:8080` are
-//! replaced by the test server's address, and SWIFTWATER_SERVER tells `swiftwater query` and its like to ask it.
+//! Any other block must end by itself within [`PATIENCE`], with exit code 0. Addresses and places are replaced by those of the test
+//! ([`Stage::script`]), large numbers of events by small ones, and SWIFTWATER_SERVER tells `swiftwater query` and its like to ask
+//! that server.
 //!
 //! The binary is the one that SWIFTWATER_BIN names, or else built here; where that fails, all examples are ignored and
 //! counted so. This is a test of its own kind (`harness = false`), because libtest cannot say that a test was skipped.
@@ -20,6 +25,7 @@ use std::{
     error::Error,
     fs,
     io::{BufRead, BufReader},
+    net::TcpListener,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
@@ -42,9 +48,30 @@ enum Mode {
     NotRun(String),
 }
 
-/// One ` ```sh ` block.
+/// The language of a block that is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Shell,
+    Sql,
+    Query,
+}
+
+impl Language {
+    /// Of the word behind a block's three backticks.
+    fn named(word: &str) -> Option<Language> {
+        match word {
+            "sh" => Some(Language::Shell),
+            "sql" => Some(Language::Sql),
+            "bql" => Some(Language::Query),
+            _ => None,
+        }
+    }
+}
+
+/// One block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Example {
+    language: Language,
     /// Of its first line, from 1.
     line: usize,
     mode: Mode,
@@ -62,20 +89,20 @@ fn mode(comment: &str) -> Result<Mode, String> {
     lines.and_then(|count| count.parse().ok()).map(Mode::UntilLines).ok_or_else(|| format!("`{comment}`?"))
 }
 
-fn examples(markdown: &str) -> Result<Vec<Example>, String> {
+fn examples(page: &str, markdown: &str) -> Result<Vec<Example>, String> {
     let mut examples = Vec::new();
     let mut next_mode = Mode::ToEnd;
     let mut lines = markdown.lines().enumerate();
     while let Some((at, line)) = lines.next() {
         let comment = line.strip_prefix("<!-- example: ").and_then(|rest| rest.strip_suffix(" -->"));
         if let Some(comment) = comment {
-            next_mode = mode(comment).map_err(|error| format!("README.md:{}: {error}", at + 1))?;
-        } else if let Some(language) = line.strip_prefix("```") {
+            next_mode = mode(comment).map_err(|error| format!("{page}:{}: {error}", at + 1))?;
+        } else if let Some(word) = line.strip_prefix("```") {
             let body: Vec<&str> =
                 lines.by_ref().map(|(_, line)| line).take_while(|line| !line.starts_with("```")).collect();
             let mode = std::mem::replace(&mut next_mode, Mode::ToEnd);
-            if language == "sh" {
-                examples.push(Example { line: at + 2, mode, script: body.join("\n") });
+            if let Some(language) = Language::named(word) {
+                examples.push(Example { language, line: at + 2, mode, script: body.join("\n") });
             }
         }
     }
@@ -171,44 +198,129 @@ impl Drop for Running {
     }
 }
 
-/// The demo server, and a directory where the binary is called `swiftwater`.
+/// A page's server, and where its examples run.
 struct Stage {
     _server: Running,
+    /// What the pages say, and what is meant here.
+    replaced: Vec<(String, String)>,
     address: String,
     path: std::ffi::OsString,
-    root: PathBuf,
+    folder: PathBuf,
+}
+
+/// A directory where the binary is called `swiftwater`, before all others.
+fn path(binary: &Path) -> Result<std::ffi::OsString, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+    fs::create_dir_all(&folder)?;
+    let link = folder.join("swiftwater");
+    if fs::symlink_metadata(&link).is_ok() {
+        fs::remove_file(&link)?;
+    }
+    std::os::unix::fs::symlink(binary, &link)?;
+    let mut path = folder.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    Ok(path)
+}
+
+/// An empty folder for a page.
+fn folder_of(page: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(page);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 impl Stage {
-    fn set(binary: &Path, root: &Path) -> Result<Stage, Box<dyn Error>> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
-        fs::create_dir_all(&folder)?;
-        let link = folder.join("swiftwater");
-        if fs::symlink_metadata(&link).is_ok() {
-            fs::remove_file(&link)?;
-        }
-        std::os::unix::fs::symlink(binary, &link)?;
-        let mut path = folder.into_os_string();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
+    /// The demo, in the project's root.
+    fn of_readme(binary: &Path, root: &Path) -> Result<Stage, Box<dyn Error>> {
+        let server = Running::start(Command::new(binary).args(["demo", "--listen", "127.0.0.1:0"]))?;
+        let replaced = vec![("target/release/swiftwater".to_owned(), "swiftwater".to_owned())];
+        Stage::beside(server, replaced, binary, root.to_owned())
+    }
 
-        let mut server = Running::start(Command::new(binary).args(["demo", "--listen", "127.0.0.1:0"]))?;
+    /// A server that stores, with the flags of the page's own line that starts one.
+    fn of_page(binary: &Path, page: &str, examples: &[Example]) -> Result<Stage, Box<dyn Error>> {
+        let folder = folder_of(page)?;
+        let mut replaced = vec![
+            ("/mnt/backups".to_owned(), folder.join("backups").to_string_lossy().into_owned()),
+            ("~/".to_owned(), format!("{}/", folder.to_string_lossy())),
+            // So many events that a debug build makes them at once.
+            ("1_000_000".to_owned(), "1_000".to_owned()),
+            ("--queries 50000".to_owned(), "--queries 500".to_owned()),
+        ];
+        // Ports that a page names, but the server's own; the system picks others, which were free a moment ago.
+        for port in ["6514", "5514"] {
+            let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            replaced.push((port.to_owned(), free.to_string()));
+        }
+        let mut server = Command::new(binary);
+        server.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        let line = examples.iter().find(|example| example.mode == Mode::Server);
+        let line = line.and_then(|example| example.script.lines().next()).unwrap_or_default();
+        let line = line.split_once("serve").map_or("", |(_, flags)| flags);
+        let line = line.split_once(" #").map_or(line, |(flags, _)| flags);
+        let mut flags = line.split_whitespace();
+        while let Some(flag) = flags.next() {
+            if flag == "--data" {
+                flags.next();
+                continue;
+            }
+            if flag == "…" {
+                continue;
+            }
+            server.arg(replaced.iter().fold(flag.to_owned(), |flag, (page, here)| flag.replace(page, here)));
+        }
+        Stage::beside(Running::start(&mut server)?, replaced, binary, folder)
+    }
+
+    fn beside(
+        mut server: Running,
+        mut replaced: Vec<(String, String)>,
+        binary: &Path,
+        folder: PathBuf,
+    ) -> Result<Stage, Box<dyn Error>> {
         let address = server.address()?;
-        Ok(Stage { _server: server, address, path, root: root.to_owned() })
+        for named in ["127.0.0.1:8080", "localhost:8080"] {
+            replaced.push((named.to_owned(), address.clone()));
+        }
+        Ok(Stage { _server: server, replaced, address, path: path(binary)?, folder })
+    }
+
+    /// An example's text as it is run here.
+    fn script(&self, text: &str) -> String {
+        self.replaced.iter().fold(text.to_owned(), |text, (page, here)| text.replace(page, here))
     }
 
     fn run(&self, example: &Example) -> Outcome {
         let lines_wanted = match &example.mode {
-            Mode::Server | Mode::NotRun(_) => return Ok(()),
-            Mode::ToEnd => None,
+            Mode::NotRun(_) => return Ok(()),
+            Mode::Server | Mode::ToEnd => None,
             Mode::UntilLines(count) => Some(*count),
         };
-        let script = example.script.replace("127.0.0.1:8080", &self.address);
-        let script = script
-            .replace("localhost:8080", &self.address)
-            .replace("target/release/swiftwater", "swiftwater");
+        let mut text = self.script(&example.script);
+        if example.mode == Mode::Server {
+            // The rest of the block goes on beside the server.
+            text = text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned());
+        }
+        let block = self.folder.join("block");
+        let script = match example.language {
+            Language::Shell => text,
+            Language::Sql => {
+                fs::write(&block, text)?;
+                "swiftwater sql --file block".to_owned()
+            }
+            Language::Query => {
+                fs::write(&block, text)?;
+                "curl -sS --fail-with-body -H 'content-type: text/plain' --data-binary @block \
+                 \"$SWIFTWATER_SERVER/v1/queries?detach=true\""
+                    .to_owned()
+            }
+        };
         let mut command = Command::new("sh");
-        command.args(["-euc", &script]).current_dir(&self.root).env("PATH", &self.path);
+        command.args(["-euc", &script]).current_dir(&self.folder).env("PATH", &self.path);
         command.env("SWIFTWATER_SERVER", format!("http://{}", self.address));
         Running::start(&mut command)?.read(lines_wanted)
     }
@@ -251,19 +363,20 @@ fn binary() -> Result<PathBuf, String> {
 
 fn examples_are_found_with_their_modes() {
     let markdown = "# X\n<!-- example: server -->\n```sh\nmake run\n```\n```json\n{}\n```\n\
-                    <!-- example: until 3 lines -->\n```sh\na\nb\n```\n<!-- example: not run: because -->\n```sh\n```\n\
-                    ```sh\nc\n```\n";
-    let example = |line, mode, script: &str| Example { line, mode, script: script.to_owned() };
+                    <!-- example: until 3 lines -->\n```sh\na\nb\n```\n<!-- example: not run: because -->\n```sql\n```\n\
+                    ```bql\nc\n```\n";
+    let example =
+        |language, line, mode, script: &str| Example { language, line, mode, script: script.to_owned() };
     assert_eq!(
-        examples(markdown),
+        examples("x.md", markdown),
         Ok(vec![
-            example(4, Mode::Server, "make run"),
-            example(11, Mode::UntilLines(3), "a\nb"),
-            example(16, Mode::NotRun("because".to_owned()), ""),
-            example(18, Mode::ToEnd, "c"),
+            example(Language::Shell, 4, Mode::Server, "make run"),
+            example(Language::Shell, 11, Mode::UntilLines(3), "a\nb"),
+            example(Language::Sql, 16, Mode::NotRun("because".to_owned()), ""),
+            example(Language::Query, 18, Mode::ToEnd, "c"),
         ])
     );
-    assert_eq!(examples("<!-- example: sometimes -->\n"), Err("README.md:1: `sometimes`?".to_owned()));
+    assert_eq!(examples("x.md", "<!-- example: sometimes -->\n"), Err("x.md:1: `sometimes`?".to_owned()));
 }
 
 fn failing_example_is_seen() {
@@ -308,19 +421,45 @@ fn run_all(count: &mut Count) -> Outcome {
     count.passed("failing_example_is_seen");
 
     let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
-    let examples = examples(&fs::read_to_string(root.join("README.md"))?)?;
-    if examples.iter().all(|example| matches!(example.mode, Mode::Server | Mode::NotRun(_))) {
-        return Err("README.md shows nothing that can be run".into());
-    }
     let binary = binary();
-    let stage = match &binary {
-        Ok(binary) => Some(Stage::set(binary, &root)?),
+    let mut pages = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(root.join("docs"))? {
+        let name = entry?.file_name().into_string().map_err(|_| "a name that is not UTF-8")?;
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    pages[1..].sort();
+    for page in &pages {
+        let examples = examples(page, &fs::read_to_string(root.join(page))?)?;
+        run_page(count, page, &examples, &root, &binary)?;
+    }
+    if count.passed < 40 && binary.is_ok() {
+        return Err(format!("{} examples are too few", count.passed).into());
+    }
+    Ok(())
+}
+
+fn run_page(
+    count: &mut Count,
+    page: &str,
+    examples: &[Example],
+    root: &Path,
+    binary: &Result<PathBuf, String>,
+) -> Outcome {
+    if examples.iter().all(|example| matches!(example.mode, Mode::NotRun(_))) {
+        examples.iter().for_each(|example| example.ignored(count, page));
+        return Ok(());
+    }
+    let stage = match binary {
+        Ok(binary) if page == "README.md" => Some(Stage::of_readme(binary, root)?),
+        Ok(binary) => Some(Stage::of_page(binary, page, examples)?),
         Err(_) => None,
     };
-    for example in &examples {
-        let name = format!("README.md:{}", example.line);
-        match (&example.mode, &stage, &binary) {
-            (Mode::NotRun(why), _, _) => count.ignored(&name, why),
+    for example in examples {
+        let name = format!("{page}:{}", example.line);
+        match (&example.mode, &stage, binary) {
+            (Mode::NotRun(_), _, _) => example.ignored(count, page),
             (_, None, Err(why)) => count.ignored(&name, why),
             (_, None, Ok(_)) => count.failed(&name, &"no server"),
             (_, Some(stage), _) => match stage.run(example) {
@@ -332,14 +471,22 @@ fn run_all(count: &mut Count) -> Outcome {
     Ok(())
 }
 
+impl Example {
+    fn ignored(&self, count: &mut Count, page: &str) {
+        if let Mode::NotRun(why) = &self.mode {
+            count.ignored(&format!("{page}:{}", self.line), why);
+        }
+    }
+}
+
 fn main() -> ExitCode {
     if std::env::args().any(|word| word == "--list") {
         return ExitCode::SUCCESS;
     }
-    println!("\nrunning the examples of README.md");
+    println!("\nrunning the examples of README.md and docs");
     let mut count = Count::default();
     if let Err(error) = run_all(&mut count) {
-        count.failed("README.md", &error);
+        count.failed("examples", &error);
     }
     let Count { passed, failed, ignored } = count;
     let result = if failed == 0 { "ok" } else { "FAILED" };
