@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Crashes in a change's tests are so many calls apart.
-const STEP: u64 = 29;
+const STEP: u64 = 61;
 /// Runs at the same time: most of one is waiting.
 const AT_ONCE: usize = 4;
 /// How long anything may take that is not disturbed.

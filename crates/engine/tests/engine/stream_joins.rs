@@ -332,7 +332,7 @@ async fn a_join_that_keeps_too_much_stops_and_says_so() {
 }
 
 /// Crashes are so many calls apart.
-const STEP: u64 = 13;
+const STEP: u64 = 31;
 
 /// What the client does with an engine; none: the power went off. Each step has its time.
 async fn crashed_steps(
