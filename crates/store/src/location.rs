@@ -1,6 +1,6 @@
 //! From a location to an object store whose root is there.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use object_store::{
     ObjectStore, RetryConfig,
@@ -17,8 +17,15 @@ use crate::{
     options::StoreOptions,
 };
 
+/// A location's object store.
+pub(crate) struct Opened {
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    /// Where it lies, if it is a directory of this machine.
+    pub(crate) directory: Option<PathBuf>,
+}
+
 /// Opens the object store that the options name. A local directory is made if it is not there.
-pub(crate) fn open(options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
+pub(crate) fn open(options: &StoreOptions) -> Result<Opened> {
     let refuse =
         |why: String| StoreError::Location { location: options.location.as_str().into(), why: why.into() };
     let url = match Url::parse(&options.location) {
@@ -36,18 +43,15 @@ pub(crate) fn open(options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
     }
 }
 
-fn local(path: &std::path::Path, refuse: &dyn Fn(String) -> StoreError) -> Result<Arc<dyn ObjectStore>> {
+fn local(path: &std::path::Path, refuse: &dyn Fn(String) -> StoreError) -> Result<Opened> {
     std::fs::create_dir_all(path).map_err(|error| refuse(error.to_string()))?;
     let path = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
     let files = LocalFileSystem::new_with_prefix(&path).map_err(|error| refuse(error.to_string()))?;
-    Ok(Arc::new(Durable::new(Arc::new(files), Arc::new(SyncedDirectory::new(path)))))
+    let objects = Durable::new(Arc::new(files), Arc::new(SyncedDirectory::new(path.clone())));
+    Ok(Opened { objects: Arc::new(objects), directory: Some(path) })
 }
 
-fn s3(
-    url: &Url,
-    settings: &[(String, String)],
-    refuse: &dyn Fn(String) -> StoreError,
-) -> Result<Arc<dyn ObjectStore>> {
+fn s3(url: &Url, settings: &[(String, String)], refuse: &dyn Fn(String) -> StoreError) -> Result<Opened> {
     // Failed commits are tried again by whoever owns the table, and shown in its status: so the client gives up soon.
     let retry =
         RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
@@ -65,9 +69,9 @@ fn s3(
     }
     let store = builder.build().map_err(|error| refuse(error.to_string()))?;
     let prefix = Path::from_url_path(url.path()).map_err(|error| refuse(error.to_string()))?;
-    if prefix.as_ref().is_empty() {
-        Ok(Arc::new(store))
-    } else {
-        Ok(Arc::new(PrefixStore::new(store, prefix)))
-    }
+    let objects: Arc<dyn ObjectStore> = match prefix.as_ref().is_empty() {
+        true => Arc::new(store),
+        false => Arc::new(PrefixStore::new(store, prefix)),
+    };
+    Ok(Opened { objects, directory: None })
 }

@@ -2,6 +2,8 @@
 
 use std::{
     collections::HashMap,
+    fs, io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -26,7 +28,7 @@ use crate::{
     ledger::{self, KIND_KEY, Ledger},
     life::Life,
     load::Place,
-    location,
+    location::{self, Opened},
     making::{self, Making, NewTable},
     mark::Expected,
     options::StoreOptions,
@@ -58,6 +60,8 @@ pub struct Store {
 struct Inner {
     options: Arc<StoreOptions>,
     objects: Arc<dyn ObjectStore>,
+    /// Where they lie, if that is a directory of this machine.
+    directory: Option<PathBuf>,
     url: ObjectStoreUrl,
     clock: ClockRef,
     upkeep: Arc<Semaphore>,
@@ -75,14 +79,23 @@ struct Inner {
 impl Store {
     /// Opens the store that the options name; a local directory is made. Nothing is read yet.
     pub async fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Store> {
-        let objects = location::open(&options)?;
-        Store::open_at(objects, options, clock).await
+        let Opened { objects, directory } = location::open(&options)?;
+        Store::open_in(objects, directory, options, clock)
     }
 
     /// Opens a store whose root is that of an object store. Whether what that has put is durable is up to it; see
     /// [`crate::Durable`].
     pub async fn open_at(
         objects: Arc<dyn ObjectStore>,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Store> {
+        Store::open_in(objects, None, options, clock)
+    }
+
+    fn open_in(
+        objects: Arc<dyn ObjectStore>,
+        directory: Option<PathBuf>,
         options: StoreOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Store> {
@@ -95,6 +108,7 @@ impl Store {
         let inner = Inner {
             options: Arc::new(options),
             objects,
+            directory,
             url,
             clock: ClockRef(clock),
             upkeep,
@@ -408,6 +422,14 @@ impl Store {
                 Err(error) => return Err(failed(error)),
             }
         }
+        if let Some(directory) = &self.inner.directory {
+            let directory = directory.join(&*place.table);
+            let deleted = tokio::task::spawn_blocking(move || delete_empty(&directory)).await;
+            // They are in nobody's way.
+            if let Ok(Err(error)) = deleted {
+                tracing::debug!(table = &*place.table, %error, "directories of a dropped table are left");
+            }
+        }
         Ok(())
     }
 
@@ -471,5 +493,19 @@ impl Store {
         // Whoever opens a table may be on threads that are for something else, or end before it.
         inner.runtime.spawn(owner.run());
         Table { shared, requests }
+    }
+}
+
+/// Deletes a directory and those below it, as far as there are no files in them.
+fn delete_empty(directory: &std::path::Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            delete_empty(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
+        _ => Ok(()),
     }
 }

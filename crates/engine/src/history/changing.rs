@@ -113,7 +113,10 @@ impl History {
                 if let Some(stream) = shared.find_stream(name) {
                     stream.is_stored.store(false, Ordering::Relaxed);
                 }
-                self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                let dropped = self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                if let Some(stored) = dropped {
+                    stored.end();
+                }
                 self.unstored.forget(name);
                 self.end_follower(shared, name);
                 // The stream is gone for good: what is left of its table goes as soon as that can be done.

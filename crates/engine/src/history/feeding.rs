@@ -53,12 +53,9 @@ impl History {
         loop {
             let error = tokio::select! {
                 Err(error) = self.feed_on(stored) => error,
+                () = stored.ended() => return,
                 _ = closing.wait_for(|closing| *closing) => return,
             };
-            // A dropped stream ends so.
-            if !self.is_current(stored) {
-                return;
-            }
             let now = stored.table().map(Table::appended);
             if appended.replace(now) != Some(now) {
                 pause = PAUSE_MIN;
@@ -68,6 +65,7 @@ impl History {
             stored.feed_again();
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                () = stored.ended() => return,
                 _ = closing.wait_for(|closing| *closing) => return,
             }
         }

@@ -68,6 +68,8 @@ pub(crate) struct Stored {
     pub(crate) fed: Notify,
     /// Told when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
+    /// Set when the stream is dropped.
+    dropped: SetOnce<()>,
 }
 
 /// What is declared of a stream, compiled.
@@ -158,7 +160,19 @@ impl Stored {
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
             awaited: Notify::new(),
+            dropped: SetOnce::new(),
         }
+    }
+
+    /// The stream is there no more.
+    pub(crate) fn end(&self) {
+        // Twice is once.
+        let _ = self.dropped.set(());
+    }
+
+    /// Returns when the stream is dropped.
+    pub(crate) async fn ended(&self) {
+        self.dropped.wait().await;
     }
 
     /// Its table, if it is open.

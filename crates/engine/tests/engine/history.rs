@@ -20,7 +20,7 @@ use swiftwater_sql::{
 };
 use swiftwater_testkit::TestClock;
 
-use crate::jobs_crashes::Parts;
+use crate::{crashes::look_again, jobs_crashes::Parts};
 
 /// Settings under which much happens in little time.
 pub(crate) fn quick(dir: &Path) -> HistoryConfig {
@@ -751,4 +751,40 @@ async fn a_shutdown_that_was_given_up_is_gone_on_with_by_the_next_one() {
     let engine = open(dir.path()).await;
     assert_eq!(sql(&engine, "SELECT a FROM s").await, "{\"a\":1}\n");
     stop(engine, Duration::from_secs(60)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_stream_leaves_neither_a_task_nor_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let directories = || std::fs::read_dir(dir.path().join("tables")).map_or(0, Iterator::count);
+    let (tasks_before, directories_before) = (tasks(), directories());
+    let create = async |number: usize| {
+        let day = if number.is_multiple_of(2) { ", partition_by = day" } else { "" };
+        sql(&engine, &format!("CREATE STREAM t{number} (a LONG) WITH (store = true{day})")).await;
+    };
+    for number in 0..20 {
+        create(number).await;
+        if number > 9 {
+            append(&engine, &format!("t{number}"), "{\"a\":1}", None).await;
+            assert_eq!(sql(&engine, &format!("SELECT a FROM t{number}")).await, "{\"a\":1}\n");
+        }
+    }
+    assert!(tasks() >= tasks_before + 20 && directories() >= directories_before + 20);
+    for number in 0..20 {
+        sql(&engine, &format!("DROP STREAM t{number}")).await;
+    }
+    assert_eq!(directories(), directories_before);
+    let ended = async {
+        while tasks() > tasks_before + 5 {
+            look_again().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), ended).await.expect("their tasks end");
+    // The name is free, and its directory is made again.
+    create(12).await;
+    append(&engine, "t12", "{\"a\":2}", None).await;
+    assert_eq!(sql(&engine, "SELECT a FROM t12").await, "{\"a\":2}\n");
+    stop(engine, Duration::from_secs(5)).await;
 }
