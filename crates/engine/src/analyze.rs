@@ -39,7 +39,9 @@ impl Analysis {
             let _ = writeln!(plan, "{name:<10} {text}");
         };
         line("ran", format!("{} ms", finished.at - query.received));
-        line("events", format!("{} seen, {} late, {} mistyped", counts.seen, counts.late, counts.mistyped));
+        let ahead = if counts.ahead > 0 { format!(", {} ahead", counts.ahead) } else { String::new() };
+        let (seen, late, mistyped) = (counts.seen, counts.late, counts.mistyped);
+        line("events", format!("{seen} seen, {late} late{ahead}, {mistyped} mistyped"));
         line("candidates", format!("{}{}", cost.candidates, share(cost.candidates, counts.seen)));
         line("tested", format!("{} by what the access does not prove", cost.residual_tests));
         line("matches", format!("{}{}", cost.matches, share(cost.matches, counts.seen)));

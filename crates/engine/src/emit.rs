@@ -154,6 +154,8 @@ pub struct Counts {
     pub mistyped: u64,
     /// That came after their window was closed.
     pub late: u64,
+    /// Whose times were too far ahead of their arrival: they belong to no window.
+    pub ahead: u64,
     /// Records that were answered and then lost, because the subscriber read too slowly.
     pub dropped: u64,
     /// Operations that could not be done, and gave null.

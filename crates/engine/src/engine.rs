@@ -231,7 +231,7 @@ impl Engine {
         &self.shared.config
     }
 
-    /// The clock that the engine was given.
+    /// The engine's time: the clock that it was given, without its jumps.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
     }
@@ -693,6 +693,7 @@ impl Engine {
             subscriber_bytes: read(&totals.subscriber_bytes),
             state_bytes: (read(&totals.state_bytes), shared.config.state_bytes_max as u64),
             history: shared.history.get().map(|history| history.metrics()),
+            clock_offset_seconds: shared.steady.offset_seconds(),
         }
     }
 

@@ -33,6 +33,7 @@ mod following;
 mod indexer;
 mod shard;
 mod shared;
+mod steady;
 mod stream;
 mod ticker;
 

@@ -24,6 +24,7 @@ pub(crate) struct Tally {
     pub(crate) residual_tests: u64,
     pub(crate) matches: u64,
     pub(crate) mistyped: u64,
+    pub(crate) ahead: u64,
     pub(crate) expression_errors: u64,
     pub(crate) late: u64,
     /// Nanoseconds, divided among those who were members when they were spent.
@@ -76,6 +77,7 @@ impl Tally {
             residual_tests: self.residual_tests - before.residual_tests,
             matches: self.matches - before.matches,
             mistyped: self.mistyped - before.mistyped,
+            ahead: self.ahead - before.ahead,
             expression_errors: self.expression_errors - before.expression_errors,
             late: self.late - before.late,
             nanos: self.nanos - before.nanos,
@@ -247,6 +249,7 @@ impl Operator {
         self.tally.residual_tests += step.residual_tests;
         self.tally.matches += step.matches;
         self.tally.mistyped += step.mistyped;
+        self.tally.ahead += step.ahead;
         self.tally.expression_errors += step.expression_errors;
         if step.nanos > 0 {
             self.tally.nanos += step.nanos / self.members.len().max(1) as u64;

@@ -362,6 +362,7 @@ impl Running {
         work.cost.cpu_nanos += step.nanos;
         work.counts.matched += step.matches;
         work.counts.mistyped += step.mistyped;
+        work.counts.ahead += step.ahead;
         work.counts.expression_errors += step.expression_errors;
         work.shard_bytes += step.grown_bytes;
         let mut done_at = None;
@@ -661,6 +662,7 @@ impl Running {
             mistyped: work.counts.mistyped + work.shared.mistyped,
             expression_errors: work.counts.expression_errors + work.shared.expression_errors,
             late: work.counts.late + work.shared.late,
+            ahead: work.counts.ahead + work.shared.ahead,
             ..work.counts
         }
     }

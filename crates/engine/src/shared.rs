@@ -23,12 +23,16 @@ use crate::{
     history::{Declared, History, HistoryTables, Stored},
     line::Line,
     running::{EmitContext, QueryHandle, Running, Totals},
+    steady::SteadyClock,
     stream::{Stream, lock},
 };
 
 pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
+    /// The engine's time.
     pub(crate) clock: Arc<dyn Clock>,
+    /// The same, as what it is.
+    pub(crate) steady: Arc<SteadyClock>,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     /// Standing queries, and detached ones that have ended; in order of submission, for ids sort by time.
     pub(crate) queries: RwLock<BTreeMap<QueryId, Arc<QueryHandle>>>,
@@ -90,10 +94,12 @@ impl Shared {
     pub(crate) fn new(config: EngineConfig, clock: Arc<dyn Clock>) -> (Shared, mpsc::Receiver<Errand>) {
         let (errands, inbox) = mpsc::channel();
         let shards = config.shards;
+        let steady = Arc::new(SteadyClock::new(clock));
         let shared = Shared {
             pending: Gate::new(config.pending_bytes_max),
             config,
-            clock,
+            clock: Arc::<SteadyClock>::clone(&steady),
+            steady,
             streams: RwLock::default(),
             queries: RwLock::default(),
             next_number: AtomicU64::new(1),

@@ -175,6 +175,8 @@ pub struct Metrics {
     pub index_bytes: u64,
     /// What is durable, where anything is.
     pub history: Option<HistoryMetrics>,
+    /// The engine's time less the machine's clock.
+    pub clock_offset_seconds: f64,
 }
 
 /// What is durable, in numbers.

@@ -96,12 +96,17 @@ impl Display for Window {
         }
         match clock {
             Some(WindowClock::Arrival) => f.write_str(" of arrival"),
-            Some(WindowClock::Event { time, lateness_ms }) => {
-                write!(f, " by {time}, up to {lateness_ms} ms late")
+            Some(WindowClock::Event { time, lateness_ms, max_ahead_ms }) => {
+                f.write_str(&by_event_time(time, *lateness_ms, *max_ahead_ms))
             }
             None => Ok(()),
         }
     }
+}
+
+fn by_event_time(time: &Expr, lateness_ms: u64, max_ahead_ms: Option<u64>) -> String {
+    let ahead = max_ahead_ms.map_or(String::new(), |ms| format!(", at most {ms} ms ahead of arrival"));
+    format!(" by {time}, up to {lateness_ms} ms late{ahead}")
 }
 
 fn listed(exprs: &[Expr]) -> String {
@@ -170,7 +175,9 @@ impl Display for Pattern {
         write!(f, " within {} ms", self.within_ms)?;
         match &self.clock {
             WindowClock::Arrival => f.write_str(" of arrival")?,
-            WindowClock::Event { time, lateness_ms } => write!(f, " by {time}, up to {lateness_ms} ms late")?,
+            WindowClock::Event { time, lateness_ms, max_ahead_ms } => {
+                f.write_str(&by_event_time(time, *lateness_ms, *max_ahead_ms))?;
+            }
         }
         f.write_str(match self.skip {
             Skip::PastLastRow => ", no event in two matches",

@@ -43,7 +43,7 @@ pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
 pub use joined::{Joined, joined_names};
 pub use keyword::did_you_mean;
-pub use schema::{Schema, SchemaError};
+pub use schema::{Schema, SchemaError, TimeBounds};
 use source::{Fault, locate};
 
 /// What a text is read under.

@@ -393,6 +393,9 @@ pub enum WindowClock {
         time: Expr,
         /// How far behind the latest an event may be.
         lateness_ms: u64,
+        /// How far its time may be ahead of its arrival. An event that is further ahead does not move the watermark, belongs
+        /// to no window and is counted as ahead. None: any number.
+        max_ahead_ms: Option<u64>,
     },
 }
 
@@ -405,6 +408,14 @@ impl Window {
     /// Windows of `every` matched events, one after another.
     pub fn tumbling_records(every: u64) -> Window {
         Window::Records { every, take: Take::First(every) }
+    }
+
+    /// What it goes by; none without windows and for those by record.
+    pub fn clock(&self) -> Option<&WindowClock> {
+        match self {
+            Window::Time { clock, .. } | Window::Session { clock, .. } => Some(clock),
+            Window::None | Window::Records { .. } => None,
+        }
     }
 
     /// Its event time, where it goes by such.
@@ -610,6 +621,14 @@ impl Expr {
 }
 
 impl Query {
+    /// How far ahead of their arrival the times of events may be; none: any number, or it goes by their arrival.
+    pub fn max_ahead_ms(&self) -> Option<u64> {
+        match self.pattern.as_ref().map(|pattern| &pattern.clock).or_else(|| self.window.clock()) {
+            Some(WindowClock::Event { max_ahead_ms, .. }) => *max_ahead_ms,
+            _ => None,
+        }
+    }
+
     /// The time of the events that it goes by, where that is not their arrival.
     pub fn event_time(&self) -> Option<&Expr> {
         let of_pattern = self.pattern.as_ref().and_then(|pattern| pattern.event_time());

@@ -17,13 +17,16 @@ use swiftwater_event::{Path, Type};
 
 use crate::{keyword::did_you_mean, lexer::short};
 
+/// By how many milliseconds events may be late, and by how many their time may be ahead of their arrival; none: any number.
+pub type TimeBounds = (u64, Option<u64>);
+
 /// The fields that are known to have a type. In the Bullet dialect a query may name no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<Box<str>, Type>,
     /// Those that do not lie in the event's field of their name.
     paths: BTreeMap<Box<str>, Path>,
-    watermark: Option<(Box<str>, u64)>,
+    watermark: Option<(Box<str>, TimeBounds)>,
 }
 
 /// A schema file that cannot be read.
@@ -46,10 +49,16 @@ impl Schema {
         Schema { paths: paths.into_iter().collect(), ..self }
     }
 
-    /// The same, with the field that says when an event happened, and by how many milliseconds events may be late.
+    /// The same, with the field that says when an event happened, by how many milliseconds events may be late, and by how
+    /// many their time may be ahead of their arrival (none: any number).
     #[must_use]
-    pub fn with_watermark(self, field: impl Into<Box<str>>, lateness_ms: u64) -> Schema {
-        Schema { watermark: Some((field.into(), lateness_ms)), ..self }
+    pub fn with_watermark(
+        self,
+        field: impl Into<Box<str>>,
+        lateness_ms: u64,
+        max_ahead_ms: Option<u64>,
+    ) -> Schema {
+        Schema { watermark: Some((field.into(), (lateness_ms, max_ahead_ms))), ..self }
     }
 
     /// Reads a schema file in either form; see the head of this module.
@@ -79,9 +88,10 @@ impl Schema {
         self.paths.iter().map(|(name, path)| (&**name, path))
     }
 
-    /// The field that says when an event happened, and by how many milliseconds events may be late.
-    pub fn watermark(&self) -> Option<(&str, u64)> {
-        self.watermark.as_ref().map(|(field, lateness_ms)| (&**field, *lateness_ms))
+    /// The field that says when an event happened; by how many milliseconds events may be late, and by how many their time
+    /// may be ahead of their arrival.
+    pub fn watermark(&self) -> Option<(&str, TimeBounds)> {
+        self.watermark.as_ref().map(|(field, bounds)| (&**field, *bounds))
     }
 
     /// All fields, by name.

@@ -206,7 +206,7 @@ fn events_are_no_aggregates_of_matches() {
 #[test]
 fn declared_time_orders_a_pattern() {
     let schema = Schema::from_json(r#"{"ts": "TIMESTAMP", "k": "STRING"}"#).unwrap();
-    let schema = schema.with_watermark("ts", 5000);
+    let schema = schema.with_watermark("ts", 5000, None);
     let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, NOW) };
     for order in ["EVENT", "ts", "TS ASC"] {
         let text = format!(

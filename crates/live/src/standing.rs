@@ -75,6 +75,8 @@ pub struct EventTime {
     pub text: String,
     /// It, compiled.
     pub program: Program,
+    /// How far ahead of its arrival it may be; none: any number.
+    pub max_ahead_ms: Option<u64>,
     /// Paths that it reads, of every event.
     pub wants: Wants,
 }
@@ -319,7 +321,9 @@ impl StandingQuery {
             Some(time) => {
                 let mut wants = Wants::new();
                 let program = Program::compile(time, dialect, &mut wants)?;
-                Some(Box::new(EventTime { text: format!("{dialect:?} {time:?}"), program, wants }))
+                let max_ahead_ms = plan.max_ahead_ms();
+                let text = format!("{dialect:?} {time:?} {max_ahead_ms:?}");
+                Some(Box::new(EventTime { text, program, max_ahead_ms, wants }))
             }
         };
         let body = match &plan.body {

@@ -85,6 +85,8 @@ pub struct QueryStep {
     pub matches: u64,
     /// Matched events with a value that does not fit its wanted type.
     pub mistyped: u64,
+    /// Matched events whose times are too far ahead of their arrival, so that they belong to no window.
+    pub ahead: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
     /// Nanoseconds spent on its residual and operators; sampled where many queries match.
@@ -222,9 +224,10 @@ impl Shard {
                     let known = times.iter().position(|(text, _)| *text == time.text);
                     let place = known.unwrap_or_else(|| {
                         let scratch = &mut self.scratch;
+                        let at: (_, &dyn Fn(u32) -> Millis) = (now, &|row| input.arrival(row));
                         times.push((
                             &time.text,
-                            EventTimes::of(time, &decoded, found.entry.time(), now, scratch),
+                            EventTimes::of(time, &decoded, found.entry.time(), at, scratch),
                         ));
                         times.len() - 1
                     });
@@ -341,8 +344,10 @@ impl Shard {
                 Some(views) => self.explode(&at, views, found, body, &mut counts, &mut step),
             }
             if let Some(times) = times {
-                let untimed = found.rows.iter().filter(|&&row| times.times[row as usize] == NO_TIME);
-                step.mistyped += untimed.count() as u64;
+                for &row in found.rows.iter().filter(|&&row| times.times[row as usize] == NO_TIME) {
+                    let count = if times.is_ahead(row) { &mut step.ahead } else { &mut step.mistyped };
+                    *count += 1;
+                }
             }
         }
         if let Some(chunk) = &mut step.rows {
@@ -548,6 +553,7 @@ impl QueryStep {
             residual_tests: found.residual_tests,
             matches: found.rows.len() as u64,
             mistyped: found.mistyped,
+            ahead: 0,
             expression_errors: found.expression_errors,
             nanos: found.nanos,
             grown_bytes: 0,

@@ -193,6 +193,8 @@ fn process_families(table: &mut Table, process: ProcessNumbers, start_micros: i6
 }
 
 fn query_families(table: &mut Table, engine: &Metrics) {
+    let offset = "The engine's time less the machine's clock; not 0 for a while after that has jumped.";
+    table.gauge("swiftwater_clock_offset_seconds", offset, engine.clock_offset_seconds);
     let faults = "Panics that the engine contained; its log describes each.";
     table.counter("swiftwater_faults_total", faults, swiftwater_engine::faults());
     table.gauge("swiftwater_queries", "Queries that stand.", engine.queries);

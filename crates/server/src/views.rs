@@ -74,6 +74,7 @@ fn view_json(view: &ViewStatus) -> Value {
             "expression_errors": view.faults.1,
             "long_keys": view.faults.2,
             "late": view.late,
+            "ahead": view.ahead,
         },
         "watermark": view.watermark.map(time_text),
         "failing": view.failing,

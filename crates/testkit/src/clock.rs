@@ -21,13 +21,15 @@ use swiftwater_event::{Clock, Millis};
 pub struct TestClock {
     start_micros: i64,
     now_micros: AtomicI64,
+    /// What the time of day is ahead of that.
+    jumped_micros: AtomicI64,
 }
 
 impl TestClock {
     /// A clock that stands at this many milliseconds since 1970; its monotonic time stands at 0.
     pub fn at(start: Millis) -> TestClock {
         let start_micros = start * 1000;
-        TestClock { start_micros, now_micros: AtomicI64::new(start_micros) }
+        TestClock { start_micros, now_micros: AtomicI64::new(start_micros), jumped_micros: AtomicI64::new(0) }
     }
 
     /// Moves the clock on; what is below a microsecond is cut off.
@@ -40,6 +42,11 @@ impl TestClock {
         self.advance(Duration::from_millis(by));
     }
 
+    /// Lets the time of day jump by milliseconds, back too; monotonic time knows nothing of it.
+    pub fn jump_ms(&self, by: i64) {
+        self.jumped_micros.fetch_add(by * 1000, Ordering::SeqCst);
+    }
+
     /// Sets the clock, to an earlier time too: as machines' clocks are. Its monotonic time does not go below 0.
     pub fn set(&self, now: Millis) {
         self.now_micros.store(now * 1000, Ordering::SeqCst);
@@ -48,11 +55,11 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now_micros(&self) -> i64 {
-        self.now_micros.load(Ordering::SeqCst)
+        self.now_micros.load(Ordering::SeqCst) + self.jumped_micros.load(Ordering::SeqCst)
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        let elapsed_micros = self.now_micros().saturating_sub(self.start_micros);
+        let elapsed_micros = self.now_micros.load(Ordering::SeqCst).saturating_sub(self.start_micros);
         u64::try_from(elapsed_micros).unwrap_or(0).saturating_mul(1000)
     }
 }

@@ -107,6 +107,8 @@ pub(crate) struct CountsPart {
     pub(crate) mistyped: u64,
     /// After their window.
     pub(crate) late: u64,
+    /// With a time too far ahead of their arrival.
+    pub(crate) ahead: u64,
     /// Lost because this reader was slow.
     pub(crate) dropped: u64,
     /// Operations that could not be done.
@@ -186,11 +188,12 @@ fn lines(records: &[u8]) -> impl Iterator<Item = &[u8]> {
 impl Meta {
     /// One line that tells a person how the answer stands.
     pub(crate) fn summary(&self) -> String {
-        let CountsPart { seen, matched, mistyped, late, dropped, expression_errors } = self.counts;
+        let CountsPart { seen, matched, mistyped, late, ahead, dropped, expression_errors } = self.counts;
         let mut out = format!("{} of {} events matched", grouped(matched), grouped(seen));
         let counts = [
             (mistyped, "mistyped"),
             (late, "late"),
+            (ahead, "ahead of their time"),
             (dropped, "records lost"),
             (expression_errors, "expression errors"),
         ];

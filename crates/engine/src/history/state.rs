@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{Clock, EventBatch, StreamName};
+use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, StreamId, Trouble};
 use swiftwater_sql::SqlOptions;
@@ -53,6 +53,8 @@ use crate::{
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The machine's clock, jumps included: for what is due by the calendar.
+    pub(super) wall: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     pub(super) catalog: Mutex<Catalog>,
@@ -162,6 +164,9 @@ impl History {
         });
         let opened = opened.await.map_err(|_| HistoryError::Broken)??;
         let (log, snapshots, written_down, replay, view_store) = opened;
+        if let Some(last) = replay.last_arrival {
+            shared.steady.begin_at(last);
+        }
         if let Some(id) = &replay.catalog.store {
             store.expect(id);
         }
@@ -169,6 +174,7 @@ impl History {
         let history = Arc::new(History {
             config,
             clock: Arc::clone(&clock),
+            wall: Arc::clone(shared.steady.wall()),
             log: Arc::new(log),
             store,
             catalog: Mutex::new(replay.catalog),
@@ -561,6 +567,8 @@ fn log_dir(config: &HistoryConfig, dir: Option<&DataDir>) -> PathBuf {
 struct Replay {
     catalog: Catalog,
     recovered: BTreeMap<u32, Recovered>,
+    /// When the last event in the log arrived, or time was last written there.
+    last_arrival: Option<Millis>,
 }
 
 impl Replay {
@@ -568,6 +576,7 @@ impl Replay {
         let mut recovered: BTreeMap<u32, Recovered> = BTreeMap::new();
         let mut catalog = Catalog::default();
         let mut known = LogPosition(0);
+        let mut last_arrival = None;
         if let Some(snapshot) = snapshot {
             catalog = Catalog::from_snapshot(&snapshot)?;
             known = LogPosition(snapshot.position);
@@ -580,17 +589,22 @@ impl Replay {
         let mut reader = log.read(log.usage().oldest);
         while let Some(record) = reader.next()? {
             match &record.head {
-                Head::Events(head) => recovered
-                    .entry(head.stream.0)
-                    .or_insert_with(|| config.recovered())
-                    .read(head, record.position, record.end),
+                Head::Events(head) => {
+                    last_arrival = last_arrival.max(Some(head.arrival));
+                    recovered.entry(head.stream.0).or_insert_with(|| config.recovered()).read(
+                        head,
+                        record.position,
+                        record.end,
+                    );
+                }
                 Head::Catalog if record.position >= known => {
                     catalog.apply(&ChangeRecord::from_bytes(record.payload)?)?;
                 }
-                Head::Catalog | Head::Tick { .. } => {}
+                Head::Tick { now } => last_arrival = last_arrival.max(Some(*now)),
+                Head::Catalog => {}
             }
         }
-        Ok(Replay { catalog, recovered })
+        Ok(Replay { catalog, recovered, last_arrival })
     }
 }
 

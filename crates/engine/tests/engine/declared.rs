@@ -10,7 +10,7 @@ use swiftwater_engine::{
 };
 use swiftwater_event::{StreamName, SystemClock};
 
-use crate::history::{append, open_when_free, quick, sql, stop};
+use crate::history::{append, open_when_free, quick, sql, stop, until_said};
 
 const FLIGHTS: &str = "CREATE STREAM flights (
   carrier STRING NOT NULL, origin STRING PATH 'route.from', stops LONG PATH 'route.stops',
@@ -197,4 +197,69 @@ async fn what_a_type_has_not_is_a_fault_of_the_query() {
     assert_eq!(sorted(records(&engine, before).await), [r#"{"carrier":"EE","late":null}"#]);
     assert_eq!(sorted(records(&engine, after).await), [r#"{"carrier":"EE","late":3}"#]);
     stop(engine, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_far_in_the_future_makes_no_later_one_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = declared(dir.path()).await;
+    sql(&engine, "CREATE STREAM bounded (ts LONG, WATERMARK FOR ts AS ts)").await;
+    sql(&engine, "CREATE STREAM free (ts LONG, WATERMARK FOR ts AS ts MAX AHEAD NONE)").await;
+    // The second is of 2100.
+    let events = "{\"ts\":500}\n{\"ts\":4102444800000}\n{\"ts\":700}\n{\"ts\":1600}";
+    // Of the windows, how many events they have; events that are late, and ahead.
+    for (stream, windows, late, ahead) in [("bounded", vec![2, 1], 0, 1), ("free", vec![1, 1], 2, 0)] {
+        for text in [
+            "COUNT(*) AS n FROM STREAM({})",
+            "ts FROM STREAM({})",
+            "COUNT(*) AS n FROM STREAM({}) GROUP BY ()",
+        ] {
+            let text = format!("SELECT {} WINDOWING TUMBLING(1000, EVENT)", text.replace("{}", stream));
+            let mut query = submit(&engine, &text, QueryForm::default()).unwrap();
+            append(&engine, stream, events, None).await;
+            let _ = engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed);
+            let (mut found, mut counts) = (Vec::new(), None);
+            while let Some(emit) = query.next().await {
+                for line in std::str::from_utf8(&emit.records.text).unwrap().lines() {
+                    let record: Value = serde_json::from_str(line).unwrap();
+                    found.push(record["n"].as_i64().unwrap_or(1));
+                }
+                counts = Some(emit.meta.counts);
+            }
+            let counts = counts.unwrap();
+            assert_eq!(found.iter().sum::<i64>(), windows.iter().sum::<i64>(), "{text}");
+            if text.contains("COUNT") {
+                assert_eq!(found, windows, "{text}");
+            }
+            assert_eq!((counts.late, counts.ahead, counts.mistyped), (late, ahead, 0), "{text}");
+        }
+    }
+    let shown = sql(&engine, "SHOW CREATE STREAM bounded").await;
+    assert!(shown.contains("WATERMARK FOR ts AS ts MAX AHEAD INTERVAL '1 hour'"), "{shown}");
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_and_joins_leave_out_and_count_events_ahead_of_their_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = declared(dir.path()).await;
+    for text in [
+        "CREATE STREAM s (id LONG, ts LONG, WATERMARK FOR ts AS ts)",
+        "CREATE STREAM twos (a LONG, b LONG)",
+        "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n, window_start FROM STREAM(s) GROUP BY window_start \
+         WINDOWING TUMBLING(1000, EVENT)",
+        "CREATE JOIN j INTO twos AS SELECT x.id AS a, y.id AS b FROM STREAM(s) x JOIN STREAM(s) y \
+         ON x.id = y.id AND y.ts BETWEEN x.ts AND x.ts + INTERVAL '1 s'",
+    ] {
+        sql(&engine, text).await;
+    }
+    let events = "{\"id\":1,\"ts\":500}\n{\"id\":2,\"ts\":4102444800000}\n{\"id\":3,\"ts\":700}";
+    append(&engine, "s", events, None).await;
+    until_said(&engine, "SELECT a, b FROM twos ORDER BY a", "{\"a\":1,\"b\":1}\n{\"a\":3,\"b\":3}\n").await;
+    assert_eq!(sql(&engine, "SELECT n FROM v").await, "{\"n\":2}\n");
+    let shown: Value = serde_json::from_str(&sql(&engine, "SHOW VIEWS").await).unwrap();
+    assert_eq!((&shown["late"], &shown["ahead"]), (&0.into(), &1.into()), "{shown}");
+    let shown: Value = serde_json::from_str(&sql(&engine, "SHOW JOINS").await).unwrap();
+    assert_eq!((&shown["late"], &shown["ahead"]), (&0.into(), &2.into()), "{shown}");
+    stop(engine, Duration::from_secs(5)).await;
 }

@@ -8,6 +8,7 @@ mod bullet_answers;
 mod bullet_clock;
 mod bullet_rules;
 mod changes;
+mod clock;
 mod crashes;
 mod damaged;
 mod declared;

@@ -4,7 +4,7 @@
 //! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
 //!   item   = column type [PATH 'a.b'] [NOT NULL] [DEFAULT constant|NOW] [[CONSTRAINT name] CHECK (condition)]…
 //!          | [CONSTRAINT name] CHECK (condition)
-//!          | WATERMARK FOR column AS column [- INTERVAL 'n units']
+//!          | WATERMARK FOR column AS column [- INTERVAL 'n units'] [MAX AHEAD INTERVAL 'n units' | MAX AHEAD NONE]
 //! ALTER STREAM [IF EXISTS] name change, …
 //!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
@@ -305,7 +305,13 @@ pub struct Watermark {
     pub column: Box<str>,
     /// In milliseconds.
     pub lateness_ms: u64,
+    /// `MAX AHEAD`: an event whose time is further ahead of its arrival does not move the watermark and belongs to no
+    /// window. In milliseconds; none: any number.
+    pub max_ahead_ms: Option<u64>,
 }
+
+/// How far ahead of its arrival an event's time may be where a declaration does not say it: an hour.
+pub const MAX_AHEAD_MS_DEFAULT: u64 = 3_600_000;
 
 /// `ALTER STREAM`; the changes hold together or not at all.
 #[derive(Debug, Clone, PartialEq)]
@@ -390,7 +396,9 @@ impl CreateStream {
             self.columns.iter().filter_map(|column| Some((column.name.clone(), column.path.clone()?)));
         let schema = Schema::new(types).with_paths(paths);
         match &self.watermark {
-            Some(Watermark { column, lateness_ms }) => schema.with_watermark(column.clone(), *lateness_ms),
+            Some(Watermark { column, lateness_ms, max_ahead_ms }) => {
+                schema.with_watermark(column.clone(), *lateness_ms, *max_ahead_ms)
+            }
             None => schema,
         }
     }

@@ -193,6 +193,10 @@ impl Display for CreateStream {
             if watermark.lateness_ms > 0 {
                 write!(text, " - INTERVAL '{}'", DurationText(watermark.lateness_ms))?;
             }
+            match watermark.max_ahead_ms {
+                Some(most) => write!(text, " MAX AHEAD INTERVAL '{}'", DurationText(most))?,
+                None => text.push_str(" MAX AHEAD NONE"),
+            }
             items.push(text);
         }
         if !items.is_empty() {

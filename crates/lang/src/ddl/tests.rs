@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::parse_ddl;
+use crate::{Dialect, ParseOptions, parse_ddl, parse_kept_ddl};
 
 fn read(text: &str) -> Result<Option<Ddl>, QueryErrors> {
     parse_ddl(text, &ParseOptions::new(Dialect::Native, 0))
@@ -121,7 +121,7 @@ fn streams_are_declared() {
         "CREATE STREAM flights (\n  carrier STRING NOT NULL,\n  delay INTEGER DEFAULT -5 CHECK (delay > -1440),\n  \
          ts TIMESTAMP(US),\n  \"select\" DOUBLE,\n  tags LIST[STRING],\n  m MAP[LONG],\n  j JSON,\n  \
          \"watermark\" BOOLEAN,\n  CONSTRAINT sane CHECK (delay < 10 or carrier = 'it''s'),\n  \
-         WATERMARK FOR ts AS ts - INTERVAL '90 seconds'\n) WITH (store = true, retention = '30 days', ack = disk, \
+         WATERMARK FOR ts AS ts - INTERVAL '90 seconds' MAX AHEAD INTERVAL '1 hour'\n) WITH (store = true, retention = '30 days', ack = disk, \
          partition_by = day, on_bad_event = quarantine)",
     );
     check(
@@ -390,6 +390,14 @@ fn faults_have_a_place_and_a_hint() {
     check(
         "CREATE STREAM s (a LONG, WATERMARK FOR a AS b)",
         "1:45 a watermark follows the column that it is for (Write `WATERMARK FOR a AS a - INTERVAL '5 seconds'`.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG, WATERMARK FOR a AS a MAX AHEAD 5)",
+        "1:57 expected INTERVAL or NONE, found `5` (Write `MAX AHEAD INTERVAL '1 hour'`, or `MAX AHEAD NONE`.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG, WATERMARK FOR a AS a IDLE AFTER INTERVAL '30 seconds')",
+        "1:47 IDLE AFTER is not supported (The watermark of a quiet stream stands still until its next event: send an event every so often that carries the time, or choose a shorter lateness.)",
     );
     check(
         "CREATE STREAM s (a LONG PRIMARY KEY)",
@@ -763,13 +771,15 @@ proptest! {
         if_not_exists: bool,
         undeclared in options(false),
         declared in options(true),
-        lateness in prop::option::of(0u64..10_000_000),
+        lateness in prop::option::of((0u64..10_000_000, prop::option::of(1u64..10_000_000))),
     ) {
         let mut columns = columns;
         let mut seen = std::collections::HashSet::new();
         columns.retain(|column| seen.insert(column.name.to_lowercase()));
         let time = columns.iter().find(|column| matches!(&column.ty, Type::Primitive(swiftwater_event::Primitive::Long)));
-        let watermark = time.zip(lateness).map(|(column, lateness_ms)| Watermark { column: column.name.clone(), lateness_ms });
+        let watermark = time.zip(lateness).map(|(column, (lateness_ms, max_ahead_ms))| {
+            Watermark { column: column.name.clone(), lateness_ms, max_ahead_ms }
+        });
         let options = if columns.is_empty() { undeclared } else { declared };
         let name = StreamName::new("a-b").unwrap();
         let ddl = Ddl::CreateStream(CreateStream { name, if_not_exists, columns, checks: Vec::new(), watermark, options });
@@ -804,5 +814,28 @@ proptest! {
             prop_assert_eq!(read(&ddl.to_string()), Ok(Some(ddl)), "{}", text);
         }
         split_statements(&text);
+    }
+}
+
+#[test]
+fn a_watermark_without_max_ahead_has_an_hour_and_an_old_one_has_none() {
+    let options = ParseOptions::new(Dialect::Native, 0);
+    let of = |ddl: Option<Ddl>| match ddl {
+        Some(Ddl::CreateStream(create)) => create.watermark.map(|watermark| watermark.max_ahead_ms),
+        _ => None,
+    };
+    let text = |rest: &str| format!("CREATE STREAM s (a LONG, WATERMARK FOR a AS a{rest})");
+    let cases = [
+        ("", Some(MAX_AHEAD_MS_DEFAULT), None),
+        (" - INTERVAL '5 seconds' MAX AHEAD INTERVAL '2 minutes'", Some(120_000), Some(120_000)),
+        (" MAX AHEAD NONE", None, None),
+    ];
+    for (rest, new, kept) in cases {
+        let read = parse_ddl(&text(rest), &options).unwrap();
+        assert_eq!(of(read.clone()), Some(new), "{rest}");
+        assert_eq!(of(parse_kept_ddl(&text(rest), &options).unwrap()), Some(kept), "{rest}");
+        // The normal form says it, so what is kept now reads back as the same.
+        let normal = read.clone().unwrap().to_string();
+        assert_eq!(parse_kept_ddl(&normal, &options).unwrap(), read, "{normal}");
     }
 }

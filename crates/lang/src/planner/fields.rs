@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use swiftwater_event::{Path, Type};
 
-use crate::{Dialect, ParseOptions, Schema, ast::Name};
+use crate::{Dialect, ParseOptions, Schema, TimeBounds, ast::Name};
 
 /// The fields of a query's events.
 pub(super) struct Fields<'a> {
@@ -139,8 +139,9 @@ impl<'a> Fields<'a> {
         self.schema.as_ref().map_or_else(|| Path::field(field), |schema| schema.path(field))
     }
 
-    /// The field that says when an event happened, and by how many milliseconds events may be late, where that is declared.
-    pub(super) fn watermark(&self) -> Option<(&str, u64)> {
+    /// The field that says when an event happened, and by how many milliseconds events may be late and ahead of their
+    /// arrival, where that is declared.
+    pub(super) fn watermark(&self) -> Option<(&str, TimeBounds)> {
         self.schema.as_ref().and_then(|schema| schema.watermark())
     }
 

@@ -343,17 +343,17 @@ impl<'a> Planner<'a> {
             Some(PatternOrder::Field(node)) => {
                 let hint = "Write `ORDER BY EVENT(ts, INTERVAL '5 seconds')`, or leave it out: events come in the order of the stream.";
                 let declared =
-                    self.fields.watermark().map(|(field, lateness_ms)| (field.to_owned(), lateness_ms));
+                    self.fields.watermark().map(|(field, watermark)| (field.to_owned(), watermark));
                 let typed = self.lower(node.bare(), Scope::Event)?;
                 match declared {
-                    Some((field, lateness_ms))
+                    Some((field, (lateness_ms, max_ahead_ms)))
                         if typed.expr
                             == (Expr::Path {
                                 path: self.fields.path(&field),
                                 ty: self.fields.wanted(&field),
                             }) =>
                     {
-                        Some(WindowClock::Event { time: typed.expr, lateness_ms })
+                        Some(WindowClock::Event { time: typed.expr, lateness_ms, max_ahead_ms })
                     }
                     _ => self.fault(
                         Fault::at(

@@ -70,13 +70,14 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
         );
     }
     let (Some((low_ms, high_ms)), true) = (asked.apart_ms, faults.is_empty()) else { return Err(faults) };
-    let [left, right] = names.sides.map(|side| (side.time(), side.watermark.lateness_ms));
+    let [left, right] = names.sides.map(|side| (side.time(), side.watermark));
     let [left_keys, right_keys] = asked.keys;
     let [left_filter, right_filter] = asked.of_side.map(all_of);
-    let side = |(time, lateness_ms), keys, filter, place: usize| JoinSide {
+    let side = |(time, watermark): (Expr, &Watermark), keys, filter, place: usize| JoinSide {
         stream: join.sources[place].stream.clone(),
         time,
-        lateness_ms,
+        lateness_ms: watermark.lateness_ms,
+        max_ahead_ms: watermark.max_ahead_ms,
         keys,
         filter,
         values: Vec::new(),

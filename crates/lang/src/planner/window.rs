@@ -134,9 +134,9 @@ impl Planner<'_> {
         match &extent.unit {
             Unit::Time | Unit::Record => WindowClock::Arrival,
             Unit::Event(None) => match self.fields.watermark() {
-                Some((field, lateness_ms)) => {
+                Some((field, (lateness_ms, max_ahead_ms))) => {
                     let (path, ty) = (self.fields.path(field), self.fields.wanted(field));
-                    WindowClock::Event { time: Expr::Path { path, ty }, lateness_ms }
+                    WindowClock::Event { time: Expr::Path { path, ty }, lateness_ms, max_ahead_ms }
                 }
                 None => {
                     let message = "EVENT needs the path of an event's time: the stream declares no WATERMARK";
@@ -156,7 +156,7 @@ impl Planner<'_> {
                     let hint = "It is a TIMESTAMP, or a number of milliseconds since 1970.";
                     self.faults.push(Fault::at(event.time.span, message).hint(hint));
                 }
-                WindowClock::Event { time: time.expr, lateness_ms: event.lateness_ms }
+                WindowClock::Event { time: time.expr, lateness_ms: event.lateness_ms, max_ahead_ms: None }
             }
         }
     }

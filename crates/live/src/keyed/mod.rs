@@ -138,6 +138,8 @@ pub struct Fold {
     pub latest: Millis,
     /// Events of windows that were closed before.
     pub late: u64,
+    /// Events whose times are too far ahead of their arrival.
+    pub ahead: u64,
     /// Why its events could not be joined: then nothing of this counts.
     pub failure: Option<JoinFailure>,
 }
@@ -294,6 +296,7 @@ impl KeyedQuery {
             fold.failure = fold.failure.take().or(step.failure.take().map(|failure| *failure));
             fold.matched += step.matches;
             fold.mistyped += step.mistyped;
+            fold.ahead += step.ahead;
             fold.expression_errors += step.expression_errors;
         }
         if let (Some(windows), CompiledBody::Group(group)) = (&self.windows, &self.query.body) {

@@ -189,7 +189,9 @@ impl Collector {
             places: None,
             rows: RowSlices::default(),
             sessions: match plan.window {
-                Window::Session { gap_ms, .. } => Some(Box::new(Sessions::new(gap_ms))),
+                Window::Session { gap_ms, .. } => {
+                    Some(Box::new(Sessions::new(gap_ms, axis != Axis::Arrival)))
+                }
                 _ => None,
             },
             pattern: query.pattern.is_some().then(|| Box::new(Matches::new())),

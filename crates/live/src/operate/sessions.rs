@@ -2,6 +2,8 @@
 //!
 //! A session spans from its first event to a gap after its last; an event is at first a session of its own, and sessions
 //! that overlap are one. So the same events make the same sessions in whatever order they come.
+//!
+//! Sessions of one key never overlap, closed ones included: an event that overlaps a closed session is late.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,57 +26,80 @@ pub(crate) struct Session {
     pub(crate) held: SessionHeld,
 }
 
-/// The open sessions of a query.
+/// The sessions of one key. The closed ones lie before all open ones.
+#[derive(Debug, Default)]
+struct OfKey {
+    /// The end of the latest closed session. Every event before it is late.
+    closed_end: Option<i64>,
+    open: Vec<Session>,
+}
+
+/// The open sessions of a query, and the ends of those that an event may still overlap.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     gap: u64,
-    /// The sessions of each key; they do not overlap.
-    by_key: HashMap<Arc<[u8]>, Vec<Session>>,
+    /// Whether an event's time may be before the end of a closed session, which is so for event time only.
+    keeps_closed_ends: bool,
+    by_key: HashMap<Arc<[u8]>, OfKey>,
     ends: BTreeSet<(i64, Arc<[u8]>)>,
+    /// The ends of closed sessions, until no event that is not late for other reasons can be before them.
+    closed_ends: BTreeSet<(i64, Arc<[u8]>)>,
     bytes: usize,
 }
 
 /// What one open session takes up besides what it holds.
 const SESSION_BYTES: usize = 128;
 
+/// What the end of one closed session takes up besides its key.
+const CLOSED_BYTES: usize = 96;
+
 impl Sessions {
-    pub(crate) fn new(gap: u64) -> Sessions {
-        Sessions { gap: gap.max(1), by_key: HashMap::new(), ends: BTreeSet::new(), bytes: 0 }
+    /// Without sessions. `keeps_closed_ends` where the times of events may go back.
+    pub(crate) fn new(gap: u64, keeps_closed_ends: bool) -> Sessions {
+        Sessions {
+            gap: gap.max(1),
+            keeps_closed_ends,
+            by_key: HashMap::new(),
+            ends: BTreeSet::new(),
+            closed_ends: BTreeSet::new(),
+            bytes: 0,
+        }
     }
 
     fn end(&self, session: &Session) -> i64 {
         session.last.saturating_add_unsigned(self.gap)
     }
 
-    /// Takes in an event of a key, unless the session that it would be in was closed before `closed`. Answers whether
-    /// it was taken.
+    /// Adds an event of a key, unless it is late: unless it overlaps a closed session, or overlaps no open one and would
+    /// itself be a session that ends at `closed` or before. Returns whether it was added.
     pub(crate) fn add(&mut self, key: &[u8], at: i64, closed: i64, held: SessionHeld) -> bool {
+        let gap = self.gap;
+        let meets = |other: &Session| {
+            let (first, last) = (i128::from(other.first), i128::from(other.last));
+            let (at, gap) = (i128::from(at), i128::from(gap));
+            first < at + gap && at < last + gap
+        };
+        let mut whole = Session { first: at, last: at, held };
+        let known = self.by_key.get(key);
+        let overlaps_closed = known.and_then(|of| of.closed_end).is_some_and(|end| at < end);
+        let joins = known.is_some_and(|of| of.open.iter().any(meets));
+        if overlaps_closed || (!joins && self.end(&whole) <= closed) {
+            return false;
+        }
         let known = self.by_key.get_key_value(key).map(|(key, _)| Arc::clone(key));
         let key = known.unwrap_or_else(|| key.into());
-        let mut whole = Session { first: at, last: at, held };
-        let open = self.by_key.get_mut(&key).map(std::mem::take).unwrap_or_default();
-        let (met, mut apart): (Vec<Session>, Vec<Session>) = open.into_iter().partition(|other| {
-            let (first, last) = (i128::from(other.first), i128::from(other.last));
-            let (at, gap) = (i128::from(at), i128::from(self.gap));
-            first < at + gap && at < last + gap
-        });
-        let is_late = met.is_empty() && self.end(&whole) <= closed;
+        let open = self.by_key.get_mut(&key).map(|of| std::mem::take(&mut of.open)).unwrap_or_default();
+        let (met, mut open): (Vec<Session>, Vec<Session>) = open.into_iter().partition(meets);
         for other in met {
             self.ends.remove(&(self.end(&other), Arc::clone(&key)));
             self.bytes -= bytes(&key, &other);
             whole = joined(other, whole);
         }
-        if !is_late {
-            self.ends.insert((self.end(&whole), Arc::clone(&key)));
-            self.bytes += bytes(&key, &whole);
-            apart.push(whole);
-        }
-        if apart.is_empty() {
-            self.by_key.remove(&key);
-        } else {
-            self.by_key.insert(key, apart);
-        }
-        !is_late
+        self.ends.insert((self.end(&whole), Arc::clone(&key)));
+        self.bytes += bytes(&key, &whole);
+        open.push(whole);
+        self.by_key.entry(key).or_default().open = open;
+        true
     }
 
     /// When the first of them closes.
@@ -91,25 +116,45 @@ impl Sessions {
                 break;
             }
             let Some((_, key)) = self.ends.pop_first() else { break };
-            let Some(open) = self.by_key.get_mut(&key) else { continue };
+            let Some(of) = self.by_key.get_mut(&key) else { continue };
             let gap = self.gap;
-            if let Some(place) = open.iter().position(|one| one.last.saturating_add_unsigned(gap) == end) {
-                let session = open.swap_remove(place);
+            if let Some(place) = of.open.iter().position(|one| one.last.saturating_add_unsigned(gap) == end) {
+                let session = of.open.swap_remove(place);
                 self.bytes -= bytes(&key, &session);
                 closed.push(session);
             }
-            if open.is_empty() {
+            if self.keeps_closed_ends {
+                self.bytes += if of.closed_end.is_none() { CLOSED_BYTES + key.len() } else { 0 };
+                let before = of.closed_end.replace(end);
+                before.map(|before| self.closed_ends.remove(&(before, Arc::clone(&key))));
+                self.closed_ends.insert((end, key));
+            } else if of.open.is_empty() {
                 self.by_key.remove(&key);
             }
         }
         Some((end, closed))
     }
 
+    /// Forgets the ends of closed sessions that matter no more once all is closed up to `closed`: an event before such an
+    /// end is late anyway. The end of a key with an open session stays until that closes, as an event may join it.
+    pub(crate) fn forget(&mut self, closed: i64) {
+        while let Some((end, _)) = self.closed_ends.first()
+            && end.saturating_add_unsigned(self.gap) <= closed
+        {
+            let Some((_, key)) = self.closed_ends.pop_first() else { break };
+            if self.by_key.get(&key).is_some_and(|of| of.open.is_empty()) {
+                self.by_key.remove(&key);
+                self.bytes -= CLOSED_BYTES + key.len();
+            }
+        }
+    }
+
     /// Takes out all.
     pub(crate) fn take(&mut self) -> Vec<Session> {
         self.ends.clear();
+        self.closed_ends.clear();
         self.bytes = 0;
-        self.by_key.drain().flat_map(|(_, sessions)| sessions).collect()
+        self.by_key.drain().flat_map(|(_, of)| of.open).collect()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -154,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_event_between_two_sessions_makes_them_one() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, true);
         for at in [0, 5, 18] {
             assert!(sessions.add(b"a", at, i64::MIN, rows()));
         }
@@ -162,12 +207,16 @@ mod tests {
         assert!(sessions.add(b"a", 12, i64::MIN, rows()));
         assert_eq!(sessions.due(), Some(28));
         assert_eq!(spans(&mut sessions, 28), [(0, 18)]);
+        sessions.forget(37);
+        assert_eq!(sessions.bytes(), CLOSED_BYTES + 1);
+        sessions.forget(38);
         assert_eq!(sessions.bytes(), 0);
+        assert!(sessions.by_key.is_empty());
     }
 
     #[test]
     fn sessions_a_gap_apart_are_two() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, true);
         for at in [0, 10] {
             assert!(sessions.add(b"", at, i64::MIN, rows()));
         }
@@ -176,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_event_is_late_unless_its_session_is_open() {
-        let mut sessions = Sessions::new(10);
+        let mut sessions = Sessions::new(10, true);
         assert!(sessions.add(b"a", 5, i64::MIN, rows()));
         assert!(sessions.add(b"a", 0, 12, rows()));
         assert!(!sessions.add(b"b", 0, 12, rows()));
@@ -185,8 +234,37 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_overlaps_a_closed_session_of_its_key_is_late() {
+        let mut sessions = Sessions::new(5, true);
+        assert!(sessions.add(b"a", 0, i64::MIN, rows()));
+        assert_eq!(spans(&mut sessions, 6), [(0, 0)]);
+        sessions.forget(6);
+        assert!(!sessions.add(b"a", 3, 6, rows()));
+        assert!(sessions.add(b"b", 3, 6, rows()));
+        assert!(sessions.add(b"a", 5, 6, rows()));
+        assert_eq!(spans(&mut sessions, 20), [(3, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn a_closed_session_is_known_while_an_open_one_may_be_joined_to_it() {
+        let mut sessions = Sessions::new(5, true);
+        assert!(sessions.add(b"a", 0, i64::MIN, rows()));
+        for at in [8, 12, 16, 20] {
+            assert!(sessions.add(b"a", at, i64::MIN, rows()));
+        }
+        assert_eq!(spans(&mut sessions, 20), [(0, 0)]);
+        sessions.forget(20);
+        // It is less than a gap before the open session, and less than a gap after the closed one.
+        assert!(!sessions.add(b"a", 4, 20, rows()));
+        assert!(sessions.add(b"a", 5, 20, rows()));
+        assert_eq!(spans(&mut sessions, 25), [(5, 20)]);
+        sessions.forget(30);
+        assert_eq!((sessions.bytes(), sessions.by_key.len()), (0, 0));
+    }
+
+    #[test]
     fn times_may_be_anything() {
-        let mut sessions = Sessions::new(u64::MAX);
+        let mut sessions = Sessions::new(u64::MAX, true);
         for at in [i64::MIN, 0, i64::MAX] {
             assert!(sessions.add(b"a", at, i64::MIN, rows()));
         }

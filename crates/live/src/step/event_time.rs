@@ -14,8 +14,10 @@ pub const NO_TIME: Millis = Millis::MIN;
 /// When the events of a batch happened.
 #[derive(Debug)]
 pub(crate) struct EventTimes {
-    /// Each event's; [`NO_TIME`] where it has none.
+    /// Each event's; [`NO_TIME`] where it has none, or is too far ahead of its arrival.
     pub(crate) times: Vec<Millis>,
+    /// The rows of events whose times are too far ahead of their arrival, in ascending order.
+    pub(crate) ahead: Vec<u32>,
     /// The latest of those before each event, and of all.
     pub(crate) peaks: Vec<Millis>,
     pub(crate) latest: Millis,
@@ -26,7 +28,7 @@ impl EventTimes {
         time: &EventTime,
         decoded: &Decoded,
         bindings: &[WantId],
-        now: Millis,
+        (now, arrival): (Millis, &dyn Fn(u32) -> Millis),
         scratch: &mut Scratch,
     ) -> EventTimes {
         let arena = Bump::new();
@@ -35,7 +37,16 @@ impl EventTimes {
         let mut values = Vec::new();
         // An event without a time is told of where it is missed: in the queries that matched it.
         time.program.evaluate(&input, scratch, &arena, &mut EvalCounts::default(), &mut values);
-        let times: Vec<Millis> = values.iter().map(millis).collect();
+        let mut times: Vec<Millis> = values.iter().map(millis).collect();
+        let mut ahead = Vec::new();
+        if let Some(most) = time.max_ahead_ms {
+            for (row, time) in (0..).zip(&mut times) {
+                if *time > arrival(row).saturating_add_unsigned(most) {
+                    *time = NO_TIME;
+                    ahead.push(row);
+                }
+            }
+        }
         let mut latest = NO_TIME;
         let peaks = times
             .iter()
@@ -45,7 +56,12 @@ impl EventTimes {
                 before
             })
             .collect();
-        EventTimes { times, peaks, latest }
+        EventTimes { times, ahead, peaks, latest }
+    }
+
+    /// Whether an event's time is too far ahead of its arrival.
+    pub(crate) fn is_ahead(&self, row: u32) -> bool {
+        self.ahead.binary_search(&row).is_ok()
     }
 }
 

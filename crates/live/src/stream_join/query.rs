@@ -22,6 +22,8 @@ use crate::{
 pub struct JoinQuery {
     sides: [Side; SIDES],
     apart: Apart,
+    /// How far ahead of its arrival the time of each side's events may be; none: any number.
+    max_ahead_ms: [Option<u64>; SIDES],
     /// Values of the left side, then of the right one.
     values: [usize; SIDES],
     filter: Option<Program>,
@@ -43,6 +45,8 @@ struct Side {
 pub struct JoinEvent<'e> {
     /// When it happened, in microseconds since 1970.
     pub time: Option<i64>,
+    /// Whether that is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
+    pub is_ahead: bool,
     /// What is equal to the other side's; none where it joins nothing.
     pub key: Option<Cow<'e, [u8]>>,
     /// Its offset.
@@ -83,6 +87,7 @@ impl JoinQuery {
         let columns = plan.columns.iter().map(column).collect::<Result<_, _>>()?;
         let micros = |ms: i64| ms.saturating_mul(1000);
         let lateness = |place: usize| i64::try_from(plan.sides[place].lateness_ms).map_or(i64::MAX, micros);
+        let max_ahead = |place: usize| plan.sides[place].max_ahead_ms;
         Ok(JoinQuery {
             sides: [side(0)?, side(1)?],
             apart: Apart {
@@ -90,6 +95,7 @@ impl JoinQuery {
                 high: micros(plan.high_ms),
                 lateness: [lateness(0), lateness(1)],
             },
+            max_ahead_ms: [max_ahead(0), max_ahead(1)],
             values: [plan.sides[0].values.len(), plan.sides[1].values.len()],
             filter: plan.filter.as_ref().map(&mut program).transpose()?,
             columns,
@@ -110,6 +116,7 @@ impl JoinQuery {
         (decoder, scratch): (&mut Decoder, &mut Scratch),
         arena: &'a Bump,
     ) -> Vec<JoinEvent<'a>> {
+        let max_ahead_ms = self.max_ahead_ms[side];
         let side = &self.sides[side];
         let (working, meta) = (Bump::new(), batch.meta());
         let decoded = decoder.decode(batch, &side.wants);
@@ -147,7 +154,16 @@ impl JoinQuery {
                 values.iter().for_each(|values| encode_value(&values[row], &mut bytes));
             }
             let time = micros_of(&times[row]);
-            JoinEvent { time, key, number: meta.first.0 + row as u64, values: arena.alloc_slice_copy(&bytes) }
+            let latest =
+                max_ahead_ms.map(|most| meta.arrival.saturating_add_unsigned(most).saturating_mul(1000));
+            let is_ahead = time.zip(latest).is_some_and(|(time, latest)| time > latest);
+            JoinEvent {
+                time,
+                is_ahead,
+                key,
+                number: meta.first.0 + row as u64,
+                values: arena.alloc_slice_copy(&bytes),
+            }
         };
         (0..batch.len()).map(event).collect()
     }

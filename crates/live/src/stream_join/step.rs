@@ -55,6 +55,8 @@ pub struct JoinProgress {
     pub latest: [Option<i64>; SIDES],
     /// Events that were late.
     pub late: u64,
+    /// Events whose times were too far ahead of their arrival.
+    pub ahead: u64,
     /// Events without a time.
     pub untimed: u64,
     /// Events with a time that were not late and joined nothing whatever came: their key is null or too long, or their side's
@@ -117,6 +119,11 @@ pub fn step<'e, K: Kept>(
             place = JoinPlace { done: place.done + 1, after: None };
             continue;
         };
+        if event.is_ahead {
+            progress.ahead += 1;
+            place = JoinPlace { done: place.done + 1, after: None };
+            continue;
+        }
         let is_late = apart.watermark(progress, side).is_some_and(|watermark| time < watermark);
         if is_late {
             progress.late += 1;
@@ -273,7 +280,7 @@ mod tests {
         let event = |at: usize| {
             let (side, time, key) = told[at];
             let key = key.map(|key| vec![key].into());
-            (side, JoinEvent { time, key, number: at as u64, values: names[at].as_bytes() })
+            (side, JoinEvent { time, is_ahead: false, key, number: at as u64, values: names[at].as_bytes() })
         };
         let (mut kept, mut progress, mut pairs) = (InMemory::default(), JoinProgress::default(), Vec::new());
         let mut cuts = cuts.iter().copied().cycle();

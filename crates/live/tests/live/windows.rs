@@ -195,7 +195,9 @@ fn clock() -> impl Strategy<Value = WindowClock> {
     let time = Expr::Path { path: Path::field("ts"), ty: Type::Any };
     prop_oneof![
         Just(WindowClock::Arrival),
-        (0u64..25).prop_map(move |lateness_ms| WindowClock::Event { time: time.clone(), lateness_ms }),
+        (0u64..25, prop::option::of(0u64..25)).prop_map(move |(lateness_ms, max_ahead_ms)| {
+            WindowClock::Event { time: time.clone(), lateness_ms, max_ahead_ms }
+        }),
     ]
 }
 

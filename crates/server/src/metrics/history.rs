@@ -62,6 +62,8 @@ fn join_families(table: &mut Table, joins: &JoinsMetrics) {
     table.counter("swiftwater_joins_pairs_total", pairs, joins.pairs);
     let late = "Events that were late for a join, and joined nothing.";
     table.counter("swiftwater_joins_late_total", late, joins.late);
+    let ahead = "Events whose times were too far ahead of their arrival for a join, and joined nothing.";
+    table.counter("swiftwater_joins_ahead_total", ahead, joins.ahead);
     let kept = "Events that joins keep for those to come.";
     table.gauge("swiftwater_joins_kept_events", kept, joins.kept_events);
     table.gauge("swiftwater_joins_kept_bytes", "Bytes that these take.", joins.kept_bytes);

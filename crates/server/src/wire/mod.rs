@@ -8,6 +8,7 @@
 //!           "window": {"kind": "tumbling", "number": 3, "start": "…", "end": "…", "emitted": "…"},
 //!           "stream": {"name": "flights", "position": 123456, "lag_ms": 2},
 //!           "counts": {"seen": 9000, "matched": 42, "mistyped": 0, "late": 0, "dropped": 0, "expression_errors": 0},
+//!           (with `ahead` behind `late` where there are any)
 //!           "sketch": {"error_bounds": {}}, "warnings": []}}
 //! ```
 //!
@@ -88,15 +89,15 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     put(
         out,
         format_args!(
-            "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{},\"dropped\":{},\"expression_errors\":{}}}",
-            counts.seen,
-            counts.matched,
-            counts.mistyped,
-            counts.late,
-            counts.dropped,
-            counts.expression_errors
+            "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{}",
+            counts.seen, counts.matched, counts.mistyped, counts.late
         ),
     );
+    if counts.ahead > 0 {
+        put(out, format_args!(",\"ahead\":{}", counts.ahead));
+    }
+    let (dropped, errors) = (counts.dropped, counts.expression_errors);
+    put(out, format_args!(",\"dropped\":{dropped},\"expression_errors\":{errors}}}"));
     out.extend_from_slice(b",\"sketch\":");
     sketch::write_sketches(meta, out);
     out.extend_from_slice(b",\"warnings\":[");
@@ -235,6 +236,7 @@ mod tests {
                     matched: 2,
                     mistyped: 1,
                     late: 3,
+                    ahead: 6,
                     dropped: 4,
                     expression_errors: 5,
                 },
@@ -262,7 +264,7 @@ mod tests {
                           "received": "2026-01-01T00:00:00.000Z", "finished": null},
                 "window": null,
                 "stream": {"name": "s", "position": 7, "lag_ms": 2},
-                "counts": {"seen": 7, "matched": 2, "mistyped": 1, "late": 3, "dropped": 4, "expression_errors": 5},
+                "counts": {"seen": 7, "matched": 2, "mistyped": 1, "late": 3, "ahead": 6, "dropped": 4, "expression_errors": 5},
                 "sketch": {"error_bounds": {}}, "warnings": [],
             },
         });

@@ -45,6 +45,7 @@ async fn the_examples_of_the_document_do_what_it_says() {
         "swiftwater_joins_pairs_total 1",
         "swiftwater_joins_failing 0",
         "swiftwater_joins_late_total 1",
+        "swiftwater_joins_ahead_total 0",
     ] {
         assert!(metrics.contains(&format!("{line}\n")), "{line}: {metrics}");
     }

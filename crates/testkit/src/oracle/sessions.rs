@@ -60,18 +60,18 @@ impl<'a> Watched<'a> {
             .collect()
     }
 
-    /// The runs of one group. A row joins those that it meets and that are open when it comes; one that meets none, and
-    /// would end where all is closed already, is late.
+    /// The runs of one group. A row joins those that it meets. It is late if one of them is closed when it comes, or if it
+    /// meets none and would end where all is closed already.
     fn runs(&mut self, rows: Vec<(usize, Seen<'a>)>, gap: i64) -> Vec<Run<'a>> {
         let mut runs: Vec<Run<'a>> = Vec::new();
         for (place, seen) in rows {
-            let meets = |run: &Run<'a>| {
-                run.first < seen.time + gap && seen.time < run.last + gap && seen.is_before(run.last + gap)
-            };
+            let meets = |run: &Run<'a>| run.first < seen.time + gap && seen.time < run.last + gap;
             let (met, apart): (Vec<_>, Vec<_>) = runs.into_iter().partition(meets);
             runs = apart;
-            if met.is_empty() && !seen.is_before(seen.time + gap) {
+            let meets_closed = met.iter().any(|run| !seen.is_before(run.last + gap));
+            if meets_closed || (met.is_empty() && !seen.is_before(seen.time + gap)) {
                 self.late += 1;
+                runs.extend(met);
                 continue;
             }
             let mut run = Run { first: seen.time, last: seen.time, rows: vec![(place, seen.kept)] };

@@ -84,6 +84,8 @@ pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits,
             None | Some(WindowClock::Arrival) => Some(*arrival),
             Some(WindowClock::Event { time, .. }) => millis(&evaluate(time, Row { event: &row, slots: &[] })),
         };
+        let most = query.max_ahead_ms().map(|most| arrival.saturating_add_unsigned(most));
+        let time = time.filter(|time| most.is_none_or(|most| *time <= most));
         if let Some(time) = time {
             watched.rows.extend(kept(query, json).into_iter().map(|kept| Seen {
                 kept,

@@ -51,7 +51,7 @@ impl History {
             Some(run) => (run.number, run.statements as usize),
             None => {
                 let number = job.next_run();
-                let step = JobStep::Began { due: job.last_due(self.clock.now()) };
+                let step = JobStep::Began { due: job.last_due(self.wall.now()) };
                 self.record(Change::Job { job: id, run: number, step }).await?;
                 (number, 0)
             }

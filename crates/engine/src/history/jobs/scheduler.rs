@@ -151,7 +151,7 @@ impl History {
     }
 
     fn start_due(self: &Arc<Self>, shared: &Arc<Shared>) {
-        let (now, nanos) = (self.clock.now(), self.clock.monotonic_nanos());
+        let (now, nanos) = (self.wall.now(), self.clock.monotonic_nanos());
         // Not logged: what the log says next of a job tells it the same.
         self.change_catalog(|catalog| catalog.jobs_see_time(now));
         let mut waiting: Vec<(i64, u32)> = self.with_catalog(|catalog| {

@@ -77,7 +77,7 @@ impl History {
     }
 
     pub(crate) fn show_jobs(&self) -> RecordBatch {
-        let (now, nanos) = (self.clock.now(), self.clock.monotonic_nanos());
+        let (now, nanos) = (self.wall.now(), self.clock.monotonic_nanos());
         let jobs = self.all_jobs();
         let last = |of: &dyn Fn(&JobRun, Doing) -> Option<String>| {
             some_texts(jobs.iter().map(|(job, doing)| of(job.runs.back()?, *doing)))

@@ -62,6 +62,7 @@ pub(super) struct Counts {
     /// Pairs that were told since it was created.
     pub(super) pairs: AtomicU64,
     pub(super) late: AtomicU64,
+    pub(super) ahead: AtomicU64,
     pub(super) untimed: AtomicU64,
     pub(super) passed_over: AtomicU64,
     pub(super) kept_events: AtomicU64,
@@ -98,6 +99,9 @@ struct Note {
     after: Option<(i64, u64)>,
     latest: [Option<i64>; SIDES],
     late: u64,
+    /// None were counted before streams had `MAX AHEAD`.
+    #[serde(default)]
+    ahead: u64,
     untimed: u64,
     passed_over: u64,
     pairs: u64,
@@ -185,6 +189,7 @@ impl Join {
             (&counts.position, known.position.0),
             (&counts.pairs, known.pairs),
             (&counts.late, known.progress.late),
+            (&counts.ahead, known.progress.ahead),
             (&counts.untimed, known.progress.untimed),
             (&counts.passed_over, known.progress.passed_over),
             (&counts.kept_events, events),
@@ -221,8 +226,8 @@ impl Known {
         }
         known.position = LogPosition(position);
         known.place = JoinPlace { done: note.done, after: note.after };
-        let Note { latest, late, untimed, passed_over, .. } = note;
-        known.progress = JoinProgress { latest, late, untimed, passed_over };
+        let Note { latest, late, ahead, untimed, passed_over, .. } = note;
+        known.progress = JoinProgress { latest, late, ahead, untimed, passed_over };
         (known.pairs, known.number) = (note.pairs, note.number);
         let snapshot = store.snapshot(id)?;
         for pair in snapshot.range((Bound::Included(&[OUTBOX][..]), Bound::Excluded(&[OUTBOX + 1][..]))) {
@@ -244,6 +249,7 @@ impl Known {
             after: self.place.after,
             latest: self.progress.latest,
             late: self.progress.late,
+            ahead: self.progress.ahead,
             untimed: self.progress.untimed,
             passed_over: self.progress.passed_over,
             pairs: self.pairs,

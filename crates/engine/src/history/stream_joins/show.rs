@@ -29,6 +29,8 @@ pub struct JoinsMetrics {
     pub kept_bytes: u64,
     /// Events that were late.
     pub late: u64,
+    /// Events whose times were too far ahead of their arrival.
+    pub ahead: u64,
     /// Joins that do not go on at present.
     pub failing: u64,
 }
@@ -59,6 +61,7 @@ impl History {
             all.kept_events += count(|counts| &counts.kept_events);
             all.kept_bytes += count(|counts| &counts.kept_bytes);
             all.late += count(|counts| &counts.late);
+            all.ahead += count(|counts| &counts.ahead);
             all.failing += u64::from(join.failing().is_some());
         }
         all
@@ -87,6 +90,7 @@ impl History {
             ("waiting", numbers(|counts| &counts.waiting)),
             ("refused", numbers(|counts| &counts.refused)),
             ("late", numbers(|counts| &counts.late)),
+            ("ahead", numbers(|counts| &counts.ahead)),
             ("untimed", numbers(|counts| &counts.untimed)),
             ("passed_over", numbers(|counts| &counts.passed_over)),
             ("kept_events", numbers(|counts| &counts.kept_events)),

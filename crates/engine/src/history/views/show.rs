@@ -53,6 +53,8 @@ pub struct ViewStatus {
     pub faults: (u64, u64, u64),
     /// Since the start: events of windows that were closed.
     pub late: u64,
+    /// Since the start: events whose times were too far ahead of their arrival.
+    pub ahead: u64,
     /// Since the start: keys that were looked for and found in memory, and those that were looked for on disk.
     pub reads: (u64, u64),
     /// Of a view with windows: those that end here or before are closed.
@@ -85,6 +87,7 @@ impl View {
             events: (read(&counts.events), read(&counts.matched)),
             faults: (read(&counts.mistyped), read(&counts.errors), read(&counts.long_keys)),
             late: read(&counts.late),
+            ahead: read(&counts.ahead),
             reads: (read(&counts.reads_held), read(&counts.reads_stored)),
             watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest)),
             failing: self.failing().or_else(|| self.rebuilding()),
@@ -142,6 +145,7 @@ impl History {
             ("keys_held", numbers(|view| view.keys_held)),
             ("held_bytes", numbers(|view| view.held_bytes)),
             ("late", numbers(|view| view.late)),
+            ("ahead", numbers(|view| view.ahead)),
             ("watermark", {
                 let watermarks = views.iter().map(|view| view.watermark);
                 Arc::new(watermarks.collect::<TimestampMillisecondArray>().with_timezone("UTC"))

@@ -134,6 +134,8 @@ pub(crate) struct Counts {
     pub(super) long_keys: AtomicU64,
     /// Events of windows that were closed.
     pub(super) late: AtomicU64,
+    /// Events whose times were too far ahead of their arrival.
+    pub(super) ahead: AtomicU64,
     /// Keys that were looked for and found in memory, as there or as gone.
     pub(super) reads_held: AtomicU64,
     /// Keys that were looked for on disk.
@@ -476,7 +478,7 @@ impl View {
                 self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
             }
         }
-        let Fold { matched, mistyped, expression_errors, latest, late, .. } = fold;
+        let Fold { matched, mistyped, expression_errors, latest, late, ahead, .. } = fold;
         for (count, more) in [
             (&self.counts.events, batch.len() as u64),
             (&self.counts.matched, matched),
@@ -484,6 +486,7 @@ impl View {
             (&self.counts.errors, expression_errors),
             (&self.counts.long_keys, long_keys),
             (&self.counts.late, late),
+            (&self.counts.ahead, ahead),
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }

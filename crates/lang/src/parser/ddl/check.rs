@@ -54,6 +54,7 @@ pub(super) struct DeclaredDefault {
 pub(super) struct DeclaredWatermark {
     pub(super) column: Name,
     pub(super) lateness_ms: u64,
+    pub(super) max_ahead_ms: Option<u64>,
 }
 
 impl From<Declaration> for DeclaredParts {
@@ -70,6 +71,7 @@ impl From<Declaration> for DeclaredParts {
             watermark: declaration.watermark.map(|watermark| Watermark {
                 column: watermark.column.text,
                 lateness_ms: watermark.lateness_ms,
+                max_ahead_ms: watermark.max_ahead_ms,
             }),
         }
     }

@@ -7,7 +7,10 @@ use super::{
     check::{Declaration, DeclaredColumn, DeclaredWatermark},
 };
 use crate::{
-    ddl::{AlterStream, CreateStream, PartitionBy, StreamChange, StreamOption, StreamOptions},
+    ddl::{
+        AlterStream, CreateStream, MAX_AHEAD_MS_DEFAULT, PartitionBy, StreamChange, StreamOption,
+        StreamOptions,
+    },
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
@@ -92,7 +95,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `WATERMARK FOR column AS column [- INTERVAL …]`.
+    /// `WATERMARK FOR column AS column [- INTERVAL …] [MAX AHEAD INTERVAL … | MAX AHEAD NONE]`.
     fn watermark(&mut self) -> Parsed<DeclaredWatermark> {
         self.advance();
         self.advance();
@@ -110,7 +113,26 @@ impl Parser<'_> {
             }
             lateness_ms = self.duration("the lateness")?;
         }
-        Ok(DeclaredWatermark { column, lateness_ms })
+        // What was declared before there was MAX AHEAD has no bound.
+        let mut max_ahead_ms = (!self.is_kept).then_some(MAX_AHEAD_MS_DEFAULT);
+        if self.take_words(&["MAX", "AHEAD"]) {
+            max_ahead_ms = match self.take_word("NONE") {
+                true => None,
+                false if self.is_keyword(Keyword::Interval) => {
+                    Some(self.duration("how far ahead of its arrival an event's time may be")?)
+                }
+                false => {
+                    let hint = "Write `MAX AHEAD INTERVAL '1 hour'`, or `MAX AHEAD NONE`.";
+                    return Err(self.expected("INTERVAL or NONE").hint(hint));
+                }
+            };
+        }
+        if self.at_word(0, "IDLE") && self.at_word(1, "AFTER") {
+            let hint = "The watermark of a quiet stream stands still until its next event: send an event every so often that \
+                        carries the time, or choose a shorter lateness.";
+            return Err(Fault::at(self.span(), "IDLE AFTER is not supported").hint(hint));
+        }
+        Ok(DeclaredWatermark { column, lateness_ms, max_ahead_ms })
     }
 
     /// `(name = value, …)`.

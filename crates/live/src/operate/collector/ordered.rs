@@ -86,6 +86,9 @@ impl Collector {
             self.give_out(result, now_micros, out);
         }
         self.closed = self.closed.max(at);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.forget(self.closed);
+        }
     }
 
     /// The sessions that are open at the end: by arrival they are cut off there, and are one result.
