@@ -246,9 +246,15 @@ impl Shared {
 
     /// How a stream is, the durable queries over it counted as standing on it.
     pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
-        let durable = self.history.get().map_or(0, |history| history.durable_queries(&stream.name));
+        let history = self.history.get();
+        let durable = history.map_or(0, |history| history.durable_queries(&stream.name));
+        let waits_since = history.and_then(|history| history.stored(&stream.name)?.waits_since());
         let status = stream.status(now);
-        StreamStatus { queries: status.queries + durable, ..status }
+        StreamStatus {
+            queries: status.queries + durable,
+            stored_lag_ms: waits_since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0)),
+            ..status
+        }
     }
 
     pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {

@@ -89,6 +89,9 @@ pub struct StreamStatus {
     pub pending_bytes: u64,
     /// Milliseconds that the oldest of them has waited.
     pub lag_ms: u64,
+    /// Milliseconds that the oldest event has waited that the stream's table, or a view of it, has not committed, about; 0 if
+    /// there is no such event.
+    pub stored_lag_ms: u64,
     /// The share that its sources send on, where they sample.
     pub sample: Option<f64>,
 }

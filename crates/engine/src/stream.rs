@@ -541,6 +541,7 @@ impl Stream {
             queries,
             pending_bytes: intake.waiting_bytes as u64,
             lag_ms: u64::try_from(lag_ms).unwrap_or(0),
+            stored_lag_ms: 0,
             sample: intake.sample,
         }
     }

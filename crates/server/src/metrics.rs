@@ -108,6 +108,7 @@ impl ShownStreams {
             sum.queries += stream.queries;
             sum.pending_bytes += stream.pending_bytes;
             sum.lag_ms = sum.lag_ms.max(stream.lag_ms);
+            sum.stored_lag_ms = sum.stored_lag_ms.max(stream.stored_lag_ms);
             sum
         });
         (own, others)
@@ -290,8 +291,8 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
         (
             Kind::Gauge,
             "swiftwater_stream_lag_seconds",
-            "How long the oldest event that waits has waited.",
-            |stream| (stream.lag_ms as f64 / 1e3).into(),
+            "How long the oldest event has waited that queries have not looked at, or that the table or a view has not committed.",
+            |stream| (stream.lag_ms.max(stream.stored_lag_ms) as f64 / 1e3).into(),
         ),
     ];
     table.of_rows("stream", &own_and_others(own, |stream| stream.name.as_str(), others), families);
@@ -456,6 +457,7 @@ mod tests {
             queries: 0,
             pending_bytes: 0,
             lag_ms: events,
+            stored_lag_ms: 0,
             sample: None,
         }
     }

@@ -15,6 +15,7 @@ mod catalog;
 mod snapshots;
 
 mod acknowledged;
+mod arrivals;
 mod feed;
 mod producers;
 mod quarantine;

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, SetOnce};
 
 use super::{
     acknowledged::Acknowledged,
+    arrivals::Arrivals,
     catalog::{ReceiptSnapshot, StreamNumbers},
     columns::{AcceptedColumns, Columns},
     feed::{Fed, Feed},
@@ -92,6 +93,7 @@ struct State {
     views: Vec<ViewFeed>,
     producers: Producers,
     acknowledged: Acknowledged,
+    arrivals: Arrivals,
 }
 
 /// What the log, or the catalog's snapshot, says of a stream when a server starts.
@@ -103,6 +105,7 @@ pub(crate) struct Recovered {
     pub(crate) kept_from: Option<u64>,
     pub(crate) feed: Feed,
     pub(crate) producers: Producers,
+    pub(crate) arrivals: Arrivals,
     /// Its views, by number, each with the offset that it goes on from.
     pub(crate) views: Vec<(u32, u64)>,
 }
@@ -131,7 +134,7 @@ impl Stored {
         table: Option<Table>,
         recovered: Recovered,
     ) -> Stored {
-        let Recovered { next, last, kept_from, mut feed, producers, views } = recovered;
+        let Recovered { next, last, kept_from, mut feed, producers, arrivals, views } = recovered;
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
         let views =
             views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
@@ -156,6 +159,7 @@ impl Stored {
                 views,
                 producers,
                 acknowledged: Acknowledged::new(next),
+                arrivals,
             }),
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
@@ -304,6 +308,7 @@ impl Stored {
             feed.mark(first, start, end);
             feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
         }
+        state.arrivals.note(first, arrival);
         state.feed.mark(first, start, end);
         state.feed.push(Fed { batch, columns, end }, start);
         drop(state);
@@ -435,6 +440,15 @@ impl Stored {
         }
     }
 
+    /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
+    pub(crate) fn waits_since(&self) -> Option<Millis> {
+        let committed = self.table().map_or(self.settled, |table| table.committed().0);
+        let mut state = lock(&self.state);
+        let behind = state.views.iter().map(|view| view.committed).fold(committed, u64::min);
+        let oldest = state.arrivals.of(behind);
+        oldest.filter(|_| behind < state.next)
+    }
+
     /// How its table fares.
     pub(crate) fn metrics(&self) -> TableMetrics {
         // Before the stream's next offset is looked at, which is never behind.
@@ -518,6 +532,7 @@ impl Recovered {
             next: 0,
             last: LogPosition(0),
             kept_from: None,
+            arrivals: Arrivals::new(),
             feed: Feed::new(feed_bytes_max),
             producers: Producers::new(producers_max),
             views: Vec::new(),
@@ -554,6 +569,7 @@ impl Recovered {
     pub(crate) fn read(&mut self, head: &EventsHead, start: LogPosition, end: LogPosition) {
         // Needed for the table, whatever the snapshot knows of them.
         self.feed.mark(head.first.0, start, end);
+        self.arrivals.note(head.first.0, head.arrival);
         if start < self.last {
             return;
         }

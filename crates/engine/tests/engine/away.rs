@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use swiftwater_engine::{Engine, EngineConfig};
+use swiftwater_engine::{Engine, EngineConfig, Principal};
 use swiftwater_event::SystemClock;
 use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::TestClock;
@@ -318,5 +318,30 @@ async fn statement_is_carried_out_to_its_end_though_nobody_waits_for_it() {
     until_said(&engine, "SELECT count(*) AS n FROM t", "{\"n\":0}\n").await;
     numbers(&engine, "t", 0..5).await;
     assert_eq!(sql(&engine, COUNTED).await, counted(5));
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_tells_how_long_its_events_have_waited_for_a_table_that_does_not_commit() {
+    let (machine, clock) = (Machine::new(Kind::Remote), still());
+    let engine = machine.open(&clock).await.unwrap();
+    sql(&engine, "CREATE STREAM t (n LONG)").await;
+    let lag = || {
+        let streams = engine.streams(&Principal::local());
+        streams.iter().find(|stream| stream.name.as_str() == "t").unwrap().stored_lag_ms
+    };
+    assert_eq!(lag(), 0, "it has no events");
+    numbers(&engine, "t", 0..10).await;
+    until_committed(&engine, "t", 10).await;
+    assert_eq!(lag(), 0, "all are committed");
+    machine.store.set_away(true);
+    numbers(&engine, "t", 10..20).await;
+    clock.advance_ms(30_000);
+    numbers(&engine, "t", 20..30).await;
+    clock.advance_ms(30_000);
+    assert_eq!(lag(), 60_000, "the oldest of them counts");
+    machine.store.set_away(false);
+    until_committed(&engine, "t", 30).await;
+    assert_eq!(lag(), 0, "all are committed again");
     stop(engine).await;
 }

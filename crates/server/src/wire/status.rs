@@ -58,6 +58,7 @@ pub fn stream_json(stream: &StreamStatus) -> Value {
         "queries": stream.queries,
         "pending_bytes": stream.pending_bytes,
         "lag_ms": stream.lag_ms,
+        "stored_lag_ms": stream.stored_lag_ms,
     });
     if let Some(share) = stream.sample {
         value["sample"] = share.into();

@@ -1,0 +1,83 @@
+//! When a stream's events arrived, as far as it takes to say how long the oldest of those that wait has waited.
+
+use std::collections::VecDeque;
+
+use swiftwater_event::Millis;
+
+/// No more instants are kept; with more, every second one is left out.
+const INSTANTS_MAX: usize = 64;
+
+/// Instants are at least so far apart.
+const APART_MIN_MS: i64 = 250;
+
+/// Some instants, each with the first event that came then. They are further apart the longer events wait, so that what is
+/// told is off by a thirtieth of it, or by [`APART_MIN_MS`].
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    instants: VecDeque<(u64, Millis)>,
+    apart_ms: i64,
+}
+
+impl Arrivals {
+    pub(crate) fn new() -> Arrivals {
+        Arrivals { instants: VecDeque::new(), apart_ms: APART_MIN_MS }
+    }
+
+    /// Events came, from this offset on.
+    pub(crate) fn note(&mut self, first: u64, arrival: Millis) {
+        if self.instants.back().is_some_and(|(_, last)| arrival - *last < self.apart_ms) {
+            return;
+        }
+        if self.instants.len() == INSTANTS_MAX {
+            let mut place = 0;
+            self.instants.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.apart_ms *= 2;
+        }
+        self.instants.push_back((first, arrival));
+    }
+
+    /// About when the event at an offset arrived, no later than it did; none if nothing is known of so early ones. What is
+    /// before it is forgotten.
+    pub(crate) fn of(&mut self, offset: u64) -> Option<Millis> {
+        while self.instants.get(1).is_some_and(|(first, _)| *first <= offset) {
+            self.instants.pop_front();
+        }
+        if self.instants.len() < INSTANTS_MAX / 4 {
+            self.apart_ms = (self.apart_ms / 2).max(APART_MIN_MS);
+        }
+        self.instants.front().map(|(_, arrival)| *arrival)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_testkit::Rng;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_near_the_arrival_and_never_after_it_in_little_memory() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let (mut arrivals, mut all, mut now) = (Arrivals::new(), Vec::<i64>::new(), 0);
+            let mut waiting = 0;
+            for _ in 0..5_000 {
+                now += rng.below(400) as i64;
+                arrivals.note(all.len() as u64, now);
+                all.extend(std::iter::repeat_n(now, 1 + rng.below(3)));
+                if rng.chance(0.01) {
+                    waiting += rng.below(all.len() - waiting);
+                }
+                assert!(arrivals.instants.len() <= INSTANTS_MAX);
+                if rng.chance(0.1) && waiting < all.len() {
+                    let told = arrivals.of(waiting as u64).unwrap();
+                    let (right, apart) = (all[waiting], 2 * APART_MIN_MS + (now - all[0]) / 16);
+                    assert!(told <= right && right - told <= apart, "{told} for {right} at {now}");
+                }
+            }
+        }
+    }
+}
