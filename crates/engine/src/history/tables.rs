@@ -185,7 +185,7 @@ impl Tables for HistoryTables {
                 Some(_) => Err(no_earlier_view(name)),
                 None => {
                     let rows = history.rows_of_view(name).await.map_err(from_engine)?;
-                    rows_in_turn(rows.schema(), Arc::new(rows)).map(Some)
+                    Ok(Some(rows_in_turn(rows.schema(), Arc::new(rows))))
                 }
             };
         }

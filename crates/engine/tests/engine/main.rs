@@ -35,4 +35,5 @@ mod stream_joins;
 mod tables;
 mod untyped_views;
 mod view_keys;
+mod view_scans;
 mod views;

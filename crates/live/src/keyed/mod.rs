@@ -272,6 +272,11 @@ impl KeyedQuery {
         }
     }
 
+    /// Whether each key that is not past has exactly one row, so that counting keys counts rows.
+    pub fn has_a_row_for_each_key(&self) -> bool {
+        matches!(&self.query.body, CompiledBody::Group(group) if group.having.is_none() && group.table.is_none())
+    }
+
     /// Its windows.
     pub fn windows(&self) -> Option<&ViewWindows> {
         self.windows.as_ref()
@@ -325,6 +330,11 @@ impl KeyedQuery {
 
     /// The rows of groups as JSON, a line each, in the order of their keys; those that HAVING leaves out are not there.
     pub fn rows(&self, groups: GroupTable, now: Millis) -> ResultSet {
+        self.rows_of_columns(groups, now, None)
+    }
+
+    /// The same, with some columns only: those whose place in `wanted` is true.
+    pub fn rows_of_columns(&self, groups: GroupTable, now: Millis, wanted: Option<&[bool]>) -> ResultSet {
         let mut result = ResultSet::default();
         let of_each: Vec<(Millis, Millis)> = match &self.windows {
             Some(windows) => {
@@ -334,7 +344,7 @@ impl KeyedQuery {
             None => Vec::new(),
         };
         let bounds = if self.windows.is_some() { Bounds::Each(&of_each) } else { Bounds::None };
-        let of = GroupResult { limit: None, bounds, now };
+        let of = GroupResult { limit: None, bounds, now, wanted };
         write_groups(&self.query, &Groups::of_table(groups), &of, &mut result);
         result
     }

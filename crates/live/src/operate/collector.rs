@@ -729,7 +729,8 @@ impl Collector {
             (Axis::Arrival | Axis::Event { .. }, Some(window)) => Bounds::One(window.start, window.end),
             _ => Bounds::None,
         };
-        let of = GroupResult { limit: self.order.limit, bounds, now: now_micros.div_euclid(1000) };
+        let now = now_micros.div_euclid(1000);
+        let of = GroupResult { limit: self.order.limit, bounds, now, wanted: None };
         write_groups(&self.query, &groups, &of, result);
         Some(groups)
     }

@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::Dialect;
 
-use super::{GroupTable, Groups, RecordWriter, ResultSet, group_table::GroupRows};
+use super::{GroupTable, Groups, RecordWriter, ResultSet, group_table::GroupRows, record::is_wanted};
 use crate::{
     expr::{EvalCounts, KeyOrder, Rows, Scratch, total_order},
     standing::{CompiledBody, CompiledGroup, StandingQuery},
@@ -27,6 +27,8 @@ pub(crate) struct GroupResult<'b> {
     pub(crate) bounds: Bounds<'b>,
     /// When the result is made.
     pub(crate) now: Millis,
+    /// Which columns are computed and written; none: all.
+    pub(crate) wanted: Option<&'b [bool]>,
 }
 
 /// First instants of windows, and the first ones after them.
@@ -89,13 +91,18 @@ pub(crate) fn write_groups(
     let columns: Vec<Vec<Value<'_>>> = group
         .columns
         .iter()
-        .map(|column| {
+        .enumerate()
+        .map(|(place, column)| {
             let mut values = Vec::new();
+            if !is_wanted(of.wanted, place) {
+                return values;
+            }
             column.program.evaluate(&input, &mut Scratch::default(), &arena, &mut counts, &mut values);
             values
         })
         .collect();
-    let writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
+    let mut writer = RecordWriter::new(&group.columns, dialect, !group.aggregates.is_empty());
+    writer.wanted = of.wanted;
     let mut text = Vec::new();
     for row in 0..rows.len() {
         writer.write(&columns, row, &mut text);

@@ -13,6 +13,8 @@ pub(crate) struct RecordWriter<'q> {
     omits_null: bool,
     /// Of `*`: fields of the event that are null are left out.
     pub(crate) omits_event_null: bool,
+    /// Which columns are written; none: all.
+    pub(crate) wanted: Option<&'q [bool]>,
 }
 
 impl<'q> RecordWriter<'q> {
@@ -24,7 +26,7 @@ impl<'q> RecordWriter<'q> {
         nulls_are_shown: bool,
     ) -> RecordWriter<'q> {
         let omits_null = dialect.omits_null_columns();
-        RecordWriter { columns, nulls_are_shown, omits_null, omits_event_null: omits_null }
+        RecordWriter { columns, nulls_are_shown, omits_null, omits_event_null: omits_null, wanted: None }
     }
 
     /// One record of the columns alone; `values[c][row]` is column c's.
@@ -74,7 +76,10 @@ impl<'q> RecordWriter<'q> {
     }
 
     fn write_columns(&self, values: &[Vec<Value<'_>>], row: usize, mut is_first: bool, out: &mut Vec<u8>) {
-        for (column, values) in self.columns.iter().zip(values) {
+        for (place, (column, values)) in self.columns.iter().zip(values).enumerate() {
+            if !is_wanted(self.wanted, place) {
+                continue;
+            }
             let value = &values[row];
             // What cannot be had has no text in any dialect: it is left out where nulls are, and is null elsewhere.
             let omitted = match value {
@@ -90,6 +95,11 @@ impl<'q> RecordWriter<'q> {
             write_json(value, out);
         }
     }
+}
+
+/// Whether a column is among those that are wanted.
+pub(crate) fn is_wanted(wanted: Option<&[bool]>, column: usize) -> bool {
+    wanted.is_none_or(|wanted| wanted.get(column).copied().unwrap_or(false))
 }
 
 /// The record of one row of a view, of the values of its columns, as [`RecordWriter::write`] writes it, without the line's end.

@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use swiftwater_sql::{
-    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowsInTurn, RunOptions, Sql, SqlError,
-    SqlOptions, TableProvider, rows_in_turn,
+    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowsInTurn, RowsWanted, RunOptions, Sql,
+    SqlError, SqlOptions, TableProvider, rows_in_turn,
 };
 
 fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
@@ -119,7 +119,7 @@ struct Counted {
 }
 
 impl RowsInTurn for Counted {
-    fn make(&self, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<(), SqlError> {
+    fn make(&self, wanted: &RowsWanted, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, SqlError> {
         for number in 0..1_000_000 {
             if self.fails_behind == Some(number) {
                 return Err(SqlError::new(ErrorKind::Unavailable, "the files were closed"));
@@ -127,11 +127,12 @@ impl RowsInTurn for Counted {
             self.made.fetch_add(1, Ordering::Relaxed);
             let from = 1000 * number as i64;
             let column = Int64Array::from_iter_values(from..from + 1000);
-            if !give(RecordBatch::try_new(counted_schema(), vec![Arc::new(column)]).unwrap()) {
-                return Ok(());
+            let batch = RecordBatch::try_new(counted_schema(), vec![Arc::new(column)]).unwrap();
+            if !give(batch.project(&wanted.columns).unwrap()) {
+                return Ok(from as u64);
             }
         }
-        Ok(())
+        Ok(1_000_000)
     }
 }
 
@@ -144,7 +145,7 @@ fn rows_that_are_made_in_turn_are_made_as_far_as_they_are_wanted() {
     let tables = Arc::new(MemoryTables::default());
     let put = |name: &str, fails_behind: Option<usize>| {
         let rows = Arc::new(Counted { fails_behind, made: AtomicUsize::new(0) });
-        tables.put_provider(name, rows_in_turn(counted_schema(), Arc::clone(&rows) as _).unwrap());
+        tables.put_provider(name, rows_in_turn(counted_schema(), Arc::clone(&rows) as _));
         rows
     };
     let (endless, failing) = (put("endless", None), put("failing", Some(10)));

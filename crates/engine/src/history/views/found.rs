@@ -9,7 +9,7 @@
 //! fractions: a statement over such a view is refused.
 //!
 //! What was found is remembered, so a statement looks only at rows that had events since the one before. Costs a pass over
-//! the view's keys.
+//! the view's keys, unless the view has had no events since.
 
 use std::{
     borrow::Cow,
@@ -261,6 +261,10 @@ impl View {
 
     /// Looks at the rows that changed since what was found.
     fn look_for_kinds(&self, keys: &KeysAtOnce, found: &mut Found, now: Millis) -> Result<(), EngineError> {
+        if !found.kinds.is_empty() && found.position >= keys.at.position {
+            // No row has changed since.
+            return Ok(());
+        }
         found.kinds.resize(self.columns.len(), Kinds::default());
         let (since, kinds) = (found.position, &mut found.kinds);
         let no_groups = || self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"));

@@ -155,7 +155,7 @@ pub(super) fn keys_of(values: &[KeyValue]) -> Option<Vec<Key>> {
 pub(super) type Span = Range<Vec<u8>>;
 
 /// Behind all keys: none begins so.
-const END: [u8; 1] = [0xff];
+pub(super) const END: [u8; 1] = [0xff];
 
 /// All keys.
 pub(super) fn all_keys() -> Vec<Span> {
@@ -283,7 +283,7 @@ fn kind_of(value: &[u8]) -> Option<usize> {
 }
 
 /// Where the keys end that begin with these bytes.
-fn behind_prefix(prefix: &[u8]) -> Vec<u8> {
+pub(super) fn behind_prefix(prefix: &[u8]) -> Vec<u8> {
     after_prefix(prefix).unwrap_or_else(|| END.to_vec())
 }
 

@@ -17,6 +17,7 @@ mod closed;
 mod defaults;
 mod found;
 mod keeping;
+mod key_conditions;
 mod keys;
 mod lifetime;
 mod log;

@@ -17,11 +17,12 @@ use swiftwater_live::{
     columns::{ColumnsScratch, StreamColumns, arrow_type},
     expr::Scratch,
 };
-use swiftwater_sql::{RowsInTurn, SqlError};
+use swiftwater_sql::{RowsInTurn, RowsWanted, SqlError};
 use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
 use super::{
     found::Shape,
+    key_conditions::keys_satisfying,
     keys::{
         KEY_MEANINGS_MAX, KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from,
         keys_in_both, keys_of, keys_within, span,
@@ -188,9 +189,19 @@ impl View {
     pub(super) fn walk_keys(
         &self,
         keys: &KeysAtOnce,
+        each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<bool, EngineError> {
+        self.walk_spans(keys, &keys.spans, each)
+    }
+
+    /// The same of some of these keys.
+    fn walk_spans(
+        &self,
+        keys: &KeysAtOnce,
+        spans: &[Span],
         mut each: impl FnMut(Vec<u8>, &[u8]) -> Result<ControlFlow<()>, EngineError>,
     ) -> Result<bool, EngineError> {
-        for Span { start, end } in &keys.spans {
+        for Span { start, end } in spans {
             let bounds = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
             let mut stored = keys.snapshot.range(bounds).peekable();
             let mut fresh = keys.fresh.range::<[u8], _>(bounds).peekable();
@@ -205,23 +216,25 @@ impl View {
         Ok(true)
     }
 
-    /// Rows of some keys, in order, at most so many; `each` gets those of about `together` keys at a time, until it breaks off.
-    /// Answers how many there were, and the last key where there are more.
+    /// Rows of some keys, in order, at most so many, with some columns or all; `each` gets those of about `together` keys at a
+    /// time, and how many they are, until it breaks off. Answers how many keys were read, how many rows there were, and the last key where there
+    /// are more.
     fn scan(
         &self,
-        keys: &KeysAtOnce,
+        (keys, spans): (&KeysAtOnce, &[Span]),
         (limit, together): (u64, usize),
-        now: Millis,
-        mut each: impl FnMut(Vec<u8>) -> Result<ControlFlow<()>, EngineError>,
-    ) -> Result<(u64, Option<Vec<u8>>), EngineError> {
+        (wanted, now): (Option<&[bool]>, Millis),
+        mut each: impl FnMut(Vec<u8>, u64) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<Scanned, EngineError> {
         let no_groups = || self.query.no_groups().ok_or_else(|| self.unavailable("it has no groups"));
-        let (mut count, mut last, mut groups) = (0, None, no_groups()?);
+        let (mut read, mut count, mut last, mut groups) = (0, 0, None, no_groups()?);
         let mut flush = |groups: GroupTable, count: &mut u64| {
-            let result = self.query.rows(groups, now);
+            let result = self.query.rows_of_columns(groups, now, wanted);
             *count += result.count;
-            each(result.text.into())
+            each(result.text.into(), result.count)
         };
-        let is_end = self.walk_keys(keys, |key, state| {
+        let is_end = self.walk_spans(keys, spans, |key, state| {
+            read += 1;
             self.add(&mut groups, &key, state, now)?;
             last = Some(key);
             // With HAVING there may be fewer rows than keys: then there is another round.
@@ -236,7 +249,37 @@ impl View {
             // It is the last in any case.
             let _ = flush(groups, &mut count)?;
         }
-        Ok((count, last.filter(|_| !is_end)))
+        Ok(Scanned { read, count, next: last.filter(|_| !is_end) })
+    }
+
+    /// Counts the rows of some keys, each of which has one, without making them; `each` gets some of them at a time, until it
+    /// breaks off. Answers how many keys were read.
+    fn count_keys(
+        &self,
+        (keys, spans): (&KeysAtOnce, &[Span]),
+        limit: u64,
+        now: Millis,
+        mut each: impl FnMut(u64) -> Result<ControlFlow<()>, EngineError>,
+    ) -> Result<u64, EngineError> {
+        let (mut read, mut count, mut rest) = (0, 0, limit);
+        let is_end = self.walk_spans(keys, spans, |_, state| {
+            read += 1;
+            if !self.query.is_state_past(state, now).map_err(|error| self.unavailable(error))? {
+                count += 1;
+            }
+            if count == rest.min(BATCH_KEYS as u64) {
+                rest -= count;
+                if each(std::mem::take(&mut count))?.is_break() || rest == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if is_end && count > 0 {
+            // It is the last in any case.
+            let _ = each(count)?;
+        }
+        Ok(read)
     }
 
     pub(super) fn add(
@@ -263,6 +306,16 @@ impl View {
     }
 }
 
+/// Where a scan ended.
+struct Scanned {
+    /// Keys that were read.
+    read: u64,
+    /// Rows.
+    count: u64,
+    /// The last key, where there are more.
+    next: Option<Vec<u8>>,
+}
+
 /// Keys of a view in spans, each with its state, as they are at one position: those on disk, and those that are not yet.
 pub(super) struct KeysAtOnce {
     /// None is empty.
@@ -284,8 +337,23 @@ pub(super) struct RowColumns<'v> {
 
 impl RowColumns<'_> {
     pub(super) fn of(view: &View, shapes: Vec<Shape>) -> Result<RowColumns<'_>, EngineError> {
-        let columns = StreamColumns::new(&view.declared()).map_err(EngineError::Columns)?;
-        let schema = view.schema(&shapes);
+        let all: Vec<usize> = (0..shapes.len()).collect();
+        RowColumns::some_of(view, &shapes, &all)
+    }
+
+    /// Of some columns only, by their places.
+    fn some_of<'v>(
+        view: &'v View,
+        shapes: &[Shape],
+        places: &[usize],
+    ) -> Result<RowColumns<'v>, EngineError> {
+        let mut declared = view.declared();
+        declared.columns = places.iter().map(|&place| declared.columns[place].clone()).collect();
+        let columns = StreamColumns::new(&declared).map_err(EngineError::Columns)?;
+        let schema = view.schema(shapes);
+        let fields = places.iter().map(|&place| Arc::clone(&schema.fields()[place]));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let shapes = places.iter().map(|&place| shapes[place]).collect();
         Ok(RowColumns { view, schema, shapes, columns, scratch: ColumnsScratch::default() })
     }
 
@@ -316,15 +384,69 @@ impl ViewRows {
     }
 }
 
-impl RowsInTurn for ViewRows {
-    fn make(&self, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<(), SqlError> {
-        let mut columns = RowColumns::of(&self.view, self.shapes.clone()).map_err(from_engine)?;
-        let made = self.view.scan(&self.keys, (u64::MAX, BATCH_KEYS), self.now, |text| {
-            let is_wanted = text.is_empty() || give(columns.batch(text, self.now)?);
-            Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        });
-        made.map(drop).map_err(from_engine)
+impl ViewRows {
+    /// A batch without columns, of so many rows.
+    fn only_counted(&self, rows: u64) -> Result<RecordBatch, EngineError> {
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows as usize));
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
+        batch.map_err(|error| self.view.unavailable(error))
     }
+
+    /// Makes rows, and answers how many keys were read.
+    fn made(
+        &self,
+        wanted: &RowsWanted,
+        give: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<u64, EngineError> {
+        let narrowed = keys_satisfying(&wanted.condition, &self.view.query.key_columns());
+        let spans = keys_in_both(&self.keys.spans, &narrowed);
+        let keys = (&self.keys, &spans[..]);
+        if wanted.limit == 0 {
+            return Ok(0);
+        }
+        if wanted.columns.is_empty() && self.view.query.has_a_row_for_each_key() {
+            return self
+                .view
+                .count_keys(keys, wanted.limit, self.now, |rows| Ok(flow(give(self.only_counted(rows)?))));
+        }
+        let mut are_wanted = vec![false; self.shapes.len()];
+        wanted.columns.iter().for_each(|&column| are_wanted[column] = true);
+        let mut columns = match wanted.columns.is_empty() {
+            true => None,
+            false => Some(RowColumns::some_of(&self.view, &self.shapes, &wanted.columns)?),
+        };
+        let limits = (wanted.limit, BATCH_KEYS);
+        let scanned = self.view.scan(keys, limits, (Some(&are_wanted), self.now), |text, count| {
+            if count == 0 {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(flow(give(match &mut columns {
+                Some(columns) => columns.batch(text, self.now)?,
+                None => self.only_counted(count)?,
+            })))
+        })?;
+        Ok(scanned.read)
+    }
+}
+
+impl RowsInTurn for ViewRows {
+    fn is_key(&self, column: usize) -> bool {
+        // JSON is shown as text, and is not in the order of that.
+        let is_json = match self.shapes.get(column) {
+            Some(Shape::Declared) => self.view.columns[column].1 == Type::Any,
+            Some(Shape::Json) | None => true,
+            Some(_) => false,
+        };
+        !is_json && self.view.query.key_columns().contains(&Some(column))
+    }
+
+    fn make(&self, wanted: &RowsWanted, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, SqlError> {
+        self.made(wanted, give).map_err(from_engine)
+    }
+}
+
+fn flow(goes_on: bool) -> ControlFlow<()> {
+    if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
@@ -556,11 +678,12 @@ impl Engine {
         let mut rows = Vec::new();
         let scanned = heavy(usize::MAX, || {
             let keys = view.keys_at_present(spans)?;
-            let scanned = view.scan(&keys, (range.limit, CHUNK_KEYS), now, |some| {
+            let limits = (range.limit, CHUNK_KEYS);
+            let scanned = view.scan((&keys, &keys.spans), limits, (None, now), |some, _| {
                 rows.extend_from_slice(&some);
                 Ok(ControlFlow::Continue(()))
             });
-            scanned.map(|(count, next)| (keys.at, count, next))
+            scanned.map(|Scanned { count, next, .. }| (keys.at, count, next))
         });
         let (at, count, next) = scanned?;
         Ok(ViewPage { rows, count, next, reading: view.reading(at, now) })

@@ -147,6 +147,7 @@ impl Collector {
                 limit: self.order.limit,
                 bounds: Bounds::Each(&bounds),
                 now: now_micros.div_euclid(1000),
+                wanted: None,
             };
             write_groups(&self.query, &groups, &of, &mut result);
         }

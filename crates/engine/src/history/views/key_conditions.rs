@@ -1,0 +1,216 @@
+//! Which keys a statement's condition on the columns of a view's key leaves.
+//!
+//! The condition of each value of a key becomes spans of that value as keys have it; those of the first value, and within each
+//! single one of these those of the second, and so on, are the spans of keys. A value of another kind than the literal's
+//! is shown as a value of the column's type, too (a time as text, text `NaN` as a number), so values of other kinds are never left out, but for
+//! null, which satisfies no comparison. Spans may have more keys than satisfy the condition, never fewer.
+//! Limits: [`SPANS_MAX`].
+
+use std::collections::BTreeMap;
+
+use swiftwater_event::Value;
+use swiftwater_live::expr::{ORDERED_KINDS, decode_ordered_value, encode_ordered_value};
+use swiftwater_sql::{KeyCondition, KeyLiteral};
+
+use super::keys::{END, Span, all_keys, behind_prefix, keys_in_both};
+
+/// So many spans are read one by one. Where there would be more, the key is narrowed by its earlier values only.
+const SPANS_MAX: usize = 4096;
+
+/// Bytes of a number that say which double is nearest to it.
+const DOUBLE_BYTES: usize = 9;
+
+/// Whole numbers below this have a double each.
+const DOUBLE_EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// The values that a key may have in each of its places; all, where a place is not there.
+type Places = BTreeMap<usize, Vec<Span>>;
+
+/// Spans, in order, of the keys whose rows may satisfy a condition. `columns` says which column shows each value of the key.
+pub(super) fn keys_satisfying(condition: &KeyCondition, columns: &[Option<usize>]) -> Vec<Span> {
+    let mut places = places(condition, columns);
+    let mut spans = Vec::new();
+    // Beginnings of keys that are known, each with what lies within it still to be narrowed.
+    let mut open: Vec<Vec<u8>> = vec![Vec::new()];
+    for place in 0..columns.len() {
+        let Some(values) = places.remove(&place) else { break };
+        if open.len().saturating_mul(values.len()) > SPANS_MAX {
+            break;
+        }
+        let mut next = Vec::new();
+        for prefix in &open {
+            for value in &values {
+                let start = [&prefix[..], &value.start].concat();
+                match is_one_value(value) {
+                    true => next.push(start),
+                    false => spans.push(start..end_within(prefix, &value.end)),
+                }
+            }
+        }
+        open = next;
+    }
+    spans.extend(open.into_iter().map(|prefix| match prefix.is_empty() {
+        true => all_keys().swap_remove(0),
+        false => prefix.clone()..behind_prefix(&prefix),
+    }));
+    united(spans)
+}
+
+/// Where a span of values ends within the keys that begin so.
+fn end_within(prefix: &[u8], end: &[u8]) -> Vec<u8> {
+    match end == END {
+        true => behind_prefix(prefix),
+        false => [prefix, end].concat(),
+    }
+}
+
+/// Whether a span of values has one value only, all of whose bytes are known.
+fn is_one_value(span: &Span) -> bool {
+    let arena = bumpalo::Bump::new();
+    decode_ordered_value(&span.start, &arena).is_some_and(|(_, rest)| rest.is_empty())
+        && behind_prefix(&span.start) == span.end
+}
+
+/// What a condition says about each value of a key.
+fn places(condition: &KeyCondition, columns: &[Option<usize>]) -> Places {
+    let at = |column: &usize, values: Vec<Span>| -> Places {
+        let place = columns.iter().position(|shown| shown.as_ref() == Some(column));
+        place.map(|place| (place, values)).into_iter().collect()
+    };
+    match condition {
+        KeyCondition::All(all) => {
+            let mut both = Places::new();
+            for condition in all {
+                for (place, values) in places(condition, columns) {
+                    let narrowed = match both.get(&place) {
+                        Some(others) => intersection(others, &values),
+                        None => values,
+                    };
+                    both.insert(place, narrowed);
+                }
+            }
+            both
+        }
+        KeyCondition::Any(any) => {
+            let each = any.iter().map(|condition| places(condition, columns));
+            // Of a place that one of them says nothing about, it may have any value.
+            let either = each.reduce(|some, mut others| {
+                let both = some.into_iter().filter_map(|(place, mut values)| {
+                    values.append(&mut others.remove(&place)?);
+                    Some((place, united(values)))
+                });
+                both.collect()
+            });
+            either.unwrap_or_default()
+        }
+        KeyCondition::Null(column) => {
+            let null = encoded(&Value::Null);
+            at(column, vec![null.clone()..behind_prefix(&null)])
+        }
+        KeyCondition::In(column, literals) => {
+            let kinds = literals.iter().map(kind_of).collect::<Option<Vec<_>>>();
+            let Some(kinds) = kinds else { return Places::new() };
+            let mut values = literals.iter().map(|literal| first_of(literal)..end_of(literal)).collect();
+            if let Some(&kind) = kinds.first() {
+                add_other_kinds(kind, &mut values);
+            }
+            at(column, united(values))
+        }
+        KeyCondition::Within(column, from, to) => {
+            let Some(kind) = from.as_ref().or(to.as_ref()).and_then(kind_of) else { return Places::new() };
+            let whole = span_of_kind(kind);
+            let start = from.as_ref().map_or(whole.start, first_of);
+            let end = to.as_ref().map_or(whole.end, end_of);
+            let mut values = vec![start..end];
+            add_other_kinds(kind, &mut values);
+            at(column, united(values))
+        }
+        KeyCondition::Begins(column, text) => {
+            let mut start = encoded(&Value::String(text));
+            // Without the two bytes that say where it ends.
+            start.truncate(start.len() - 2);
+            let end = behind_prefix(&start);
+            let Some(kind) = kind_of(&KeyLiteral::Text(text.clone())) else { return Places::new() };
+            let mut values = vec![start..end];
+            add_other_kinds(kind, &mut values);
+            at(column, united(values))
+        }
+    }
+}
+
+fn encoded(value: &Value<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_ordered_value(value, &mut bytes);
+    bytes
+}
+
+fn value_of(literal: &KeyLiteral) -> Value<'_> {
+    match literal {
+        KeyLiteral::Boolean(truth) => Value::Boolean(*truth),
+        KeyLiteral::Whole(whole) => Value::Long(*whole),
+        KeyLiteral::Double(double) => Value::Double(*double),
+        KeyLiteral::Text(text) => Value::String(text),
+        KeyLiteral::Time(micros) => Value::Timestamp(*micros),
+    }
+}
+
+/// What the bytes of the values begin with that a literal is equal to.
+fn first_of(literal: &KeyLiteral) -> Vec<u8> {
+    let mut bytes = encoded(&value_of(literal));
+    if let KeyLiteral::Double(double) = literal
+        && double.abs() >= DOUBLE_EXACT_MAX
+    {
+        // Several whole numbers are shown as this double.
+        bytes.truncate(DOUBLE_BYTES);
+    }
+    bytes
+}
+
+/// Where these values end.
+fn end_of(literal: &KeyLiteral) -> Vec<u8> {
+    behind_prefix(&first_of(literal))
+}
+
+/// The place in the order of kinds of what a literal is.
+fn kind_of(literal: &KeyLiteral) -> Option<usize> {
+    let first = *first_of(literal).first()?;
+    ORDERED_KINDS.iter().rposition(|kind| *kind <= first)
+}
+
+fn span_of_kind(kind: usize) -> Span {
+    let end = ORDERED_KINDS.get(kind + 1).map_or_else(|| END.to_vec(), |next| vec![*next]);
+    vec![ORDERED_KINDS[kind]]..end
+}
+
+/// Adds the values of all kinds but this and null.
+fn add_other_kinds(kind: usize, values: &mut Vec<Span>) {
+    values.extend((1..ORDERED_KINDS.len()).filter(|other| *other != kind).map(span_of_kind));
+}
+
+/// The same values as spans that are in order and apart.
+fn united(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.retain(|span| span.start < span.end);
+    spans.sort_unstable_by(|a, b| a.start.cmp(&b.start));
+    let mut united: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match united.last_mut() {
+            // Spans that only touch stay apart: each may be one value.
+            Some(last) if span.start < last.end => {
+                if last.end < span.end {
+                    last.end = span.end;
+                }
+            }
+            _ => united.push(span),
+        }
+    }
+    united
+}
+
+/// What is in both, which are in order and apart.
+fn intersection(some: &[Span], others: &[Span]) -> Vec<Span> {
+    match some.len().saturating_mul(others.len()) > SPANS_MAX * SPANS_MAX {
+        // Either has all that are in both.
+        true => if some.len() < others.len() { some } else { others }.to_vec(),
+        false => keys_in_both(some, others),
+    }
+}
