@@ -70,6 +70,11 @@ impl Plain {
         lock(&self.names).as_ref().map(|names| names.get(name) == Some(&Name::There))
     }
 
+    /// Whether somebody is making a table of this name.
+    pub(super) fn is_being_made(&self, name: &str) -> bool {
+        lock(&self.names).as_ref().and_then(|names| names.get(name)) == Some(&Name::Making)
+    }
+
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
     pub(super) fn take(self: &Arc<Self>, name: &str) -> Taken {
         lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
@@ -90,8 +95,7 @@ impl Plain {
             let made = self.made.notified();
             tokio::pin!(made);
             made.as_mut().enable();
-            let is_made = lock(&self.names).as_ref().and_then(|names| names.get(name).copied());
-            if is_made != Some(Name::Making) {
+            if !self.is_being_made(name) {
                 return;
             }
             made.await;

@@ -319,9 +319,15 @@ impl HistoryTables {
             |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
         let shared = self.shared()?;
         let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        self.plain.until_made(name).await;
         // No stream takes the name meanwhile.
-        let one_at_a_time = history.changing.lock().await;
+        let one_at_a_time = loop {
+            self.plain.until_made(name).await;
+            let turn = history.changing.lock().await;
+            // Somebody may have begun to make it before this one's turn.
+            if !self.plain.is_being_made(name) {
+                break turn;
+            }
+        };
         if self.stored(name)?.is_some() {
             return Err(exists("stream"));
         }
