@@ -22,26 +22,21 @@ struct FaultyClock {
 struct Fault {
     /// The beginning of the threads' name.
     thread: &'static str,
-    call: Call,
+    /// Calls before the clock shows this (milliseconds since 1970) do not count.
+    from: Millis,
     /// So many of their calls still succeed.
     after: u64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Call {
-    Now,
-    NowMicros,
-}
-
 impl FaultyClock {
-    fn arm(&self, thread: &'static str, call: Call, after: u64) {
-        *self.armed.lock().expect("no panic holds it") = Some(Fault { thread, call, after });
+    fn arm(&self, thread: &'static str, from: Millis, after: u64) {
+        *self.armed.lock().expect("no panic holds it") = Some(Fault { thread, from, after });
     }
 
-    fn look(&self, call: Call) {
+    fn look(&self, shown: Millis) {
         let thread = std::thread::current();
         let is_concerned = |fault: &Fault| {
-            fault.call == call && thread.name().is_some_and(|name| name.starts_with(fault.thread))
+            shown >= fault.from && thread.name().is_some_and(|name| name.starts_with(fault.thread))
         };
         let mut armed = self.armed.lock().expect("no panic holds it");
         match armed.as_mut().filter(|fault| is_concerned(fault)) {
@@ -60,13 +55,9 @@ impl FaultyClock {
 
 impl Clock for FaultyClock {
     fn now_micros(&self) -> i64 {
-        self.look(Call::NowMicros);
-        self.clock.now_micros()
-    }
-
-    fn now(&self) -> Millis {
-        self.look(Call::Now);
-        self.clock.now()
+        let micros = self.clock.now_micros();
+        self.look(micros / 1000);
+        micros
     }
 
     fn monotonic_nanos(&self) -> u64 {
@@ -121,7 +112,7 @@ fn windows_go_on_closing_after_a_panic_in_the_ticker() {
     setup.runtime.block_on(setup.engine.drained());
     let before = faults();
     // The ticker's own look at the clock, outside of any stream.
-    setup.clock.arm("ticker", Call::Now, 0);
+    setup.clock.arm("ticker", START, 0);
     setup.fired();
     setup.clock.clock.advance_ms(1000);
     let window = query.next_blocking().expect("a window closes");
@@ -139,8 +130,8 @@ fn panic_while_windows_close_ends_the_queries_of_that_stream_only() {
     setup.send("one", "{}");
     setup.send("two", "{}\n{}");
     setup.runtime.block_on(setup.engine.drained());
-    // What the first stream gets whose windows are over.
-    setup.clock.arm("ticker", Call::NowMicros, 0);
+    // The ticker's own look, and then what the first stream gets whose windows are over.
+    setup.clock.arm("ticker", START + 1000, 1);
     setup.clock.clock.advance_ms(1000);
     setup.fired();
     let first = queries.each_mut().map(|query| query.next_blocking().expect("an emit"));
@@ -163,7 +154,7 @@ fn panic_while_results_are_handed_on_ends_who_was_to_see_them_and_no_shard() {
         let setup = Setup::new();
         let mut query = setup.ask("SELECT a FROM STREAM(s, MAX, TIME)");
         // A shard looks at the clock before it looks at a batch, and once more before it hands the results on.
-        setup.clock.arm("shard", Call::NowMicros, calls);
+        setup.clock.arm("shard", START, calls);
         setup.send("s", "{\"a\":1}");
         setup.fired();
         let last = query.next_blocking().expect("an end");

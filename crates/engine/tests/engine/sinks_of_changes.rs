@@ -343,39 +343,6 @@ async fn what_would_come_back_over_other_streams_is_refused() {
     stop(engine, Duration::from_secs(5)).await;
 }
 
-/// The blocks of SQL of a part of a document.
-fn blocks(document: &str, from: &str, to: &str) -> Vec<String> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
-    let text = std::fs::read_to_string(path).unwrap();
-    let part = &text[text.find(from).unwrap()..text.find(to).unwrap_or(text.len())];
-    let blocks = part.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
-    // What is left out there stands for something.
-    blocks.map(|block| block.replace('…', "x")).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn alerts_and_sinks_of_the_documents_can_be_created() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path(), |_| ()).await;
-    for text in [
-        "CREATE STREAM swipes (swiper LONG, direction STRING)",
-        "CREATE MATERIALIZED VIEW stats AS SELECT swiper, COUNT(*) FILTER (WHERE direction = 'right') AS likes, \
-         COUNT(*) FILTER (WHERE direction = 'left') AS dislikes FROM STREAM(swipes) GROUP BY swiper",
-    ] {
-        sql(&engine, text).await;
-    }
-    let alerts = blocks("views.md", "## Alerts", "## What it costs");
-    let sinks = blocks("sinks.md", "# Rollups", "the end");
-    assert_eq!((alerts.len(), sinks.len()), (3, 2));
-    // Those of the sinks have the stream that both put aside into.
-    for block in sinks.iter().chain(&alerts) {
-        sql(&engine, block).await;
-    }
-    let alerts = sql(&engine, "SHOW ALERTS").await;
-    assert_eq!(alerts.lines().count(), 2, "{alerts}");
-    assert_eq!(engine.sinks(&Principal::local()).len(), 5);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_the_stream_refuses_go_elsewhere_with_their_own_reasons_and_the_others_are_delivered() {
     let dir = tempfile::tempdir().unwrap();
