@@ -46,6 +46,10 @@ fn declarations_of_the_documents_are_declarations() {
     let blocks = text.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut found = 0;
     for statement in blocks.flat_map(split_statements) {
+        // Tables that the examples need are created by SQL's own statements.
+        if statement.text.trim_start().starts_with("CREATE TABLE") {
+            continue;
+        }
         found += 1;
         match parse_ddl(statement.text, &ParseOptions::new(Dialect::Native, 0)) {
             Ok(Some(_)) => {}

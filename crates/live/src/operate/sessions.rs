@@ -3,7 +3,8 @@
 //! A session spans from its first event to a gap after its last; an event is at first a session of its own, and sessions
 //! that overlap are one. So the same events make the same sessions in whatever order they come.
 //!
-//! Sessions of one key never overlap, closed ones included: an event that overlaps a closed session is late.
+//! Sessions of one key never overlap, closed ones included: an event that overlaps a closed session is late. So that closed ones
+//! need not be known for ever, an event is late, too, that is two gaps behind what is closed, whatever it would join.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -70,8 +71,8 @@ impl Sessions {
         session.last.saturating_add_unsigned(self.gap)
     }
 
-    /// Adds an event of a key, unless it is late: unless it overlaps a closed session, or overlaps no open one and would
-    /// itself be a session that ends at `closed` or before. Returns whether it was added.
+    /// Adds an event of a key, unless it is late: unless it overlaps a closed session, is two gaps or more before `closed`, or
+    /// overlaps no open session and would itself be one that ends at `closed` or before. Returns whether it was added.
     pub(crate) fn add(&mut self, key: &[u8], at: i64, closed: i64, held: SessionHeld) -> bool {
         let gap = self.gap;
         let meets = |other: &Session| {
@@ -83,7 +84,8 @@ impl Sessions {
         let known = self.by_key.get(key);
         let overlaps_closed = known.and_then(|of| of.closed_end).is_some_and(|end| at < end);
         let joins = known.is_some_and(|of| of.open.iter().any(meets));
-        if overlaps_closed || (!joins && self.end(&whole) <= closed) {
+        let is_far_behind = i128::from(at) + 2 * i128::from(gap) <= i128::from(closed);
+        if overlaps_closed || is_far_behind || (!joins && self.end(&whole) <= closed) {
             return false;
         }
         let known = self.by_key.get_key_value(key).map(|(key, _)| Arc::clone(key));
@@ -136,10 +138,10 @@ impl Sessions {
     }
 
     /// Forgets the ends of closed sessions that matter no more once all is closed up to `closed`: an event before such an
-    /// end is late anyway. The end of a key with an open session stays until that closes, as an event may join it.
+    /// end is two gaps behind. That of a key with an open session goes with the session.
     pub(crate) fn forget(&mut self, closed: i64) {
         while let Some((end, _)) = self.closed_ends.first()
-            && end.saturating_add_unsigned(self.gap) <= closed
+            && i128::from(*end) + 2 * i128::from(self.gap) <= i128::from(closed)
         {
             let Some((_, key)) = self.closed_ends.pop_first() else { break };
             if self.by_key.get(&key).is_some_and(|of| of.open.is_empty()) {
@@ -207,9 +209,9 @@ mod tests {
         assert!(sessions.add(b"a", 12, i64::MIN, rows()));
         assert_eq!(sessions.due(), Some(28));
         assert_eq!(spans(&mut sessions, 28), [(0, 18)]);
-        sessions.forget(37);
+        sessions.forget(47);
         assert_eq!(sessions.bytes(), CLOSED_BYTES + 1);
-        sessions.forget(38);
+        sessions.forget(48);
         assert_eq!(sessions.bytes(), 0);
         assert!(sessions.by_key.is_empty());
     }
@@ -249,17 +251,37 @@ mod tests {
     fn a_closed_session_is_known_while_an_open_one_may_be_joined_to_it() {
         let mut sessions = Sessions::new(5, true);
         assert!(sessions.add(b"a", 0, i64::MIN, rows()));
-        for at in [8, 12, 16, 20] {
+        for at in [8, 12] {
             assert!(sessions.add(b"a", at, i64::MIN, rows()));
         }
-        assert_eq!(spans(&mut sessions, 20), [(0, 0)]);
-        sessions.forget(20);
+        assert_eq!(spans(&mut sessions, 12), [(0, 0)]);
+        sessions.forget(12);
         // It is less than a gap before the open session, and less than a gap after the closed one.
-        assert!(!sessions.add(b"a", 4, 20, rows()));
-        assert!(sessions.add(b"a", 5, 20, rows()));
-        assert_eq!(spans(&mut sessions, 25), [(5, 20)]);
-        sessions.forget(30);
+        assert!(!sessions.add(b"a", 4, 12, rows()));
+        assert!(sessions.add(b"a", 5, 12, rows()));
+        assert_eq!(spans(&mut sessions, 17), [(5, 12)]);
+        sessions.forget(27);
         assert_eq!((sessions.bytes(), sessions.by_key.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_session_that_begins_later_is_not_joined_over_a_closed_one() {
+        let mut sessions = Sessions::new(7, true);
+        assert!(sessions.add(b"a", 996, i64::MIN, rows()));
+        assert_eq!(spans(&mut sessions, 1010), [(996, 996)]);
+        sessions.forget(1010);
+        assert!(sessions.add(b"a", 1005, 1010, rows()));
+        assert!(!sessions.add(b"a", 1002, 1010, rows()));
+        assert_eq!(spans(&mut sessions, 1017), [(1005, 1005)]);
+    }
+
+    #[test]
+    fn an_event_two_gaps_behind_is_late_though_an_open_session_is_near() {
+        let mut sessions = Sessions::new(7, true);
+        assert!(sessions.add(b"a", 1011, 1017, rows()));
+        assert!(sessions.add(b"a", 1005, 1017, rows()));
+        assert!(sessions.add(b"a", 1004, 1017, rows()));
+        assert!(!sessions.add(b"a", 1003, 1017, rows()));
     }
 
     #[test]

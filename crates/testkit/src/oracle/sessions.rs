@@ -60,8 +60,8 @@ impl<'a> Watched<'a> {
             .collect()
     }
 
-    /// The runs of one group. A row joins those that it meets. It is late if one of them is closed when it comes, or if it
-    /// meets none and would end where all is closed already.
+    /// The runs of one group. A row joins those that it meets. It is late if one of them is closed when it comes, if it
+    /// meets none and would end where all is closed already, or if all is closed from two gaps behind it on.
     fn runs(&mut self, rows: Vec<(usize, Seen<'a>)>, gap: i64) -> Vec<Run<'a>> {
         let mut runs: Vec<Run<'a>> = Vec::new();
         for (place, seen) in rows {
@@ -69,7 +69,8 @@ impl<'a> Watched<'a> {
             let (met, apart): (Vec<_>, Vec<_>) = runs.into_iter().partition(meets);
             runs = apart;
             let meets_closed = met.iter().any(|run| !seen.is_before(run.last + gap));
-            if meets_closed || (met.is_empty() && !seen.is_before(seen.time + gap)) {
+            let is_far_behind = !seen.is_before(seen.time + 2 * gap);
+            if meets_closed || is_far_behind || (met.is_empty() && !seen.is_before(seen.time + gap)) {
                 self.late += 1;
                 runs.extend(met);
                 continue;
