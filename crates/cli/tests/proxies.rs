@@ -130,7 +130,7 @@ fn server() -> TestServer {
     TestServer::start(&["--server.hosts-allowed", HOST])
 }
 
-/// What a proxy in front of a server has to do.
+/// The checks that a proxy in front of a server has to pass.
 fn check(proxy: &Proxy) {
     assert!(proxy.ask(&[], "/live/readyz").contains("ready"));
     let elsewhere = proxy.ask(&["-o", "/dev/null", "-w", "%{http_code}"], "/v1/streams");

@@ -43,7 +43,7 @@ enum Gait {
     Slow,
 }
 
-/// What is worth a line in the log.
+/// A change of gait, which is worth a line in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Jumped { ahead: i128 },

@@ -124,7 +124,7 @@ struct Tally {
     is_unsure: bool,
     rejections: Vec<Refused>,
     oversize: bool,
-    /// What the sender may not know of where its events went.
+    /// A warning: the sender may not know where its events went.
     warning: Option<String>,
     /// The request is refused: line and column of the first event that was not taken, where that is known.
     next: Option<(u64, u64)>,

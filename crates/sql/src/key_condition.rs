@@ -29,26 +29,26 @@ pub enum KeyCondition {
 /// A value that a key column is compared with. It is never null and, as a number, never NaN.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyLiteral {
-    /// Of a BOOLEAN column.
+    /// A value of a BOOLEAN column.
     Boolean(bool),
-    /// Of a column of whole numbers.
+    /// A value of a column of whole numbers.
     Whole(i64),
-    /// Of a DOUBLE column.
+    /// A value of a DOUBLE column.
     Double(f64),
-    /// Of a text column.
+    /// A value of a text column.
     Text(String),
-    /// Of a TIMESTAMP column, in microseconds.
+    /// A value of a TIMESTAMP column, in microseconds.
     Time(i64),
 }
 
-/// What a literal is to a column.
+/// A literal as its column takes it.
 enum Compared {
     Null,
     Value(KeyLiteral),
 }
 
 impl KeyCondition {
-    /// What a filter says about key columns; none where it says nothing.
+    /// The condition that a filter puts on key columns; none where it puts none.
     pub(crate) fn of(filter: &Expr, schema: &Schema, is_key: &dyn Fn(usize) -> bool) -> Option<KeyCondition> {
         let of = |filter: &Expr| KeyCondition::of(filter, schema, is_key);
         let column = |expr: &Expr| match expr {

@@ -57,7 +57,7 @@ enum Language {
 }
 
 impl Language {
-    /// Of the word behind a block's three backticks.
+    /// The language that the word behind a block's three backticks names.
     fn named(word: &str) -> Option<Language> {
         match word {
             "sh" => Some(Language::Shell),
@@ -201,7 +201,7 @@ impl Drop for Running {
 /// A page's server, and where its examples run.
 struct Stage {
     _server: Running,
-    /// What the pages say, and what is meant here.
+    /// Texts of the pages, each with the one that is meant here.
     replaced: Vec<(String, String)>,
     address: String,
     path: std::ffi::OsString,

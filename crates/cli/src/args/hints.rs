@@ -25,7 +25,7 @@ pub(crate) fn hinted(mut error: Error, command: &Command, typed: &[OsString]) ->
     error
 }
 
-/// What is said of a flag that a command does not have: `--json` is a value of `--output`, as are the names of the other forms.
+/// The answer to a flag that a command does not have: `--json` is a value of `--output`, as are the names of the other forms.
 fn meant(flag: &str, command: &Command) -> Option<String> {
     let has = |long: &str| command.get_arguments().find(|argument| argument.get_long() == Some(long));
     let output = has("output")?;

@@ -23,12 +23,12 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Of a text that begins between events.
+    /// The scan of a text that begins between events.
     pub(super) fn at_start() -> Edges {
         Edges { depth: 0, in_string: false, escaped: false, last: 0, is_line_ended: true, is_at_edge: false }
     }
 
-    /// Of a text that begins anywhere.
+    /// The scan of a text that begins anywhere.
     pub(super) fn anywhere() -> Edges {
         Edges { depth: UNKNOWN, ..Edges::at_start() }
     }

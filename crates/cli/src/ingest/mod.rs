@@ -52,13 +52,13 @@ struct Summary {
     accepted: u64,
     rejected: u64,
     sampled_out: u64,
-    /// Of those accepted, how many an earlier run of the same name sent.
+    /// The number of accepted events that an earlier run of the same name sent.
     accepted_before: u64,
     /// Requests of such a run that the server has and does not know any more, so nobody counts their events.
     requests_past: u64,
-    /// What was accepted of a long request that is not answered for good.
+    /// The events accepted of a long request that is not answered for good.
     part_accepted: u64,
-    /// What the server warned of first.
+    /// The server's first warning.
     warning: Option<String>,
     /// A request was not answered, so its events may be stored or not.
     is_unsure: bool,
@@ -188,7 +188,7 @@ async fn send_all(
     Ok(())
 }
 
-/// What is to be sent.
+/// The places that events are read from.
 fn places_of(args: &IngestArgs) -> Vec<Place> {
     match args.files.as_slice() {
         [] => vec![Place::of(Path::new("-"))],

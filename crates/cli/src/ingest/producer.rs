@@ -31,7 +31,7 @@ pub(super) struct Producers {
 }
 
 impl Producers {
-    /// Of a run with this name, or with a random one.
+    /// The numbers of a run with this name, or with a random one.
     pub(super) fn new(name: Option<&str>) -> Producers {
         let random = || format!("ingest-{:016x}", RandomState::new().hash_one(0));
         Producers { name: name.map_or_else(random, str::to_owned), uses: HashMap::new() }

@@ -73,7 +73,7 @@ struct Answer {
     kind: String,
     /// In a refusal: the setting that says so.
     setting: String,
-    /// What the sender may not know of where its events went.
+    /// A warning: the sender may not know where its events went.
     warning: Option<String>,
     /// The request, or a part of it, was stored before.
     repeated: bool,

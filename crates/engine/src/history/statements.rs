@@ -113,7 +113,7 @@ async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Re
             changed = changing.change(&shared, &ddl) => changed,
             _ = closing.wait_for(|closing| *closing) => Err(EngineError::ShuttingDown),
         };
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = reply.send(changed);
     });
     answer.await.unwrap_or(Err(EngineError::ShuttingDown))

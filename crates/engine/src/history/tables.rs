@@ -617,7 +617,7 @@ async fn to_its_end<T: Send + 'static>(
 ) -> Result<T, SqlError> {
     let (reply, answer) = oneshot::channel();
     history.spawn(async move {
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = reply.send(work.await);
     });
     answer.await.map_err(|_| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))

@@ -51,7 +51,7 @@ pub(crate) struct Sessions {
 /// What one open session takes up besides what it holds.
 const SESSION_BYTES: usize = 128;
 
-/// What the end of one closed session takes up besides its key.
+/// Bytes that the end of one closed session takes up besides its key.
 const CLOSED_BYTES: usize = 96;
 
 impl Sessions {

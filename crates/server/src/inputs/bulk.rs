@@ -148,7 +148,7 @@ fn failed(status: StatusCode, kind: &str, reason: &str) -> Response {
     as_elasticsearch(status, &json!({"error": error, "status": status.as_u16()}))
 }
 
-/// What Elasticsearch calls a refusal of this status.
+/// Elasticsearch's name of a refusal of this status.
 fn kind_of(status: StatusCode) -> &'static str {
     match status.as_u16() {
         403 => "security_exception",

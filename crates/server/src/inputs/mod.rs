@@ -86,7 +86,7 @@ fn check(shared: &Shared, lines: Bytes) -> Checked {
     heavy(lines.len(), || check_block(lines, &limits, 1))
 }
 
-/// What is said of events that were taken on a server that stores events, and of which nothing is stored.
+/// The warning about events that were taken on a server that stores events, and of which nothing is stored.
 pub(crate) fn not_kept(shared: &Shared, stream: &StreamName) -> Option<String> {
     shared.engine.keeps_nothing_of(stream).then(|| {
         format!(

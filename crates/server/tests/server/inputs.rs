@@ -88,7 +88,7 @@ async fn sender_is_warned_when_nothing_of_a_stream_is_stored() {
     })
     .await;
 
-    // Whoever declared the stream knows, and a server that stores nothing loses nothing.
+    // A declared stream's owner knows, and a server that stores nothing loses nothing.
     let create = "CREATE STREAM kept WITH (store = true); CREATE STREAM live WITH (store = false)";
     assert_eq!(server.send("POST", "/v1/sql", &[], create).await.status, 200);
     let none = [(); 5].map(|()| String::new());

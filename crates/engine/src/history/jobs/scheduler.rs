@@ -238,7 +238,7 @@ impl History {
             attempting.rest = history.rest_after(id, &result);
             drop(attempting);
             if let Some(reply) = reply {
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _ = reply.send(result);
             }
         });

@@ -71,7 +71,7 @@ fn is_one_value(span: &Span) -> bool {
         && behind_prefix(&span.start) == span.end
 }
 
-/// What a condition says about each value of a key.
+/// The spans that a condition leaves for each value of a key.
 fn places(condition: &KeyCondition, columns: &[Option<usize>]) -> Places {
     let at = |column: &usize, values: Vec<Span>| -> Places {
         let place = columns.iter().position(|shown| shown.as_ref() == Some(column));
@@ -93,7 +93,7 @@ fn places(condition: &KeyCondition, columns: &[Option<usize>]) -> Places {
         }
         KeyCondition::Any(any) => {
             let each = any.iter().map(|condition| places(condition, columns));
-            // Of a place that one of them says nothing about, it may have any value.
+            // A place that one of them does not mention may have any value.
             let either = each.reduce(|some, mut others| {
                 let both = some.into_iter().filter_map(|(place, mut values)| {
                     values.append(&mut others.remove(&place)?);
@@ -154,7 +154,7 @@ fn value_of(literal: &KeyLiteral) -> Value<'_> {
     }
 }
 
-/// What the bytes of the values begin with that a literal is equal to.
+/// The bytes with which the values begin that a literal is equal to.
 fn first_of(literal: &KeyLiteral) -> Vec<u8> {
     let mut bytes = encoded(&value_of(literal));
     if let KeyLiteral::Double(double) = literal
@@ -206,7 +206,7 @@ fn united(mut spans: Vec<Span>) -> Vec<Span> {
     united
 }
 
-/// What is in both, which are in order and apart.
+/// The spans that are in both, which are in order and apart.
 fn intersection(some: &[Span], others: &[Span]) -> Vec<Span> {
     match some.len().saturating_mul(others.len()) > SPANS_MAX * SPANS_MAX {
         // Either has all that are in both.

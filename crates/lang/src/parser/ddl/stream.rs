@@ -113,7 +113,7 @@ impl Parser<'_> {
             }
             lateness_ms = self.duration("the lateness")?;
         }
-        // What was declared before there was MAX AHEAD has no bound.
+        // Streams that were declared before there was MAX AHEAD have no bound.
         let mut max_ahead_ms = (!self.is_kept).then_some(MAX_AHEAD_MS_DEFAULT);
         if self.take_words(&["MAX", "AHEAD"]) {
             max_ahead_ms = match self.take_word("NONE") {
