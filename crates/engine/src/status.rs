@@ -241,6 +241,8 @@ pub struct TableMetrics {
     pub files: u64,
     /// Their bytes.
     pub file_bytes: u64,
+    /// Requests that waited because the table, or a view of the stream, lagged.
+    pub held_back: u64,
     /// Bytes of rows that wait in memory for their commit.
     pub waiting_bytes: u64,
     /// The next commit is being tried again, as the store has failed.

@@ -268,6 +268,11 @@ impl Table {
         self.shared.progress.subscribe()
     }
 
+    /// Whether the next commit is being tried again, as the store has failed.
+    pub fn is_failing(&self) -> bool {
+        self.shared.state().failing.is_some()
+    }
+
     /// How the table fares.
     pub fn status(&self) -> Status {
         let state = self.shared.state();

@@ -39,6 +39,12 @@ impl Arrivals {
         self.instants.push_back((first, arrival));
     }
 
+    /// About when the event at an offset arrived, as [`Arrivals::of`] says it, where all is known still.
+    pub(crate) fn at(&self, offset: u64) -> Option<Millis> {
+        let behind = self.instants.partition_point(|(first, _)| *first <= offset);
+        self.instants.get(behind.saturating_sub(1)).map(|(_, arrival)| *arrival)
+    }
+
     /// About when the event at an offset arrived, no later than it did; none if nothing is known of so early ones. What is
     /// before it is forgotten.
     pub(crate) fn of(&mut self, offset: u64) -> Option<Millis> {
@@ -75,6 +81,7 @@ mod tests {
                 if rng.chance(0.1) && waiting < all.len() {
                     let told = arrivals.of(waiting as u64).unwrap();
                     let (right, apart) = (all[waiting], 2 * APART_MIN_MS + (now - all[0]) / 16);
+                    assert_eq!(arrivals.at(waiting as u64), Some(told));
                     assert!(told <= right && right - told <= apart, "{told} for {right} at {now}");
                 }
             }

@@ -37,6 +37,8 @@ pub struct HistoryConfig {
     pub producers_max: usize,
     /// Bytes of events that wait in memory for each table; what is more is read from the log again.
     pub feed_bytes_max: usize,
+    /// Milliseconds that a table or a view may lag, once events do not fit there, before senders wait for it; 0: they never do.
+    pub feed_lag_ms_max: u64,
     /// Where tables lie: a directory, or `s3://bucket/prefix`; empty: in the data directory.
     pub store_location: String,
     /// Options of the object store, as `name=value`.
@@ -130,6 +132,7 @@ impl HistoryConfig {
             log_skip_corrupt: log.skip_corrupt,
             producers_max: 10_000,
             feed_bytes_max: 64 << 20,
+            feed_lag_ms_max: 5_000,
             store_location: String::new(),
             store_options: Vec::new(),
             store_commit_interval_ms: store.commit_interval.as_millis() as u64,

@@ -54,6 +54,8 @@ pub(crate) struct Feed {
     behind: Option<LogPosition>,
     /// The end of the last events of the stream in the log.
     last: LogPosition,
+    /// The offset after the last event that was given to the reader; 0 before the first.
+    given: u64,
     /// Where events begin in the log, now and then: offset of the first, and place. Ascending; those that are committed
     /// are dropped when asked for.
     marks: VecDeque<(u64, LogPosition)>,
@@ -70,6 +72,7 @@ impl Feed {
             bytes_max,
             behind: None,
             last: LogPosition::default(),
+            given: 0,
             marks: VecDeque::new(),
         }
     }
@@ -109,7 +112,28 @@ impl Feed {
             taken.push(next);
         }
         self.bytes -= bytes;
+        self.note_given(&taken);
         taken
+    }
+
+    /// These were given to the reader.
+    pub(crate) fn note_given(&mut self, events: &[Fed]) {
+        self.given = events.last().map_or(self.given, Fed::next);
+    }
+
+    /// The offset after the last event that was given to the reader; 0 before the first.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Events were left out, and the reader has not caught up yet.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// The bytes of the line, and the most that it may have.
+    pub(crate) fn bytes_and_max(&self) -> (usize, usize) {
+        (self.bytes, self.bytes_max)
     }
 
     /// Whether all that came was taken, and nothing is to be read from the log.

@@ -123,12 +123,16 @@ impl History {
         let mut reading = read(self.log.read(from));
         loop {
             let (fed, is_end, reader) = reading.await??;
-            if !is_end {
-                reading = read(reader);
-                self.hand_on(stored, table, fed).await?;
-                continue;
-            }
+            let next = if is_end { Err(reader) } else { Ok(read(reader)) };
+            stored.note_given(Reader::Table, &fed);
             self.hand_on(stored, table, fed).await?;
+            let reader = match next {
+                Ok(next) => {
+                    reading = next;
+                    continue;
+                }
+                Err(reader) => reader,
+            };
             let Some(last) = stored.caught_up(Reader::Table, reader.position()) else { return Ok(()) };
             // What was appended since is on its way to the disk.
             self.log.synced(last).await?;

@@ -16,6 +16,7 @@ mod snapshots;
 
 mod acknowledged;
 mod arrivals;
+mod backpressure;
 mod feed;
 mod producers;
 mod quarantine;

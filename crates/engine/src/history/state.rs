@@ -451,6 +451,11 @@ impl History {
         now_micros: i64,
         options: &AppendOptions,
     ) -> Result<(u64, Outcome), EngineError> {
+        let mut closing = self.closing();
+        let _admitted = tokio::select! {
+            admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
+            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::ShuttingDown),
+        };
         let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
@@ -610,7 +615,7 @@ impl Replay {
 
 impl HistoryConfig {
     pub(crate) fn recovered(&self) -> Recovered {
-        Recovered::new(self.feed_bytes_max, self.producers_max)
+        Recovered::new((self.feed_bytes_max, self.feed_lag_ms_max), self.producers_max)
     }
 }
 

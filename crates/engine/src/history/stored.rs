@@ -8,11 +8,12 @@ use std::{
     ops::Range,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_event::{Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{
     EventsHead, Head, Horizons, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId,
@@ -23,12 +24,16 @@ use tokio::sync::{Notify, SetOnce};
 use super::{
     acknowledged::Acknowledged,
     arrivals::Arrivals,
+    backpressure::{Admission, Backpressure, Progress, ReaderAt},
     catalog::{ReceiptSnapshot, StreamNumbers},
     columns::{AcceptedColumns, Columns},
     feed::{Fed, Feed},
     producers::{Producers, Receipt, Verdict},
 };
 use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
+
+/// The longest time until senders who wait for readers look again whether these go on.
+const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// Who reads a stored stream's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +49,7 @@ pub(crate) enum Reader {
 struct ViewFeed {
     view: u32,
     feed: Feed,
+    progress: Progress,
     /// Of what is before this offset, the view needs nothing any more.
     committed: u64,
 }
@@ -69,6 +75,14 @@ pub(crate) struct Stored {
     pub(crate) fed: Notify,
     /// Told when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
+    /// Whether senders may have to wait for the readers.
+    may_wait: AtomicBool,
+    /// Held by the sender that is next, where some wait.
+    turn: tokio::sync::Mutex<()>,
+    /// Told when a reader went on.
+    went_on: Notify,
+    /// Requests that waited for the readers.
+    held_back: AtomicU64,
     /// Set when the stream is dropped.
     dropped: SetOnce<()>,
 }
@@ -90,7 +104,9 @@ struct State {
     /// The offset of the first event that was stored; none if there was none, or that is not known.
     kept_from: Option<u64>,
     feed: Feed,
+    progress: Progress,
     views: Vec<ViewFeed>,
+    pressure: Backpressure,
     producers: Producers,
     acknowledged: Acknowledged,
     arrivals: Arrivals,
@@ -104,6 +120,7 @@ pub(crate) struct Recovered {
     /// The offset of the first event that was stored; none if there was none, or that is not known.
     pub(crate) kept_from: Option<u64>,
     pub(crate) feed: Feed,
+    pub(crate) pressure: Backpressure,
     pub(crate) producers: Producers,
     pub(crate) arrivals: Arrivals,
     /// Its views, by number, each with the offset that it goes on from.
@@ -134,7 +151,7 @@ impl Stored {
         table: Option<Table>,
         recovered: Recovered,
     ) -> Stored {
-        let Recovered { next, last, kept_from, mut feed, producers, arrivals, views } = recovered;
+        let Recovered { next, last, kept_from, mut feed, pressure, producers, arrivals, views } = recovered;
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
         let views =
             views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
@@ -156,7 +173,9 @@ impl Stored {
                 last,
                 kept_from,
                 feed,
+                progress: Progress::default(),
                 views,
+                pressure,
                 producers,
                 acknowledged: Acknowledged::new(next),
                 arrivals,
@@ -164,6 +183,10 @@ impl Stored {
             settled: if needed.is_none() { next } else { 0 },
             fed: Notify::new(),
             awaited: Notify::new(),
+            may_wait: AtomicBool::new(true),
+            turn: tokio::sync::Mutex::default(),
+            went_on: Notify::new(),
+            held_back: AtomicU64::new(0),
             dropped: SetOnce::new(),
         }
     }
@@ -311,6 +334,9 @@ impl Stored {
         state.arrivals.note(first, arrival);
         state.feed.mark(first, start, end);
         state.feed.push(Fed { batch, columns, end }, start);
+        if state.feed.is_overrun() || state.views.iter().any(|view| view.feed.is_overrun()) {
+            self.may_wait.store(true, Ordering::Relaxed);
+        }
         drop(state);
         self.fed.notify_waiters();
         Ok(Outcome::Appended(end))
@@ -323,8 +349,20 @@ impl Stored {
 
     /// Takes what is synced out of a reader's feed.
     pub(crate) fn take_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
-        let mut state = lock(&self.state);
-        state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
+        let taken = {
+            let mut state = lock(&self.state);
+            state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
+        };
+        self.went_on.notify_waiters();
+        taken
+    }
+
+    /// A reader was given these, which it read from the log.
+    pub(crate) fn note_given(&self, reader: Reader, events: &[Fed]) {
+        if let Some(feed) = lock(&self.state).feed_of(reader) {
+            feed.note_given(events);
+        }
+        self.went_on.notify_waiters();
     }
 
     /// Where the log is to be read, because the feed left events out.
@@ -334,7 +372,63 @@ impl Stored {
 
     /// The log was read up to here; answers where the stream's last events end, if that was not all.
     pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
-        lock(&self.state).feed_of(reader)?.caught_up(read)
+        let left = lock(&self.state).feed_of(reader)?.caught_up(read);
+        self.went_on.notify_waiters();
+        left
+    }
+
+    /// Waits until the stream's readers let so many bytes and events in; in the order of those who wait. They count as on their
+    /// way until what this answers is dropped. It does not wait for readers that do not go on, nor once the stream is dropped.
+    pub(crate) async fn admit(&self, clock: &dyn Clock, (bytes, events): (usize, u64)) -> Admitted<'_> {
+        let mut admitted = Admitted { stored: self, bytes: 0 };
+        if !self.may_wait.load(Ordering::Relaxed) {
+            return admitted;
+        }
+        let _turn = self.turn.lock().await;
+        let mut has_waited = false;
+        loop {
+            let went_on = self.went_on.notified();
+            tokio::pin!(went_on);
+            went_on.as_mut().enable();
+            match self.try_admit(clock.now(), (bytes, events)) {
+                Admission::Free => return admitted,
+                Admission::Counted => {
+                    admitted.bytes = bytes;
+                    return admitted;
+                }
+                Admission::Waits => {}
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                self.held_back.fetch_add(1, Ordering::Relaxed);
+            }
+            tokio::select! {
+                () = went_on => {}
+                // A reader that does not go on tells nobody.
+                () = tokio::time::sleep(LOOKS_APART) => {}
+                () = self.ended() => return admitted,
+            }
+        }
+    }
+
+    fn try_admit(&self, now: Millis, request: (usize, u64)) -> Admission {
+        // The table goes on, as far as that is known.
+        let goes_on = self.table().is_some_and(|table| !table.is_failing());
+        let mut state = lock(&self.state);
+        let State { feed, progress, views, pressure, arrivals, .. } = &mut *state;
+        let at = |feed: &Feed| arrivals.at(feed.given());
+        let of_views = views.iter_mut().map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
+            let oldest = at(feed);
+            (feed, progress, oldest)
+        });
+        let oldest = at(feed);
+        let of_table: Option<ReaderAt<'_>> = goes_on.then_some((&*feed, progress, oldest));
+        let mut readers: Vec<ReaderAt<'_>> = of_views.chain(of_table).collect();
+        let admission = pressure.admit(&mut readers, now, request);
+        let is_overrun = readers.iter().any(|(feed, ..)| feed.is_overrun());
+        if !pressure.is_pacing() && !is_overrun {
+            self.may_wait.store(false, Ordering::Relaxed);
+        }
+        admission
     }
 
     /// Where the first events in the feed end in the log.
@@ -365,7 +459,8 @@ impl Stored {
     pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
         let mut state = lock(&self.state);
         let next = state.next;
-        state.views.push(ViewFeed { view, feed: Feed::new(feed_bytes_max), committed: next });
+        let (feed, progress) = (Feed::new(feed_bytes_max), Progress::default());
+        state.views.push(ViewFeed { view, feed, progress, committed: next });
         next
     }
 
@@ -461,6 +556,7 @@ impl Stored {
             commits: number(|status| status.commits),
             files: number(|status| status.files as u64),
             file_bytes: number(|status| status.file_bytes),
+            held_back: self.held_back.load(Ordering::Relaxed),
             waiting_bytes: number(|status| status.tail_bytes as u64),
             // It is not opened while its store is away.
             is_failing: status.as_ref().is_none_or(|status| status.failing.is_some()),
@@ -488,7 +584,7 @@ impl ViewFeed {
         if let Some(from) = feed.needs_from(committed, next) {
             feed.fall_behind(from);
         }
-        ViewFeed { view, feed, committed }
+        ViewFeed { view, feed, progress: Progress::default(), committed }
     }
 }
 
@@ -527,13 +623,14 @@ impl State {
 }
 
 impl Recovered {
-    pub(crate) fn new(feed_bytes_max: usize, producers_max: usize) -> Recovered {
+    pub(crate) fn new((feed_bytes_max, lag_ms_max): (usize, u64), producers_max: usize) -> Recovered {
         Recovered {
             next: 0,
             last: LogPosition(0),
             kept_from: None,
             arrivals: Arrivals::new(),
             feed: Feed::new(feed_bytes_max),
+            pressure: Backpressure::new(lag_ms_max),
             producers: Producers::new(producers_max),
             views: Vec::new(),
         }
@@ -588,6 +685,22 @@ impl Recovered {
                 log_position: end.0,
             };
             self.producers.note(id, receipt, *hash);
+        }
+    }
+}
+
+/// Leave to store events, which readers make room for.
+#[derive(Debug)]
+pub(crate) struct Admitted<'s> {
+    stored: &'s Stored,
+    bytes: usize,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            lock(&self.stored.state).pressure.entered(self.bytes);
+            self.stored.went_on.notify_waiters();
         }
     }
 }

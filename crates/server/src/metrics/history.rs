@@ -18,6 +18,7 @@ pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[Str
         sum.commits += table.commits;
         sum.files += table.files;
         sum.file_bytes += table.file_bytes;
+        sum.held_back += table.held_back;
         sum.waiting_bytes += table.waiting_bytes;
         sum.is_failing |= table.is_failing;
         sum
@@ -87,6 +88,12 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
         (Kind::Gauge, "swiftwater_table_file_bytes", "Bytes of these files.", |table| {
             table.file_bytes.into()
         }),
+        (
+            Kind::Counter,
+            "swiftwater_table_held_back_total",
+            "Requests that waited because the stream's table, or a view of it, lagged.",
+            |table| table.held_back.into(),
+        ),
         (
             Kind::Gauge,
             "swiftwater_table_waiting_bytes",

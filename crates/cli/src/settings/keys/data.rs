@@ -148,6 +148,12 @@ pub(super) fn keys() -> Vec<Key> {
             "Bytes of events that wait in memory on the way to each table; what is more is read from the log again."
         ),
         number!(
+            "data.feed_lag_ms_max",
+            Kind::Millis(0, HOUR),
+            history.feed_lag_ms_max,
+            "The time that a table or view may lag, once events do not fit in its feed, before senders wait for it; 0: they never do."
+        ),
+        number!(
             "data.checkpoint_interval_ms",
             Kind::Millis(10, HOUR),
             history.checkpoint_interval_ms,
@@ -227,7 +233,7 @@ pub(super) fn keys() -> Vec<Key> {
         ),
         number!(
             "sql.unread_ms_max",
-            Kind::Millis(0, DAY),
+            Kind::Millis(0, HOUR),
             history.sql_unread_ms_max,
             "How long a statement waits for a client that does not read its answer, before it fails; 0: any time."
         ),

@@ -332,6 +332,7 @@ impl History {
             fed.as_mut().enable();
             if let Some(log) = again {
                 let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
+                stored.note_given(reader, &events);
                 let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
                 if is_end && left.is_none() {
                     *again = None;
