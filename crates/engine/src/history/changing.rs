@@ -110,14 +110,20 @@ impl History {
                 self.set_endpoints(Some(&alter.name));
             }
             Ddl::DropStream { name, .. } => {
-                if let Some(stream) = shared.find_stream(name) {
-                    stream.is_stored.store(false, Ordering::Relaxed);
-                }
-                let dropped = self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                let forget = || {
+                    self.unstored.forget(name);
+                    self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+                };
+                let dropped = match shared.find_stream(name) {
+                    Some(stream) => {
+                        stream.is_stored.store(false, Ordering::Relaxed);
+                        stream.between_appends(forget)
+                    }
+                    None => forget(),
+                };
                 if let Some(stored) = dropped {
                     stored.end();
                 }
-                self.unstored.forget(name);
                 self.end_follower(shared, name);
                 // The stream is gone for good: what is left of its table goes as soon as that can be done.
                 if let Err(error) = self.clear_dropped(name).await {

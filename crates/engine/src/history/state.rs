@@ -335,16 +335,19 @@ impl History {
         let stream = shared.stream(&entry.create.name)?;
         // A table can be ahead of its log only where the log was lost; its offsets are not given again.
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
-        state.next = state.next.max(committed).max(stream.status(0).position);
-        stream.begin_at(state.next);
-        stream.is_stored.store(true, Ordering::Relaxed);
         let declared = Declared::new(entry)?;
         let is_open = table.is_some();
-        let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
-        let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
-        all.insert(entry.create.name.clone(), Arc::clone(&stored));
-        drop(all);
-        self.unstored.forget(&entry.create.name);
+        // Events that were to be appended before are refused from here on: they were not to be stored, or into another table.
+        let stored = stream.begin_at(state.next.max(committed), |next| {
+            state.next = next;
+            let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
+            let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+            all.insert(entry.create.name.clone(), Arc::clone(&stored));
+            drop(all);
+            self.unstored.forget(&entry.create.name);
+            stored
+        });
+        stream.is_stored.store(true, Ordering::Relaxed);
         if !is_open {
             self.owes.notify_one();
         }
@@ -457,6 +460,9 @@ impl History {
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
         let has_now = stored.declared().has_now();
         let result = stream.append_with(good, now_micros, options, |first, arrival| {
+            if !self.is_current(stored) {
+                return Err(EngineError::StreamReplaced(stored.name.to_string()));
+            }
             // Arrivals never go back; columns that were filled with another one are read again.
             packing.columns.take_if(|_| has_now && arrival != now_micros.div_euclid(1000));
             match stored.store(&self.log, packing, (first, arrival), options)? {
