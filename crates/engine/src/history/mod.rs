@@ -28,6 +28,7 @@ mod columns;
 mod feeding;
 mod holding;
 mod opening;
+mod published;
 mod spec;
 mod state;
 

@@ -36,6 +36,7 @@ use super::{
     jobs::Jobs,
     joins::JoinedTable,
     producers::Receipt,
+    published::Published,
     readiness::Readiness,
     sinks::SinksAtWork,
     snapshots::Snapshots,
@@ -57,7 +58,7 @@ pub(crate) struct History {
     pub(super) wall: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
-    pub(super) catalog: Mutex<Catalog>,
+    pub(super) catalog: Published<Catalog>,
     pub(super) snapshots: Mutex<Snapshots>,
     /// Held while a statement changes the catalog: one at a time.
     pub(super) changing: tokio::sync::Mutex<()>,
@@ -177,7 +178,7 @@ impl History {
             wall: Arc::clone(shared.steady.wall()),
             log: Arc::new(log),
             store,
-            catalog: Mutex::new(replay.catalog),
+            catalog: Published::new(replay.catalog),
             snapshots: Mutex::new(snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
@@ -245,7 +246,7 @@ impl History {
         mut recovered: BTreeMap<u32, Recovered>,
     ) -> Result<(), HistoryError> {
         let entries: Vec<StreamEntry> =
-            lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
+            self.catalog.newest().streams().map(|(_, entry)| entry.clone()).collect();
         let statement_failed = |entry: &StreamEntry, error: EngineError| HistoryError::Statement {
             text: entry.create.name.to_string(),
             why: error.to_string(),
@@ -525,14 +526,14 @@ impl History {
         of_log.or_else(|| self.refusal())
     }
 
-    /// Looks at the catalog.
+    /// Looks at the catalog as it is now; no statement that changes it is waited for.
     pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
-        look(&lock(&self.catalog))
+        look(&self.catalog.newest())
     }
 
     /// Changes the catalog where that need not be logged.
     pub(super) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
-        change(&mut lock(&self.catalog));
+        self.catalog.changing().apply(change);
     }
 
     /// Pauses, for less where the engine closes meanwhile: its end waits for nobody who sleeps.
