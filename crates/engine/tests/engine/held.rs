@@ -255,6 +255,26 @@ fn the_time_is_that_of_each_events_arrival() {
     assert_eq!(text(&all), format!("{{\"t\":{t}}}\n{{\"t\":{t}}}\n{{\"t\":{}}}\n", t + 1));
 }
 
+#[test]
+fn windows_of_very_many_queries_close_together_and_each_has_its_answer() {
+    let bench = Bench::new(2);
+    // More than are closed at a time, of those that stand alone and of those that share.
+    let ask = |query: &dyn Fn(i32) -> String| (0..600).map(|n| bench.submit(&query(n))).collect::<Vec<_>>();
+    let window = "WINDOWING TUMBLING(1000, TIME)";
+    let rows = ask(&|n| format!("SELECT a FROM STREAM(2000, TIME) WHERE a = {n} {window}"));
+    let counts = ask(&|n| format!("SELECT COUNT(*) AS n FROM STREAM(2000, TIME) WHERE a >= {n} {window}"));
+    let alike = ask(&|_| format!("SELECT SUM(a) AS s FROM STREAM(2000, TIME) {window}"));
+    let events: String = (0..600).map(|n| format!("{{\"a\":{n}}}\n")).collect();
+    bench.send(events.trim_end());
+    bench.drained();
+    bench.clock.clock.advance_ms(1000);
+    for (n, ((mut row, mut count), mut sum)) in rows.into_iter().zip(counts).zip(alike).enumerate() {
+        assert_eq!(text(&row.next_blocking().unwrap()), format!("{{\"a\":{n}}}\n"));
+        assert_eq!(text(&count.next_blocking().unwrap()), format!("{{\"n\":{}}}\n", 600 - n));
+        assert_eq!(text(&sum.next_blocking().unwrap()), "{\"s\":179700}\n");
+    }
+}
+
 /// Lets an append wait for room in memory, carries out statements, and makes room. Answers what became of it, and the engine.
 async fn appended_across(
     dir: &std::path::Path,
@@ -267,7 +287,7 @@ async fn appended_across(
     let config = EngineConfig {
         shards: 1,
         pending_bytes_max: 1,
-        default_stream: Some(StreamName::new("busy").unwrap()),
+        default_stream: Some(StreamName::new("busy").expect("a name")),
         ..EngineConfig::default()
     };
     let engine = open_when_free(config, quick(dir), Arc::<TrapClock>::clone(&clock)).await;
@@ -280,16 +300,18 @@ async fn appended_across(
     // The only shard is held at an event, which is all that there may be in memory.
     clock.set(Trap::Hold);
     let (local, busy, t) =
-        (Principal::local(), StreamName::new("busy").unwrap(), StreamName::new("t").unwrap());
+        (Principal::local(), StreamName::new("busy").expect("a name"), StreamName::new("t").expect("a name"));
     engine.append(&local, &busy, batch("{\"a\":1}"), AppendOptions::default()).await.expect("it is taken");
     tokio::task::block_in_place(|| clock.wait_until_held());
-    let mut append = pin!(engine.append(&local, &t, batch("{\"n\":1}"), AppendOptions::default()));
-    assert!(append.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    for statement in meanwhile {
-        sql(&engine, statement).await;
-    }
-    clock.set(Trap::None);
-    let appended = append.await.map(|appended| appended.accepted);
+    let appended = {
+        let mut append = pin!(engine.append(&local, &t, batch("{\"n\":1}"), AppendOptions::default()));
+        assert!(append.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        for statement in meanwhile {
+            sql(&engine, statement).await;
+        }
+        clock.set(Trap::None);
+        append.await.map(|appended| appended.accepted)
+    };
     (appended, engine)
 }
 
