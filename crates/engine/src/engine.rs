@@ -28,7 +28,7 @@ use crate::{
     append::is_reserved_producer,
     begin::WantedQuery,
     fault::restarted,
-    history::{DataDir, History, HistoryTables, JoinSources, Statements},
+    history::{DataDir, Declared, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
     mailbox::{Reader, Waiting},
     running::{Fleeting, QueryHandle},
@@ -263,8 +263,12 @@ impl Engine {
                 shared.pending.enter(held.good.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
             }
             // Those are counted beside the ones that the columns refuse.
-            let put =
-                self.put(stream, held.good.clone(), &AppendOptions { rejected: 0, ..options.clone() })?;
+            let put = self.put(
+                stream,
+                Some(&declared),
+                held.good.clone(),
+                &AppendOptions { rejected: 0, ..options.clone() },
+            )?;
             let taken = (put.accepted, false);
             let kept = history.keep_bad(shared, (&live, &declared), &held, &options, taken).await?;
             let refusals = held.refusals();
@@ -273,7 +277,7 @@ impl Engine {
         if !batch.is_empty() {
             shared.pending.enter(batch.bytes().len()).await.map_err(|_| EngineError::ShuttingDown)?;
         }
-        self.put(stream, batch, &options)
+        self.put(stream, None, batch, &options)
     }
 
     /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
@@ -329,12 +333,14 @@ impl Engine {
         if !batch.is_empty() {
             self.shared.pending.enter_blocking(batch.bytes().len()).map_err(|_| EngineError::ShuttingDown)?;
         }
-        self.put(stream, batch, &options)
+        self.put(stream, None, batch, &options)
     }
 
+    /// Puts events in line that were validated against a declaration, or against none, unless that has changed meanwhile.
     fn put(
         &self,
         name: &StreamName,
+        declared: Option<&Declared>,
         batch: EventBatch,
         options: &AppendOptions,
     ) -> Result<Appended, EngineError> {
@@ -350,8 +356,14 @@ impl Engine {
         }
         let (bytes, events) = (batch.bytes().len(), batch.len() as u64);
         let stream = shared.stream(name).inspect_err(|_| shared.pending.leave(bytes))?;
+        let appended = stream.append_with(batch, shared.clock.now_micros(), options, |_, _| {
+            match shared.is_declared_as(name, declared) {
+                true => Ok((true, ())),
+                false => Err(EngineError::StreamReplaced(name.to_string())),
+            }
+        });
+        let (offset, (), is_new_in_line) = appended.inspect_err(|_| shared.pending.leave(bytes))?;
         stream.count_rejected(options.rejected);
-        let (offset, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), options);
         if is_new_in_line {
             shared.put_in_line(stream);
         }

@@ -373,6 +373,9 @@ pub enum EngineError {
     /// Events could not be stored.
     #[error("nothing can be stored at present: {0}")]
     NotStored(String),
+    /// A stream was dropped or declared anew while events waited to be appended to it.
+    #[error("stream `{0}` was dropped or declared anew while these events waited to be appended")]
+    StreamReplaced(String),
     /// Whether a request was stored is no longer known.
     #[error(
         "request {sequence} of producer `{producer}` is too old to be told from a new one, {lowest} is the oldest that can"
@@ -542,6 +545,7 @@ impl EngineError {
             | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
             EngineError::ShuttingDown
             | EngineError::NotStored(_)
+            | EngineError::StreamReplaced(_)
             | EngineError::NotBackedUp(_)
             | EngineError::ViewUnavailable { .. }
             | EngineError::JoinUnavailable { .. }
@@ -659,6 +663,9 @@ impl EngineError {
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
+            EngineError::StreamReplaced(_) => {
+                Some("Send them again: they are validated against what is declared now.".to_owned())
+            }
             EngineError::NumberForgotten { .. } => {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }

@@ -144,6 +144,15 @@ impl Shared {
         Some((history, history.unstored(name)?))
     }
 
+    /// Whether a stream that is not stored still has the declaration that its events were validated against, or still has none.
+    /// Asked under the lock of its intake, under which streams begin to be stored.
+    pub(crate) fn is_declared_as(&self, name: &StreamName, declared: Option<&Declared>) -> bool {
+        let Some(history) = self.history.get() else { return true };
+        let unstored = history.unstored(name);
+        history.stored(name).is_none()
+            && unstored.map(|unstored| unstored.id) == declared.map(|known| known.id)
+    }
+
     /// The stream of this name, made if there is none yet.
     pub(crate) fn stream(&self, name: &StreamName) -> Result<Arc<Stream>, EngineError> {
         if let Some(stream) = self.find_stream(name) {

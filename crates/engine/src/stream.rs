@@ -217,8 +217,9 @@ impl Stream {
         Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
     }
 
-    /// Lets a stream that has had no event in this process go on at an offset.
-    pub(crate) fn begin_at(&self, offset: u64) {
+    /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
+    /// under the lock that gives these out.
+    pub(crate) fn begin_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
         let mut merge = lock(&self.merge);
         let mut intake = lock(&self.intake);
         if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset
@@ -226,6 +227,13 @@ impl Stream {
             (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
             intake.has_events |= offset > 0;
         }
+        begin(intake.next_offset.max(offset))
+    }
+
+    /// Changes what is declared of the stream while no event is appended to it.
+    pub(crate) fn between_appends<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _none_is_appended = lock(&self.intake);
+        change()
     }
 
     /// Waits until all that was appended before this call is looked at, or the time is over.

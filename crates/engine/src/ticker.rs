@@ -21,6 +21,9 @@ use crate::{
 /// Errands that are run before the clock is looked at again.
 const ERRANDS_MAX: usize = 256;
 
+/// Queries whose windows are closed before the locks of the shards and of the merge are let go of.
+const PORTION: usize = 256;
+
 impl Shared {
     /// The ticker's life: looks at the clock every tick, runs errands between.
     pub(crate) fn run_ticker(&self, inbox: &mpsc::Receiver<Errand>, indexer: &mpsc::Sender<IndexErrand>) {
@@ -129,7 +132,8 @@ impl Shared {
         }
     }
 
-    /// Closes what [`Shared::look`] finds due.
+    /// Closes what [`Shared::look`] finds due, some queries at a time: between these, queries begin and statuses are read. Nothing
+    /// that came after `now` is taken meanwhile, as the stream stays due until the last of them is closed.
     fn close_due(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
         let mut over: Vec<Arc<QueryHandle>> = Vec::new();
@@ -161,35 +165,48 @@ impl Shared {
                 }
             }
         }
-        for shard in &stream.shards {
-            let mut state = lock(shard);
-            let mut merge = lock(&stream.merge);
-            for &(number, open) in &due {
-                let Some(open) = open else { continue };
-                let slices = state.shard.flush(number, open);
-                if let Some(running) = merge.running.get_mut(&number) {
-                    running.take_slices(slices);
-                }
-            }
-            for (&number, &(before, _)) in &operators {
-                let slices = state.shard.flush(number, before);
-                if let Some(operator) = merge.operators.get_mut(&number) {
-                    operator.take_slices(slices);
+        let shared: Vec<(QueryNumber, i64, usize)> =
+            operators.into_iter().map(|(number, (before, closed))| (number, before, closed)).collect();
+        for portion in shared.chunks(PORTION) {
+            for shard in &stream.shards {
+                let mut state = lock(shard);
+                let mut merge = lock(&stream.merge);
+                for &(number, before, _) in portion {
+                    let slices = state.shard.flush(number, before);
+                    if let Some(operator) = merge.operators.get_mut(&number) {
+                        operator.take_slices(slices);
+                    }
                 }
             }
         }
         let mut ended: Vec<(Arc<QueryHandle>, EndReason)> =
             over.into_iter().map(|handle| (handle, EndReason::Duration)).collect();
-        {
+        // One for all: windows that close together are told at one time.
+        let mut context = None;
+        for portion in due.chunks(PORTION) {
+            // Those of operators have theirs.
+            let alone: Vec<(QueryNumber, i64)> =
+                portion.iter().filter_map(|(number, open)| Some((*number, (*open)?))).collect();
+            // Through all shards in any case: then all that was taken is delivered.
+            for shard in &stream.shards {
+                let mut state = lock(shard);
+                let mut merge = lock(&stream.merge);
+                for &(number, open) in &alone {
+                    let slices = state.shard.flush(number, open);
+                    if let Some(running) = merge.running.get_mut(&number) {
+                        running.take_slices(slices);
+                    }
+                }
+            }
             let mut merge = lock(&stream.merge);
             let merge = &mut *merge;
-            let context = self.context(stream, merge.position);
-            for (number, _) in due {
+            let context = context.get_or_insert_with(|| self.context(stream, merge.position));
+            for &(number, _) in portion {
                 merge.tell(number);
                 let Some(running) = merge.running.get_mut(&number) else { continue };
                 let ends = running.handle.ends.filter(|ends| *ends <= now);
                 let closed = guarded("a window could not be closed", || {
-                    if let Some(reason) = running.exceeds_rate(&context) {
+                    if let Some(reason) = running.exceeds_rate(context) {
                         return Some(reason);
                     }
                     let mut results = Vec::new();
@@ -203,10 +220,10 @@ impl Shared {
                     if ends.is_none() && !running.is_ending && running.work().collector.is_done() {
                         // The last match that LIMIT asks for was complete when its time was over.
                         running.is_ending = true;
-                        self.finish_at_limit(running, &mut results, &context);
+                        self.finish_at_limit(running, &mut results, context);
                         return Some(EndReason::Limit);
                     }
-                    let reason = running.give_out(&mut results, None, &context);
+                    let reason = running.give_out(&mut results, None, context);
                     reason.or_else(|| running.account(&self.config, &self.totals))
                 });
                 let reason = closed.unwrap_or_else(Some);
@@ -229,14 +246,20 @@ impl Shared {
                     merge.look_from(number, after, now);
                 }
             }
-            for (number, (_, closed)) in operators {
+        }
+        for portion in shared.chunks(PORTION) {
+            let mut merge = lock(&stream.merge);
+            for &(number, _, closed) in portion {
                 merge.drop_slices(number, closed);
                 if let Some(operator) = merge.operators.get_mut(&number) {
                     // What passes a limit is found out with the next batch.
                     operator.account(&self.config, &self.totals);
                 }
             }
-            stream.set_next_due(merge);
+        }
+        {
+            let merge = lock(&stream.merge);
+            stream.set_next_due(&merge);
             stream.set_pace(!merge.lagging.is_empty());
         }
         for (handle, reason) in ended {

@@ -6,6 +6,7 @@
 //! Limits: [`SqlOptions`].
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -189,10 +190,10 @@ impl Sql {
         WireCopy::parse(text, &self.inner.options)
     }
 
-    /// The statements of a text, each by itself, as they are written.
-    pub fn statements(&self, text: &str, dialect: Dialect) -> Result<Vec<String>, SqlError> {
+    /// Where the statements of a text stand in it, each without what stands before and behind it.
+    pub fn statements(&self, text: &str, dialect: Dialect) -> Result<Vec<Range<usize>>, SqlError> {
         let statements = crate::text::split(text, dialect, &self.inner.options)?;
-        Ok(statements.into_iter().map(|statement| statement.text).collect())
+        Ok(statements.into_iter().map(|statement| statement.bytes).collect())
     }
 
     /// Whether a text can be read and has statements that are run here, with the place of what has not. Which tables and columns

@@ -4,6 +4,8 @@
 //! `t FOR VERSION AS OF 3` is taken out here and becomes a mark in the table's name, which [`names`](crate::names)
 //! reads: the parser knows other spellings of it in some dialects, and none in most.
 
+use std::ops::Range;
+
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect as ParserDialect, GenericDialect, SparkSqlDialect};
@@ -30,6 +32,8 @@ pub(crate) struct StatementText {
     tokens: Vec<TokenWithSpan>,
     /// As written, without the `;`.
     pub(crate) text: String,
+    /// Its bytes in the whole text.
+    pub(crate) bytes: Range<usize>,
     /// Its first words in upper case.
     pub(crate) words: Vec<String>,
     pub(crate) place: Place,
@@ -70,9 +74,11 @@ pub(crate) fn split(
                 Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
                 _ => None,
             });
+        let bytes = lines.byte(text, first.span.start)..lines.byte(text, last.span.end);
         statements.push(StatementText {
             words: words.take(LEADING_WORDS).collect(),
-            text: text[lines.byte(text, first.span.start)..lines.byte(text, last.span.end)].to_owned(),
+            text: text[bytes.clone()].to_owned(),
+            bytes,
             place: place(first.span.start),
             tokens: tokens.to_vec(),
         });

@@ -16,6 +16,7 @@ use std::{
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
+use datafusion_common::ScalarValue;
 use deltalake::checkpoints::create_checkpoint;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStoreExt};
@@ -101,21 +102,34 @@ pub(crate) fn to_compact(
     let class = |file: &FileEntry| (file.add.size / SMALL_BYTES).max(1).ilog(fan);
     // A file that is large enough stays; nothing is gained by merging what is over half of that.
     let is_large = |file: &FileEntry| file.add.size > options.compact_file_bytes / 2;
-    let mut partitions: HashMap<_, Vec<&Arc<FileEntry>>> = HashMap::new();
+    let mut small = 0;
+    let mut classes: Vec<u32> = Vec::new();
+    for file in ledger.files.iter().filter(|file| !is_large(file)) {
+        small += 1;
+        let class = class(file);
+        if let Err(place) = classes.binary_search(&class) {
+            classes.insert(place, class);
+        }
+    }
+    // This is asked after each commit, and mostly there is nothing to merge.
+    if small < options.compact_files {
+        return None;
+    }
+    // Partitions in the order of their first files.
+    let mut numbers: HashMap<(&[ScalarValue], _), usize> = HashMap::new();
+    let mut partitions: Vec<Vec<&Arc<FileEntry>>> = Vec::new();
     for file in &ledger.files {
         let slot = slots.as_ref().and_then(|slots| slots.of(file));
-        partitions.entry((format!("{:?}", file.partition), slot)).or_default().push(file);
+        let number = *numbers.entry((&file.partition, slot)).or_insert(partitions.len());
+        if number == partitions.len() {
+            partitions.push(Vec::new());
+        }
+        partitions[number].push(file);
     }
-    let classes: HashSet<u32> =
-        ledger.files.iter().filter(|file| !is_large(file)).map(|file| class(file)).collect();
-    let mut classes: Vec<u32> = classes.into_iter().collect();
-    classes.sort_unstable();
-    let mut names: Vec<_> = partitions.keys().collect();
-    names.sort_unstable();
     for upper in classes {
-        for name in &names {
+        for files in &partitions {
             let (mut run, mut bytes) = (Vec::new(), 0);
-            for file in &partitions[*name] {
+            for file in files {
                 if is_large(file) || class(file) > upper || bytes + file.add.size > options.compact_file_bytes
                 {
                     if run.len() >= options.compact_files {

@@ -19,7 +19,7 @@ use super::{
     state::{History, causes, heavy, table_error},
     stored::{Declared, Stored, unavailable},
 };
-use crate::{EngineError, Ticket, shared::Shared, stream::lock};
+use crate::{EngineError, Ticket, shared::Shared};
 
 /// How long whoever is refused because of the store waits for the cause.
 const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl History {
             Ddl::CreateStream(create) => Some(create.clone()),
             // What is wrong with it is said below.
             Ddl::AlterStream(alter) => {
-                lock(&self.catalog).altered(alter).ok().flatten().map(|entry| entry.create)
+                self.catalog.newest().altered(alter).ok().flatten().map(|entry| entry.create)
             }
             _ => None,
         };
@@ -61,7 +61,7 @@ impl History {
             _ => {}
         }
         let dropped = match ddl {
-            Ddl::DropJob { name, .. } => lock(&self.catalog).job(name).ok().map(|job| job.id),
+            Ddl::DropJob { name, .. } => self.catalog.newest().job(name).ok().map(|job| job.id),
             _ => None,
         };
         let of_sink = match ddl {
@@ -73,7 +73,7 @@ impl History {
             }
             _ => None,
         };
-        let Some(change) = lock(&self.catalog).check(ddl)? else { return Ok(false) };
+        let Some(change) = self.catalog.newest().check(ddl)? else { return Ok(false) };
         match ddl {
             Ddl::CreateStream(create) if create.is_stored() => {
                 match self.clear_name(shared, &create.name).await {
@@ -88,7 +88,7 @@ impl History {
         match ddl {
             Ddl::CreateStream(create) if create.is_stored() => {
                 let opened = self.store.open_table(table_spec(create, &[])).await;
-                let entry = lock(&self.catalog).stream(&create.name).cloned();
+                let entry = self.catalog.newest().stream(&create.name).cloned();
                 let opened = opened.map_err(|error| table_error(&error));
                 if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
                     self.open_stream(shared, &entry, Some(table.clone()), self.config.recovered())?;
@@ -102,7 +102,7 @@ impl History {
                 }
             }
             Ddl::CreateStream(create) => {
-                let entry = lock(&self.catalog).stream(&create.name).cloned();
+                let entry = self.catalog.newest().stream(&create.name).cloned();
                 entry.map_or(Ok(()), |entry| self.unstored.declare(&entry))?;
             }
             Ddl::AlterStream(alter) => {
@@ -110,14 +110,20 @@ impl History {
                 self.set_endpoints(Some(&alter.name));
             }
             Ddl::DropStream { name, .. } => {
-                if let Some(stream) = shared.find_stream(name) {
-                    stream.is_stored.store(false, Ordering::Relaxed);
-                }
-                let dropped = self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                let forget = || {
+                    self.unstored.forget(name);
+                    self.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+                };
+                let dropped = match shared.find_stream(name) {
+                    Some(stream) => {
+                        stream.is_stored.store(false, Ordering::Relaxed);
+                        stream.between_appends(forget)
+                    }
+                    None => forget(),
+                };
                 if let Some(stored) = dropped {
                     stored.end();
                 }
-                self.unstored.forget(name);
                 self.end_follower(shared, name);
                 // The stream is gone for good: what is left of its table goes as soon as that can be done.
                 if let Err(error) = self.clear_dropped(name).await {
@@ -141,7 +147,7 @@ impl History {
                 self.let_go_of_windows();
             }
             Ddl::AlterJob { name, .. } => {
-                let id = lock(&self.catalog).job(name)?.id;
+                let id = self.catalog.newest().job(name)?.id;
                 self.jobs.wake(id);
             }
             Ddl::DropJob { .. } => dropped.into_iter().for_each(|id| self.jobs.end(id)),
@@ -161,8 +167,8 @@ impl History {
     }
 
     fn has_room_for(&self, create: &CreateJob) -> Result<(), EngineError> {
-        let (jobs, limit) = (lock(&self.catalog).jobs().len(), self.config.jobs_max);
-        if jobs < limit || lock(&self.catalog).job(&create.name).is_ok() {
+        let (jobs, limit) = (self.catalog.newest().jobs().len(), self.config.jobs_max);
+        if jobs < limit || self.catalog.newest().job(&create.name).is_ok() {
             return Ok(());
         }
         Err(EngineError::Limit {
@@ -181,12 +187,13 @@ impl History {
         let bytes = packed.bytes();
         let room = if is_urgent { self.log.reserve_urgent(bytes) } else { self.log.reserve(bytes) };
         let room = room.await.map_err(unavailable)?;
-        // Under the catalog's lock from the log on, so that a snapshot holds the changes before its position and no other.
+        // One change at a time from the log on, so that a snapshot holds the changes before its position and no other.
         let end = {
             let _no_cut_is_made = self.cutting.read().await;
-            let mut catalog = lock(&self.catalog);
+            let catalog = self.catalog.changing();
             let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
-            catalog.apply(&record).map_err(|error| EngineError::NotStored(error.to_string()))?;
+            let applied = catalog.apply(|catalog| catalog.apply(&record));
+            applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
             end
         };
         self.synced(Ticket(end.0)).await
@@ -194,7 +201,7 @@ impl History {
 
     /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
     async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
-        let Some(entry) = lock(&self.catalog).altered(alter)? else { return Ok(()) };
+        let Some(entry) = self.catalog.newest().altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
         self.check_joins(alter, &entry)?;
@@ -219,7 +226,7 @@ impl History {
 
     /// Lets a stream be as it was altered.
     async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
-        let entry = lock(&self.catalog).stream(name).cloned();
+        let entry = self.catalog.newest().stream(name).cloned();
         let Some(entry) = entry else { return Ok(()) };
         let Some(stored) = self.stored(name) else {
             return match entry.create.is_stored() {
@@ -249,7 +256,7 @@ impl History {
             Err(EngineError::DiskFull) => self.write_down(change).await?,
             recorded => recorded?,
         }
-        let entry = lock(&self.catalog).stream(&stored.name).cloned();
+        let entry = self.catalog.newest().stream(&stored.name).cloned();
         let Some(entry) = entry.filter(|entry| entry.id == stored.id.0) else { return Ok(()) };
         let spec = table_spec(&entry.create, &entry.found);
         table.alter(&spec).await.map_err(|error| table_error(&error))
@@ -258,7 +265,7 @@ impl History {
     /// Takes a change into the catalog and writes that down whole, where the log has no room for the change.
     async fn write_down(&self, change: Change) -> Result<(), EngineError> {
         let record = ChangeRecord::new(self.clock.now(), change);
-        let applied = lock(&self.catalog).apply(&record);
+        let applied = self.catalog.changing().apply(|catalog| catalog.apply(&record));
         applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
         let written = self.checkpoint().await;
         written.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))

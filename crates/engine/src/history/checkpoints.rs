@@ -81,8 +81,10 @@ impl History {
     pub(super) fn snapshot(&self) -> Snapshot {
         let stored: HashMap<u32, Arc<Stored>> =
             self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
-        let catalog = lock(&self.catalog);
-        let position = self.log.horizons().appended;
+        let (catalog, position) = {
+            let unchanged = self.catalog.changing();
+            (unchanged.newest(), self.log.horizons().appended)
+        };
         catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 

@@ -29,6 +29,7 @@ mod columns;
 mod feeding;
 mod holding;
 mod opening;
+mod published;
 mod spec;
 mod state;
 

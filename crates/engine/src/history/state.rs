@@ -36,6 +36,7 @@ use super::{
     jobs::Jobs,
     joins::JoinedTable,
     producers::Receipt,
+    published::Published,
     readiness::Readiness,
     sinks::SinksAtWork,
     snapshots::Snapshots,
@@ -57,7 +58,7 @@ pub(crate) struct History {
     pub(super) wall: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
-    pub(super) catalog: Mutex<Catalog>,
+    pub(super) catalog: Published<Catalog>,
     pub(super) snapshots: Mutex<Snapshots>,
     /// Held while a statement changes the catalog: one at a time.
     pub(super) changing: tokio::sync::Mutex<()>,
@@ -177,7 +178,7 @@ impl History {
             wall: Arc::clone(shared.steady.wall()),
             log: Arc::new(log),
             store,
-            catalog: Mutex::new(replay.catalog),
+            catalog: Published::new(replay.catalog),
             snapshots: Mutex::new(snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
@@ -245,7 +246,7 @@ impl History {
         mut recovered: BTreeMap<u32, Recovered>,
     ) -> Result<(), HistoryError> {
         let entries: Vec<StreamEntry> =
-            lock(&self.catalog).streams().map(|(_, entry)| entry.clone()).collect();
+            self.catalog.newest().streams().map(|(_, entry)| entry.clone()).collect();
         let statement_failed = |entry: &StreamEntry, error: EngineError| HistoryError::Statement {
             text: entry.create.name.to_string(),
             why: error.to_string(),
@@ -335,16 +336,19 @@ impl History {
         let stream = shared.stream(&entry.create.name)?;
         // A table can be ahead of its log only where the log was lost; its offsets are not given again.
         let committed = table.as_ref().map_or(0, |table| table.committed().0);
-        state.next = state.next.max(committed).max(stream.status(0).position);
-        stream.begin_at(state.next);
-        stream.is_stored.store(true, Ordering::Relaxed);
         let declared = Declared::new(entry)?;
         let is_open = table.is_some();
-        let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
-        let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
-        all.insert(entry.create.name.clone(), Arc::clone(&stored));
-        drop(all);
-        self.unstored.forget(&entry.create.name);
+        // Events that were to be appended before are refused from here on: they were not to be stored, or into another table.
+        let stored = stream.begin_at(state.next.max(committed), |next| {
+            state.next = next;
+            let stored = Arc::new(Stored::new(StreamId(entry.id), declared, table, state));
+            let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+            all.insert(entry.create.name.clone(), Arc::clone(&stored));
+            drop(all);
+            self.unstored.forget(&entry.create.name);
+            stored
+        });
+        stream.is_stored.store(true, Ordering::Relaxed);
         if !is_open {
             self.owes.notify_one();
         }
@@ -462,6 +466,9 @@ impl History {
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
         let has_now = stored.declared().has_now();
         let result = stream.append_with(good, now_micros, options, |first, arrival| {
+            if !self.is_current(stored) {
+                return Err(EngineError::StreamReplaced(stored.name.to_string()));
+            }
             // Arrivals never go back; columns that were filled with another one are read again.
             packing.columns.take_if(|_| has_now && arrival != now_micros.div_euclid(1000));
             match stored.store(&self.log, packing, (first, arrival), options)? {
@@ -524,14 +531,14 @@ impl History {
         of_log.or_else(|| self.refusal())
     }
 
-    /// Looks at the catalog.
+    /// Looks at the catalog as it is now; no statement that changes it is waited for.
     pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
-        look(&lock(&self.catalog))
+        look(&self.catalog.newest())
     }
 
     /// Changes the catalog where that need not be logged.
     pub(super) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
-        change(&mut lock(&self.catalog));
+        self.catalog.changing().apply(change);
     }
 
     /// Pauses, for less where the engine closes meanwhile: its end waits for nobody who sleeps.

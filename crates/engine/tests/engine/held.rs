@@ -1,17 +1,22 @@
 //! What becomes of streams whose shards are slow, or fail: a shard is held, or made to panic, by the clock it reads.
 
 use std::{
+    pin::pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
     time::Duration,
 };
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    AppendOptions, Emit, EndReason, Engine, EngineConfig, Principal, SubmitOptions, Subscription,
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, ErrorKind, Principal, SubmitOptions,
+    Subscription,
 };
 use swiftwater_event::{CheckLimits, Clock, EventBatch, StreamName, check_block};
 use swiftwater_lang::Dialect;
 use swiftwater_testkit::TestClock;
+
+use crate::history::{open_when_free, quick, sql, stop};
 
 const START: i64 = 1_700_000_000_000;
 
@@ -248,4 +253,110 @@ fn the_time_is_that_of_each_events_arrival() {
     let all = query.next_blocking().unwrap();
     let t = START / 1000;
     assert_eq!(text(&all), format!("{{\"t\":{t}}}\n{{\"t\":{t}}}\n{{\"t\":{}}}\n", t + 1));
+}
+
+#[test]
+fn windows_of_very_many_queries_close_together_and_each_has_its_answer() {
+    let bench = Bench::new(2);
+    // More than are closed at a time, of those that stand alone and of those that share.
+    let ask = |query: &dyn Fn(i32) -> String| (0..600).map(|n| bench.submit(&query(n))).collect::<Vec<_>>();
+    let window = "WINDOWING TUMBLING(1000, TIME)";
+    let rows = ask(&|n| format!("SELECT a FROM STREAM(2000, TIME) WHERE a = {n} {window}"));
+    let counts = ask(&|n| format!("SELECT COUNT(*) AS n FROM STREAM(2000, TIME) WHERE a >= {n} {window}"));
+    let alike = ask(&|_| format!("SELECT SUM(a) AS s FROM STREAM(2000, TIME) {window}"));
+    let events: String = (0..600).map(|n| format!("{{\"a\":{n}}}\n")).collect();
+    bench.send(events.trim_end());
+    bench.drained();
+    bench.clock.clock.advance_ms(1000);
+    for (n, ((mut row, mut count), mut sum)) in rows.into_iter().zip(counts).zip(alike).enumerate() {
+        assert_eq!(text(&row.next_blocking().unwrap()), format!("{{\"a\":{n}}}\n"));
+        assert_eq!(text(&count.next_blocking().unwrap()), format!("{{\"n\":{}}}\n", 600 - n));
+        assert_eq!(text(&sum.next_blocking().unwrap()), "{\"s\":179700}\n");
+    }
+}
+
+/// Lets an append wait for room in memory, carries out statements, and makes room. Answers what became of it, and the engine.
+async fn appended_across(
+    dir: &std::path::Path,
+    before: &str,
+    meanwhile: &[&str],
+) -> (Result<u64, EngineError>, Engine) {
+    let clock =
+        TrapClock { clock: TestClock::at(START), trap: Mutex::new(Trap::None), changed: Condvar::new() };
+    let clock = Arc::new(clock);
+    let config = EngineConfig {
+        shards: 1,
+        pending_bytes_max: 1,
+        default_stream: Some(StreamName::new("busy").expect("a name")),
+        ..EngineConfig::default()
+    };
+    let engine = open_when_free(config, quick(dir), Arc::<TrapClock>::clone(&clock)).await;
+    if !before.is_empty() {
+        sql(&engine, before).await;
+    }
+    let _asks = engine
+        .submit(&Principal::local(), "SELECT * FROM STREAM()", SubmitOptions::default())
+        .expect("a query");
+    // The only shard is held at an event, which is all that there may be in memory.
+    clock.set(Trap::Hold);
+    let (local, busy, t) =
+        (Principal::local(), StreamName::new("busy").expect("a name"), StreamName::new("t").expect("a name"));
+    engine.append(&local, &busy, batch("{\"a\":1}"), AppendOptions::default()).await.expect("it is taken");
+    tokio::task::block_in_place(|| clock.wait_until_held());
+    let appended = {
+        let mut append = pin!(engine.append(&local, &t, batch("{\"n\":1}"), AppendOptions::default()));
+        assert!(append.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        for statement in meanwhile {
+            sql(&engine, statement).await;
+        }
+        clock.set(Trap::None);
+        append.await.map(|appended| appended.accepted)
+    };
+    (appended, engine)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_waited_do_not_go_into_another_stream_of_the_name() {
+    let stored = "CREATE STREAM t (n LONG)";
+    let checked = "CREATE STREAM t (n LONG CHECK (n > 5))";
+    let live = "CREATE STREAM t (n LONG) WITH (store = false)";
+    let live_checked = "CREATE STREAM t (n LONG CHECK (n > 5)) WITH (store = false)";
+    let cases: [(&str, &[&str]); 9] = [
+        (stored, &["DROP STREAM t", checked]),
+        (stored, &["DROP STREAM t", live_checked]),
+        (stored, &["DROP STREAM t"]),
+        (live, &["DROP STREAM t", checked]),
+        (live, &["DROP STREAM t", live_checked]),
+        (live, &["DROP STREAM t"]),
+        (live, &["ALTER STREAM t SET (store = true)"]),
+        ("", &[checked]),
+        ("", &[live_checked]),
+    ];
+    for (before, meanwhile) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let (appended, engine) = appended_across(dir.path(), before, meanwhile).await;
+        let error = appended.expect_err(&format!("{before:?}, {meanwhile:?}"));
+        assert!(matches!(error, EngineError::StreamReplaced(_)), "{before:?}, {meanwhile:?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        if meanwhile.contains(&checked) {
+            let (local, t) = (Principal::local(), StreamName::new("t").unwrap());
+            let again = |text| engine.append(&local, &t, batch(text), AppendOptions::default());
+            assert_eq!(again("{\"n\":1}").await.expect("it is validated").accepted, 0);
+            let position = again("{\"n\":6}").await.expect("it is stored").position.offset.0;
+            assert_eq!(sql(&engine, "SELECT n FROM t").await, "{\"n\":6}\n");
+            assert_eq!(position, 1, "offsets have no gap");
+        }
+        stop(engine, Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_waited_go_into_the_stream_that_is_still_there() {
+    for before in ["CREATE STREAM t (n LONG)", "CREATE STREAM t (n LONG) WITH (store = false)", ""] {
+        let dir = tempfile::tempdir().unwrap();
+        let (appended, engine) =
+            appended_across(dir.path(), before, &["CREATE STREAM other (n LONG)", "DROP STREAM other"]).await;
+        assert_eq!(appended.expect("it is taken"), 1, "{before:?}");
+        stop(engine, Duration::from_secs(10)).await;
+    }
 }

@@ -340,6 +340,30 @@ async fn last_error(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn error_is_placed_in_the_statement_at_fault_whatever_else_has_its_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |config: &mut swiftwater_server::ServerConfig| {
+        config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());
+    };
+    let server = Running::storing(directory.path(), change).await;
+    let port = server.postgres.unwrap().port();
+    for text in [
+        // The second of two equal statements fails.
+        "CREATE TABLE t (a BIGINT); SELECT a FROM t; DROP TABLE t; SELECT a FROM ^t",
+        "/* SELECT nope */ SELECT ^nope",
+        "SELECT 'SELECT nope' AS a; SELECT ^nope",
+        "-- SELECT nope\n  SELECT\n ^nope; SELECT nope",
+        "SELECT 'ä'; /* ä SELECT nope */\nSELECT ^nope",
+    ] {
+        let place = text.chars().position(|char| char == '^').unwrap() + 1;
+        let mut stream = connect(port).await;
+        kinds(&mut stream).await;
+        let error = answer(&mut stream, &text.replace('^', "")).await.1.expect(text);
+        assert!(error.contains(&format!(" P{place} ")), "{text}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn connections_are_told_that_the_server_ends_and_long_statements_are_ended() {
     let change = |config: &mut swiftwater_server::ServerConfig| {
         config.postgres_listen = Some("127.0.0.1:0".parse().unwrap());

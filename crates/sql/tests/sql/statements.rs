@@ -706,7 +706,7 @@ fn a_text_is_only_so_long_and_has_only_so_many_statements() {
     assert_eq!(run("SELECT 1; SELECT 2; SELECT 3; SELECT 4").unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(run(&format!("SELECT '{}'", "x".repeat(100))).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(run(" ; ").unwrap(), "");
-    assert_eq!(sql.statements("a 1; b 2", Dialect::Native).unwrap(), ["a 1", "b 2"]);
+    assert_eq!(sql.statements("a 1; b 2;/* a 1 */ a 1 ", Dialect::Native).unwrap(), [0..3, 5..8, 19..22]);
 }
 
 #[test]

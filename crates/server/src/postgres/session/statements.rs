@@ -91,12 +91,9 @@ impl Session {
         if statements.is_empty() {
             self.out.message(b'I', |_| {});
         }
-        let mut from = 0;
         for statement in statements {
-            // The statements are parts of the text, in order.
-            let begins = text[from..].find(&statement).map_or(from, |at| from + at);
-            from = begins;
-            let statement = Prepared { text: statement.into(), types: Arc::default() };
+            let begins = statement.start;
+            let statement = Prepared { text: text[statement].into(), types: Arc::default() };
             let mut portal = Portal::new(statement, Vec::new(), Vec::new());
             let done = match self.open(&mut portal).await? {
                 Ok(()) => {
