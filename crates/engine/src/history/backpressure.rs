@@ -242,7 +242,9 @@ mod tests {
         for step in 0..60_000 {
             stream.now = step;
             // Four times what the reader can take from memory, and sixteen times what it can read from the log.
-            (0..8).for_each(|_| drop(stream.offer()));
+            for _ in 0..8 {
+                stream.offer();
+            }
             let before = stream.feed.given();
             stream.read(100, 25);
             lag_max = lag_max.max(stream.lag_ms());

@@ -5,14 +5,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use swiftwater_engine::{Engine, EngineConfig, Principal};
-use swiftwater_event::SystemClock;
+use swiftwater_engine::{AppendOptions, Engine, EngineConfig, Principal};
+use swiftwater_event::{StreamName, SystemClock};
 use swiftwater_sql::ErrorKind;
 use swiftwater_testkit::TestClock;
 
 use crate::{
     crashes::{Kind, Machine, look_again, send},
-    history::{append, open_when_free, quick, sql, stop as stop_in, try_sql, until_said},
+    history::{append, batch, open_when_free, quick, sql, stop as stop_in, try_sql, until_said},
     jobs::START,
 };
 
@@ -343,5 +343,57 @@ async fn a_stream_tells_how_long_its_events_have_waited_for_a_table_that_does_no
     machine.store.set_away(false);
     until_committed(&engine, "t", 30).await;
     assert_eq!(lag(), 0, "all are committed again");
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on() {
+    let (machine, clock) = (Machine::new(Kind::Remote), still());
+    let (mut settings, options) = Machine::settings();
+    settings.feed_bytes_max = 4 << 10;
+    let engine = machine.open_with(&clock, (settings, options)).await.unwrap();
+    sql(&engine, "CREATE STREAM t (n LONG)").await;
+    let held_back = || {
+        let metrics = engine.metrics();
+        metrics.history.unwrap().tables.iter().map(|table| table.held_back).sum::<u64>()
+    };
+    let send = |numbers: std::ops::Range<u64>| {
+        let events: Vec<String> = numbers.map(|number| format!("{{\"n\":{number}}}")).collect();
+        let engine = engine.clone();
+        async move {
+            let name = StreamName::new("t").unwrap();
+            let options = AppendOptions::default();
+            engine.append(&Principal::local(), &name, batch(&events.join("\n")), options).await.unwrap()
+        }
+    };
+    send(0..10).await;
+    until_committed(&engine, "t", 10).await;
+    let mut next = 10;
+    for goes_on in [true, false] {
+        // What is not synced does not go on to the table, and the second thousand does not fit into its feed.
+        machine.log.hold_syncs(true);
+        for _ in 0..2 {
+            send(next..next + 1_000).await;
+            next += 1_000;
+        }
+        assert_eq!(held_back(), u64::from(!goes_on));
+        clock.advance_ms(6_000);
+        let waiting = tokio::spawn(send(next..next + 1));
+        next += 1;
+        while held_back() == u64::from(!goes_on) {
+            look_again().await;
+        }
+        assert!(!waiting.is_finished());
+        if goes_on {
+            machine.log.hold_syncs(false);
+            waiting.await.unwrap();
+        } else {
+            clock.advance_ms(10_000);
+            waiting.await.unwrap();
+            machine.log.hold_syncs(false);
+        }
+        until_committed(&engine, "t", next).await;
+    }
+    assert_eq!(sql(&engine, COUNTED).await, counted(next));
     stop(engine).await;
 }
