@@ -394,7 +394,7 @@ fn memory_and_log_do_not_grow_however_long_events_are_stored() {
         while passed() < duration && !over.load(Relaxed) {
             steady.round(100);
             if passed() > memory.len() as f64 * duration / 400.0 {
-                memory.push(server.memory().now);
+                memory.push(server.memory().unwrap().now);
                 log = log.max(log_bytes());
             }
         }

@@ -521,6 +521,29 @@ fn a_second_signal_stops_at_once() {
 }
 
 #[test]
+fn durable_queries_submitted_at_once_stay_within_the_most_queries() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = TestServer::over_with(directory.path(), &["--engine.queries-max", "3"]);
+    let ask = |method: &str, path: &str, body: &str| {
+        let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+        connection.ask(method, path, body.as_bytes()).unwrap()
+    };
+    assert_eq!(ask("POST", "/v1/sql", "CREATE STREAM s (n LONG)").status, 200);
+    // Each is written to disk before it counts among those that stand, and the others are submitted meanwhile.
+    let submit = || ask("POST", "/v1/queries?detach=true", "SELECT n FROM STREAM(s, MAX, TIME)");
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..12).map(|_| scope.spawn(submit)).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let (admitted, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
+    assert_eq!((admitted.len(), refused.len()), (3, 9), "{answers:?}");
+    for answer in refused {
+        assert_eq!((answer.status, &answer.json()["setting"]), (429, &"engine.queries_max".into()));
+    }
+    assert_eq!(ask("GET", "/v1/queries", "").json()["queries"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let ran = run(&["completions", shell]);

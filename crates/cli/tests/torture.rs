@@ -168,7 +168,7 @@ fn ten_thousand_queries_are_asked_answered_and_forgotten() {
     let mut after = Vec::new();
     for round in 0..amount(2, 10) {
         ask_answer_and_forget(&server, &format!("round-{round}"));
-        after.push(server.memory().now);
+        after.push(server.memory().unwrap().now);
     }
     show(&format!("after each round: {:?} MiB", after.iter().map(|bytes| bytes / MIB).collect::<Vec<_>>()));
     // Each round has a stream of its own, and what was held for its queries stays with it, about 2 KiB for each. Right
@@ -182,7 +182,7 @@ fn ten_thousand_queries_are_asked_answered_and_forgotten() {
 fn ask_answer_and_forget(server: &Tortured, stream: &str) {
     let standing = amount(1_000, 10_000);
     let (asked, streaming) = (amount(2_000, 10_000), amount(200, 500));
-    let before = server.memory().now;
+    let before = server.memory().unwrap().now;
     let text = |number: usize| {
         format!("SELECT n, user FROM STREAM(\"{stream}\", MAX, TIME) WHERE user = 'user-{number}'")
     };
@@ -234,7 +234,7 @@ fn ask_answer_and_forget(server: &Tortured, stream: &str) {
     let mut largest = 0;
     for (place, (number, id)) in detached.iter().enumerate() {
         if place % 1000 == 0 {
-            largest = largest.max(server.memory().now);
+            largest = largest.max(server.memory().unwrap().now);
         }
         assert_eq!(connection.ask("DELETE", &format!("/v1/queries/{id}"), b"").unwrap().status, 204);
         let results = connection.ask("GET", &format!("/v1/queries/{id}/results"), b"").unwrap();
@@ -246,7 +246,7 @@ fn ask_answer_and_forget(server: &Tortured, stream: &str) {
     }
     drop(streams);
     server.until_no_query_stands();
-    let after = server.memory();
+    let after = server.memory().unwrap();
     let of = |bytes: u64| bytes / MIB;
     show(&format!(
         "{all} queries: {} MiB before, {} MiB with them, {} MiB after",
@@ -556,7 +556,7 @@ fn memory_does_not_grow_however_long_it_goes_on() {
         while passed() < duration && !over.load(Relaxed) {
             steady.round();
             if passed() > samples.len() as f64 * duration / 400.0 {
-                samples.push(server.memory().now);
+                samples.push(server.memory().unwrap().now);
             }
         }
     });

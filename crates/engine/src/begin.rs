@@ -178,10 +178,25 @@ impl Shared {
     /// lock: any number of clients that ask at once stay within the limit.
     pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), EngineError> {
         let mut queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
-        if queries.len() >= self.config.queries_max {
-            return Err(EngineError::too_many_queries(queries.len(), &self.config));
-        }
+        self.check_queries(queries.len())?;
         queries.insert(handle.meta.id, Arc::clone(handle));
+        Ok(())
+    }
+
+    /// Reserves the place of a query that is admitted later, once it is on disk, or refuses it where there are too many.
+    pub(crate) fn reserve(&self) -> Result<Place<'_>, EngineError> {
+        let queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_queries(queries.len())?;
+        self.reserved.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { shared: self })
+    }
+
+    /// An error where so many queries, and those for which a place is reserved, leave no room for one more.
+    fn check_queries(&self, queries: usize) -> Result<(), EngineError> {
+        let standing = queries + self.reserved.load(Ordering::Relaxed);
+        if standing >= self.config.queries_max {
+            return Err(EngineError::too_many_queries(standing, &self.config));
+        }
         Ok(())
     }
 
@@ -241,5 +256,27 @@ impl Shared {
             merge.running.insert(number, Box::new(running));
         }
         stream.forget_replaced();
+    }
+}
+
+/// A place among the queries that stand. It is free again when it is dropped.
+#[must_use]
+pub(crate) struct Place<'a> {
+    shared: &'a Shared,
+}
+
+impl Place<'_> {
+    /// Admits the query that it was reserved for.
+    pub(crate) fn take(self, handle: &Arc<QueryHandle>) {
+        let mut queries = self.shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+        queries.insert(handle.meta.id, Arc::clone(handle));
+        // Before the lock is released: nobody counts the query twice, or not at all.
+        drop(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.shared.reserved.fetch_sub(1, Ordering::Relaxed);
     }
 }

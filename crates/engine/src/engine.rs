@@ -492,7 +492,10 @@ impl Engine {
             .clone()
             .or_else(|| config.default_stream.clone())
             .ok_or(EngineError::NoDefaultStream)?;
-        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len();
+        let queries = {
+            let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+            queries.len() + shared.reserved.load(Ordering::Relaxed)
+        };
         // What is only kept for pick-up gives way to what is to stand.
         if queries >= config.queries_max && !shared.forget_oldest_kept() {
             return Err(EngineError::too_many_queries(queries, config));

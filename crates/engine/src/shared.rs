@@ -5,7 +5,7 @@ use std::{
     hash::RandomState,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
 };
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     /// Standing queries, and detached ones that have ended; in order of submission, for ids sort by time.
     pub(crate) queries: RwLock<BTreeMap<QueryId, Arc<QueryHandle>>>,
+    /// Places of queries that are being written down, and are then among `queries`. Raised under the lock of `queries`.
+    pub(crate) reserved: AtomicUsize,
     pub(crate) next_number: AtomicU64,
     pub(crate) id_secret: RandomState,
     pub(crate) pending: Gate,
@@ -102,6 +104,7 @@ impl Shared {
             steady,
             streams: RwLock::default(),
             queries: RwLock::default(),
+            reserved: AtomicUsize::new(0),
             next_number: AtomicU64::new(1),
             id_secret: RandomState::new(),
             totals: Totals::default(),

@@ -27,6 +27,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{self, Column, Literal};
 
 use crate::guarded_windows::guarded_aggregate;
+use crate::spread::{is_spread, spread};
 use crate::watched;
 
 /// Bytes that one call may read or make before the statement is checked again.
@@ -45,10 +46,16 @@ const KNOWN_BY_TYPE: [&str; 4] = ["get_field", "input_file_name", "file_row_inde
 pub(crate) fn guard(plan: LogicalPlan, memory_bytes_max: usize) -> Result<LogicalPlan> {
     let bytes_max = memory_bytes_max / RESULT_SHARE;
     plan.transform_up_with_subqueries(|node| {
+        // Each of its constants is there once.
+        if matches!(node, LogicalPlan::Values(_)) {
+            return Ok(Transformed::no(node));
+        }
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let guarded = expr.transform_up(|expr| Ok(guarded(expr, bytes_max)))?;
+            let guarded = expr.transform_up(|expr| {
+                spread(expr, memory_bytes_max)?.transform_data(|expr| Ok(guarded(expr, bytes_max)))
+            })?;
             Ok(guarded.update_data(|expr| name.restore(expr)))
         })
     })
@@ -64,6 +71,7 @@ fn guarded(expr: Expr, bytes_max: usize) -> Transformed<Expr> {
         Expr::ScalarFunction(ScalarFunction { func, args })
             if !args.is_empty()
                 && !func.short_circuits()
+                && !is_spread(&func)
                 && !KNOWN_BY_TYPE.contains(&func.name())
                 && !func.inner().is::<Guarded>() =>
         {

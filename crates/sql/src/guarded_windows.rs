@@ -79,7 +79,7 @@ impl AggregateUDFImpl for Guarded {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Checked(self.inner.accumulator(arguments)?)))
+        Ok(Box::new(Checked::new(self.inner.accumulator(arguments)?)))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -87,7 +87,7 @@ impl AggregateUDFImpl for Guarded {
     }
 
     fn create_sliding_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Checked(self.inner.create_sliding_accumulator(arguments)?)))
+        Ok(Box::new(Checked::new(self.inner.create_sliding_accumulator(arguments)?)))
     }
 
     fn with_beneficial_ordering(
@@ -134,37 +134,52 @@ impl AggregateUDFImpl for Guarded {
     }
 }
 
-/// An accumulator that gives no value for a statement that is to end.
+/// An accumulator that returns no value for a statement that has ended, or for which the rows of that value have no room.
 #[derive(Debug)]
-struct Checked(Box<dyn Accumulator>);
+struct Checked {
+    inner: Box<dyn Accumulator>,
+    /// Rows since the last value. A window over a whole partition has one value, which is copied for each of its rows.
+    rows: usize,
+}
+
+impl Checked {
+    fn new(inner: Box<dyn Accumulator>) -> Checked {
+        Checked { inner, rows: 0 }
+    }
+}
 
 impl Accumulator for Checked {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.update_batch(values)
+        self.rows = self.rows.saturating_add(values.first().map_or(0, |values| values.len()));
+        self.inner.update_batch(values)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         watched::check()?;
-        self.0.evaluate()
+        let value = self.inner.evaluate()?;
+        let rows = std::mem::take(&mut self.rows);
+        let beside = value.size().saturating_sub(size_of::<ScalarValue>());
+        watched::check_room(beside.saturating_mul(rows))?;
+        Ok(value)
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.inner.size()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.0.state()
+        self.inner.state()
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.0.merge_batch(states)
+        self.inner.merge_batch(states)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.retract_batch(values)
+        self.inner.retract_batch(values)
     }
 
     fn supports_retract_batch(&self) -> bool {
-        self.0.supports_retract_batch()
+        self.inner.supports_retract_batch()
     }
 }

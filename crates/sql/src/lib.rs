@@ -43,6 +43,7 @@ mod run;
 mod session;
 mod short_texts;
 mod sliced;
+mod spread;
 mod sql;
 mod standard_forms;
 mod stop;

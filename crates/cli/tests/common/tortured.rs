@@ -120,19 +120,34 @@ impl Tortured {
         number.unwrap_or_else(|| panic!("no {start}in {metrics}")).parse().unwrap()
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    /// None once the process has ended.
+    pub(crate) fn memory(&self) -> Option<Memory> {
         let path = format!("/proc/{}/status", self.server.running.child.id());
-        let status = std::fs::read_to_string(path).unwrap();
+        let status = std::fs::read_to_string(path).ok()?;
         let bytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
         };
-        Memory { now: bytes("VmRSS:"), peak: bytes("VmHWM:") }
+        Some(Memory { now: bytes("VmRSS:")?, peak: bytes("VmHWM:")? })
+    }
+
+    /// Time of processors that the process has had, in the kernel's ticks; 0 once it has ended.
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.server.running.child.id());
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        // Behind the name, which may hold anything: state is the 3rd field, user and system time the 14th and 15th.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    }
+
+    /// The peak begins anew at what the process holds now; where the kernel does not let it, the old one stays.
+    pub(crate) fn forget_peak(&self) {
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.server.running.child.id()), "5");
     }
 
     /// The peak is shown, and is below a bound.
     pub(crate) fn check_peak(&self, what: &str, bound: u64) {
-        let Memory { now, peak } = self.memory();
+        let Memory { now, peak } = self.memory().unwrap();
         show(&format!(
             "{what}: {} MiB now, {} MiB at most, bound {} MiB",
             now / MIB,

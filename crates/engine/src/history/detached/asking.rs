@@ -70,6 +70,8 @@ impl Engine {
                 return Ok(Detached { id: subscription.query().id, fleeting, warnings });
             }
         };
+        // Before it is written down: any number of clients that ask at once stay within the limit.
+        let place = shared.reserve()?;
         let source = shared.stream(&wanted.stream)?;
         let resumes = wanted.resumes(self.config(), &options);
         let declared = Ddl::CreateStream(stored.declared().create.clone()).to_string();
@@ -90,9 +92,9 @@ impl Engine {
         let Some(follower) = history.follower(&stored.name) else {
             return Err(EngineError::NoStream(stored.name.to_string()));
         };
-        if recorded.is_ok() {
-            let mut queries = shared.queries.write().unwrap_or_else(PoisonError::into_inner);
-            queries.insert(handle.meta.id, Arc::clone(&handle));
+        match recorded {
+            Ok(_) => place.take(&handle),
+            Err(_) => drop(place),
         }
         crate::stream::lock(&follower.plan).settle(&handle, recorded.is_ok());
         follower.tell();
