@@ -370,11 +370,11 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
     until_committed(&engine, "t", 10).await;
     let mut next = 10;
     for goes_on in [true, false] {
-        // What is not synced does not go on to the table, and the second thousand does not fit into its feed.
+        // What is not synced does not go on to the table, and the second batch does not fit into its feed.
         machine.log.hold_syncs(true);
         for _ in 0..2 {
-            send(next..next + 1_000).await;
-            next += 1_000;
+            send(next..next + 300).await;
+            next += 300;
         }
         assert_eq!(held_back(), u64::from(!goes_on));
         clock.advance_ms(6_000);

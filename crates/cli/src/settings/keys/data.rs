@@ -233,7 +233,7 @@ pub(super) fn keys() -> Vec<Key> {
         ),
         number!(
             "sql.unread_ms_max",
-            Kind::Millis(0, HOUR),
+            Kind::Millis(0, DAY),
             history.sql_unread_ms_max,
             "How long a statement waits for a client that does not read its answer, before it fails; 0: any time."
         ),
