@@ -162,6 +162,8 @@ async fn a_statement_is_seen_and_ended_by_its_name() {
     assert_eq!(server.send("DELETE", "/v1/sql/mine", &[], "").await.status, 204);
     let ended = soon(asked).await.unwrap();
     ended.problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
+    // Its name is free a moment after its answer.
+    until_statements(&server, 0).await;
     server.send("DELETE", "/v1/sql/mine", &[], "").await.problem(StatusCode::NOT_FOUND, "not-found").await;
     // How it ended, not that its name was taken for another.
     let told = server.get("/v1/sql/mine").await.json().await;
