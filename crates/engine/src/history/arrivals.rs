@@ -23,6 +23,11 @@ impl Arrivals {
         Arrivals { instants: VecDeque::new(), apart_ms: APART_MIN_MS }
     }
 
+    /// With one instant more, every second one is left out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.instants.len() == INSTANTS_MAX
+    }
+
     /// Events came, from this offset on.
     pub(crate) fn note(&mut self, first: u64, arrival: Millis) {
         if self.instants.back().is_some_and(|(_, last)| arrival - *last < self.apart_ms) {

@@ -331,6 +331,10 @@ impl Stored {
             feed.mark(first, start, end);
             feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
         }
+        if state.arrivals.is_full() {
+            // What is committed is forgotten, so that instants stay close together.
+            state.waits_since(self.table().map_or(self.settled, |table| table.committed().0));
+        }
         state.arrivals.note(first, arrival);
         state.feed.mark(first, start, end);
         state.feed.push(Fed { batch, columns, end }, start);
@@ -538,10 +542,7 @@ impl Stored {
     /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
     pub(crate) fn waits_since(&self) -> Option<Millis> {
         let committed = self.table().map_or(self.settled, |table| table.committed().0);
-        let mut state = lock(&self.state);
-        let behind = state.views.iter().map(|view| view.committed).fold(committed, u64::min);
-        let oldest = state.arrivals.of(behind);
-        oldest.filter(|_| behind < state.next)
+        lock(&self.state).waits_since(committed)
     }
 
     /// How its table fares.
@@ -589,6 +590,13 @@ impl ViewFeed {
 }
 
 impl State {
+    /// As [`Stored::waits_since`], where the table has committed what is before this offset.
+    fn waits_since(&mut self, committed: u64) -> Option<Millis> {
+        let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
+        let oldest = self.arrivals.of(behind);
+        oldest.filter(|_| behind < self.next)
+    }
+
     fn feed_of(&mut self, reader: Reader) -> Option<&mut Feed> {
         match reader {
             Reader::Table => Some(&mut self.feed),

@@ -370,6 +370,8 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
     until_committed(&engine, "t", 10).await;
     let mut next = 10;
     for goes_on in [true, false] {
+        // Senders have not waited for a while.
+        clock.advance_ms(2_000);
         // What is not synced does not go on to the table, and the second batch does not fit into its feed.
         machine.log.hold_syncs(true);
         for _ in 0..2 {
