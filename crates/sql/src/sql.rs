@@ -208,7 +208,7 @@ impl Sql {
         WireCopy::parse(text, &self.inner.options)
     }
 
-    /// Where the statements of a text stand in it, each without what stands before and behind it.
+    /// The byte ranges of a text's statements, each without the spaces and comments around it.
     pub fn statements(&self, text: &str, dialect: Dialect) -> Result<Vec<Range<usize>>, SqlError> {
         let statements = crate::text::split(text, dialect, &self.inner.options)?;
         Ok(statements.into_iter().map(|statement| statement.bytes).collect())

@@ -51,7 +51,7 @@ pub(crate) struct Progress {
 /// A reader: its feed, how it goes on, and about when the oldest event arrived that it was not given.
 pub(crate) type ReaderAt<'s> = (&'s Feed, &'s mut Progress, Option<Millis>);
 
-/// What became of events that want to be let in.
+/// The decision about events that a sender wants to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// They may go on. Nothing is counted.
