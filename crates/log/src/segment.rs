@@ -27,6 +27,8 @@ const HEADER_BYTES: usize = 36;
 /// What is known of a segment from its name and header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentId {
+    /// Of the format; the seed has it, so it stays as it was when the segment was begun.
+    pub(crate) version: u32,
     pub(crate) sequence: u64,
     pub(crate) base: u64,
 }
@@ -35,7 +37,7 @@ impl SegmentId {
     fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
-        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[8..12].copy_from_slice(&self.version.to_le_bytes());
         header[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         header[24..32].copy_from_slice(&self.base.to_le_bytes());
         let crc = crc32c::crc32c(&header[..32]);
@@ -87,10 +89,10 @@ pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result
     for start in [0, SECOND_HEADER as usize] {
         let Some(header) = page.get(start..start + HEADER_BYTES) else { continue };
         match read_header(header) {
-            Some((version, _)) if version > VERSION => {
+            Some(SegmentId { version, .. }) if version > VERSION => {
                 return Err(LogError::Newer { name: name.into(), version, version_max: VERSION });
             }
-            Some((_, id)) if id.sequence == sequence => return Ok(Found::Segment(id)),
+            Some(id) if id.sequence == sequence => return Ok(Found::Segment(id)),
             // The header of an earlier use of the file, or none.
             _ => {}
         }
@@ -98,8 +100,8 @@ pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result
     // Both headers are gone. If a first frame is there, they were once synced: its position says the base.
     let first = page.get(FRAMES_START as usize..).unwrap_or_default();
     if let Some(base) = frame::position_in(first) {
-        let id = SegmentId { sequence, base };
-        if frame::read_front(first, id.seed(), base).is_ok() {
+        let mut ids = (1..=VERSION).map(|version| SegmentId { version, sequence, base });
+        if let Some(id) = ids.find(|id| frame::read_front(first, id.seed(), base).is_ok()) {
             tracing::warn!(%name, "both headers of a log segment are damaged; its first frame says who it is");
             return Ok(Found::Segment(id));
         }
@@ -107,13 +109,13 @@ pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result
     Ok(Found::Unborn)
 }
 
-fn read_header(header: &[u8]) -> Option<(u32, SegmentId)> {
+fn read_header(header: &[u8]) -> Option<SegmentId> {
     let number = |at: usize| header.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     let short = |at: usize| header.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     if header.get(..8)? != MAGIC || short(32)? != crc32c::crc32c(header.get(..32)?) {
         return None;
     }
-    Some((short(8)?, SegmentId { sequence: number(16)?, base: number(24)? }))
+    Some(SegmentId { version: short(8)?, sequence: number(16)?, base: number(24)? })
 }
 
 /// The name of a segment's file.
@@ -155,9 +157,9 @@ mod tests {
 
     #[test]
     fn header_that_lost_a_bit_is_none() {
-        let id = SegmentId { sequence: 9, base: 1 << 40 };
+        let id = SegmentId { version: VERSION, sequence: 9, base: 1 << 40 };
         let header = id.header();
-        assert_eq!(read_header(&header), Some((VERSION, id)));
+        assert_eq!(read_header(&header), Some(id));
         for bit in 0..header.len() * 8 {
             let mut damaged = header;
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -167,8 +169,8 @@ mod tests {
 
     #[test]
     fn seeds_of_segments_differ() {
-        let seed = SegmentId { sequence: 3, base: 4096 }.seed();
-        assert_ne!(seed, SegmentId { sequence: 4, base: 4096 }.seed());
-        assert_ne!(seed, SegmentId { sequence: 3, base: 4104 }.seed());
+        let seed = |version, sequence, base| SegmentId { version, sequence, base }.seed();
+        assert_ne!(seed(2, 3, 4096), seed(2, 4, 4096));
+        assert_ne!(seed(2, 3, 4096), seed(2, 3, 4104));
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use crate::{
     Disk, DiskFile, LogOptions,
     queue::Shared,
-    segment::{FRAMES_START, SegmentId, segment_name, spare_name},
+    segment::{FRAMES_START, SegmentId, VERSION, segment_name, spare_name},
 };
 
 /// A segment that is open.
@@ -141,7 +141,7 @@ impl Files {
         frames_bytes: u64,
     ) -> Result<Arc<Segment>, BeginError> {
         self.clear_doomed()?;
-        let id = SegmentId { sequence: self.next_sequence, base };
+        let id = SegmentId { version: VERSION, sequence: self.next_sequence, base };
         let name: Box<str> = segment_name(id.sequence).into();
         self.next_sequence += 1;
         // The last spare is for when there is no room for another.

@@ -136,6 +136,49 @@ fn log_goes_on_where_it_ended() {
     }
 }
 
+/// The files in `data/version-1` were written by the last version of the log that wrote that format.
+#[test]
+fn log_of_an_earlier_format_is_read_and_goes_on() {
+    let names = ["0000000000000002.segment", "0000000000000003.segment"];
+    for (loses_headers, spills) in [(false, false), (false, true), (true, false), (true, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1").join(name);
+            let mut bytes = std::fs::read(from).unwrap();
+            if loses_headers {
+                bytes[..4096].fill(0);
+            }
+            std::fs::write(directory.path().join(name), bytes).unwrap();
+        }
+        let read = |log: &Log| {
+            let mut reader = log.read(LogPosition(0));
+            let mut sequences = Vec::new();
+            while let Some(record) = reader.next().unwrap() {
+                let Head::Events(EventsHead { first, producer: Some(producer), .. }) = record.head else {
+                    panic!("no events of a producer: {record:?}")
+                };
+                assert!(record.payload.starts_with(format!("{{\"n\":{}", first.0).as_bytes()));
+                sequences.push((producer.sequence, producer.hash));
+            }
+            sequences
+        };
+        let mut expected: Vec<(u64, u64)> = (1..=40).map(|sequence| (sequence, 0)).collect();
+        let log = open(directory.path(), small()).unwrap();
+        assert_eq!(read(&log), expected);
+        // Into the last of its segments, or on into one of the format of now.
+        let pad = "x".repeat(if spills { 20_000 } else { 10 });
+        for sequence in 41..=45 {
+            let producer = Producer { id: "p".into(), sequence, hash: sequence * 3 };
+            let Head::Events(head) = events(0) else { unreachable!("they are events") };
+            let head = EventsHead { first: Offset(sequence - 1), producer: Some(producer), ..head };
+            append(&log, Head::Events(head), format!("{{\"n\":{}}}{pad}", sequence - 1).as_bytes()).unwrap();
+            expected.push((sequence, sequence * 3));
+        }
+        log.close().unwrap();
+        assert_eq!(read(&open(directory.path(), small()).unwrap()), expected);
+    }
+}
+
 #[test]
 fn reader_waits_at_the_end_and_goes_on() {
     let directory = tempfile::tempdir().unwrap();
