@@ -95,6 +95,7 @@ pub struct ViewStore {
     opened: RwLock<Option<Opened>>,
     /// What it must have, as it is written down; locked after `opened`.
     mark: Arc<Mutex<Mark>>,
+    is_new: bool,
 }
 
 struct Opened {
@@ -252,7 +253,9 @@ fn name_of_log(view: u32) -> String {
 impl ViewStore {
     /// Opens the views of a directory, which is made where there is none.
     pub fn open(path: &Path, options: ViewStoreOptions) -> Result<ViewStore, ViewStoreError> {
-        let store = ViewStore::unopened(path, &options);
+        let mut store = ViewStore::unopened(path, &options);
+        // A repair that was cut off has its files elsewhere, and a mark.
+        store.is_new = !path.exists() && !mark::beside(path, ".mark").exists();
         let (opened, mark) = store.open_or_repair()?;
         *store.locked_mark() = mark;
         *store.opened.write().unwrap_or_else(PoisonError::into_inner) = Some(opened);
@@ -266,6 +269,7 @@ impl ViewStore {
             options: options.clone(),
             opened: RwLock::new(None),
             mark: Arc::default(),
+            is_new: false,
         }
     }
 
@@ -307,7 +311,19 @@ impl ViewStore {
         self.locked_mark().views.get(&view).is_some_and(|marked| marked.is_lost)
     }
 
-    /// All views of which that is so.
+    /// There were neither files nor a mark of them when it was opened.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// A view was kept before and nothing of it is left, which a new store cannot know.
+    pub fn note_lost(&self, view: u32) {
+        self.write_mark(|mark| {
+            mark.views.insert(view, Marked { position: 0, is_lost: true });
+        });
+    }
+
+    /// All views that are lost ([`ViewStore::is_lost`]).
     pub fn lost(&self) -> Vec<u32> {
         let mark = self.locked_mark();
         mark.views.iter().filter(|(_, marked)| marked.is_lost).map(|(&id, _)| id).collect()

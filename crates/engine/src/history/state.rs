@@ -296,6 +296,7 @@ impl History {
                 kept.into_iter().map(|(view, store, at)| (view, Some((Arc::clone(&stored), store, at)))),
             );
         }
+        self.note_lost_files();
         // A view may join those before it, and be of one of them.
         kept_views.sort_by_key(|(view, _)| view.id);
         for (view, kept) in kept_views {
@@ -323,6 +324,17 @@ impl History {
         self.keep_views();
         self.set_endpoints(None);
         Ok(())
+    }
+
+    /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
+    fn note_lost_files(&self) {
+        let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
+        let lost: Vec<u32> = self.with_catalog(|catalog| {
+            let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
+            let alerts = catalog.alerts().map(|alert| alert.id);
+            views.chain(alerts).chain(catalog.joins().map(|join| join.id)).collect()
+        });
+        lost.into_iter().for_each(|id| store.note_lost(id));
     }
 
     /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.

@@ -6,14 +6,16 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use swiftwater_engine::{Engine, Principal, ViewStatus, Wanted};
+use swiftwater_engine::{Engine, EngineConfig, Principal, ViewStatus, Wanted};
 use swiftwater_log::{Compressing, Compression};
-use swiftwater_testkit::Rng;
+use swiftwater_testkit::{Rng, TestClock};
 
 use crate::{
+    crashes::{Kind, Machine},
     history::{append, sql, stop, try_sql, until_said},
     views::{open, row},
 };
@@ -122,6 +124,70 @@ async fn view_that_lost_its_files_is_rebuilt_from_the_table_once_the_log_has_giv
     let engine = open(dir.path(), small).await;
     assert_eq!(row(&engine, "v", &["1"]).await, "{\"k\":1,\"n\":11}");
     assert_eq!(status(&engine, "v").failing, None);
+}
+
+/// Neither the log nor the table has the events that it had counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn view_that_lost_its_files_and_whose_events_retention_deleted_fails_and_counts_nothing_anew() {
+    for lost in ["current", "views", "views and their mark"] {
+        let clock = Arc::new(TestClock::at(1_700_000_000_000));
+        let dir = tempfile::tempdir().unwrap();
+        let mut machine = Machine::new(Kind::Disk);
+        let views = dir.path().join("views");
+        machine.views = Some(views.clone());
+        let open = async || {
+            let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+            machine.open_as(&clock, config).await.unwrap()
+        };
+        let engine = open().await;
+        sql(&engine, "CREATE STREAM t (k LONG NOT NULL, pad STRING) WITH (retention = '1 second')").await;
+        sql(&engine, VIEW).await;
+        let pad = "x".repeat(5_000);
+        for round in 0..20 {
+            append(&engine, "t", &format!("{{\"k\":{},\"pad\":\"{pad}\"}}", round % 5), None).await;
+        }
+        assert_eq!(row(&engine, "v", &["1"]).await, "{\"k\":1,\"n\":4}");
+        let patience = async {
+            while sql(&engine, "SELECT count(*) AS n FROM t").await != "{\"n\":0}\n" {
+                clock.advance_ms(100);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), patience).await.unwrap();
+        stop(engine, GRACE).await;
+        match lost {
+            "current" => {
+                for file in files(&views).into_iter().filter(|file| file.ends_with(lost)) {
+                    fs::remove_file(file).unwrap();
+                }
+            }
+            "views" => fs::remove_dir_all(&views).unwrap(),
+            _ => {
+                fs::remove_dir_all(&views).unwrap();
+                fs::remove_file(dir.path().join("views.mark")).unwrap();
+            }
+        }
+        for _ in 0..2 {
+            let engine = open().await;
+            append(&engine, "t", "{\"k\":1}", None).await;
+            let failing = async {
+                loop {
+                    clock.advance_ms(100);
+                    // Until that is known, it says how far it is.
+                    match status(&engine, "v").failing {
+                        Some(failing) if !failing.contains("it is rebuilt") => break failing,
+                        _ => {}
+                    }
+                    tokio::task::yield_now().await;
+                }
+            };
+            let failing = tokio::time::timeout(Duration::from_secs(60), failing).await.unwrap();
+            assert!(failing.contains("cannot be rebuilt") && failing.contains("DROP"), "{lost}: {failing}");
+            let rows = engine.view_rows(&Principal::local(), "v", &Default::default(), Wanted::AsItIs).await;
+            assert!(rows.unwrap_err().to_string().contains("cannot be rebuilt"), "{lost}");
+            stop(engine, GRACE).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
