@@ -427,7 +427,7 @@ impl History {
         options: AppendOptions,
     ) -> Result<Appended, EngineError> {
         let now_micros = self.clock.now_micros();
-        let declared = stored.declared();
+        let mut declared = stored.declared();
         if let Some(numbered) = &options.numbered
             && let Some(receipt) = stored.look(numbered, options.ack)?
         {
@@ -436,37 +436,45 @@ impl History {
         if let Some(error) = self.refusal() {
             return Err(error);
         }
-        let bytes = batch.bytes().len();
-        let mut held = declared.hold(batch, now_micros);
-        let refusals = held.refusals();
-        let none = Appended { refusals, ..Appended::live(&stored.name, stored.next(), 0) };
-        if options.all_or_none && held.has_bad() {
-            return Ok(none);
-        }
-        let events = held.good.len() as u64;
-        let appended = match events {
-            0 => none,
-            _ => {
-                let good = (held.good.clone(), held.columns.take(), bytes);
-                let (offset, outcome) =
-                    self.put(shared, (stream, stored), good, now_micros, &options).await?;
-                Appended { refusals: none.refusals, ..stored.appended(outcome, offset, events) }
+        loop {
+            let mut held = declared.hold(batch.clone(), now_micros);
+            let refusals = held.refusals();
+            let none = Appended { refusals, ..Appended::live(&stored.name, stored.next(), 0) };
+            if options.all_or_none && held.has_bad() {
+                return Ok(none);
             }
-        };
-        let taken = (events, appended.is_repeated);
-        let kept = self.keep_bad(shared, (stream, &declared), &held, &options, taken).await?;
-        Ok(Appended { quarantined: kept.count, ticket: appended.ticket.max(kept.ticket), ..appended })
+            let events = held.good.len() as u64;
+            let appended = match events {
+                0 => none,
+                _ => {
+                    let good = (held.good.clone(), held.columns.take(), batch.bytes().len());
+                    let validated_by = (stream, stored, &declared);
+                    let Some((offset, outcome)) =
+                        self.put(shared, validated_by, good, now_micros, &options).await?
+                    else {
+                        declared = stored.declared();
+                        continue;
+                    };
+                    Appended { refusals: none.refusals, ..stored.appended(outcome, offset, events) }
+                }
+            };
+            let taken = (events, appended.is_repeated);
+            let kept = self.keep_bad(shared, (stream, &declared), &held, &options, taken).await?;
+            let ticket = appended.ticket.max(kept.ticket);
+            return Ok(Appended { quarantined: kept.count, ticket, ..appended });
+        }
     }
 
-    /// Puts good events into the log and in line; answers the offset after them.
+    /// Puts good events into the log and in line; answers the offset after them. None are put where another declaration holds by
+    /// then than the one that they were validated by.
     async fn put(
         &self,
         shared: &Shared,
-        (stream, stored): (&Arc<Stream>, &Arc<Stored>),
+        (stream, stored, declared): (&Arc<Stream>, &Arc<Stored>, &Arc<Declared>),
         (good, columns, bytes): (EventBatch, Option<AcceptedColumns>, usize),
         now_micros: i64,
         options: &AppendOptions,
-    ) -> Result<(u64, Outcome), EngineError> {
+    ) -> Result<Option<(u64, Outcome)>, EngineError> {
         let mut closing = self.closing();
         let _admitted = tokio::select! {
             admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
@@ -476,26 +484,28 @@ impl History {
         let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
-        let has_now = stored.declared().has_now();
         let result = stream.append_with(good, now_micros, options, |first, arrival| {
             if !self.is_current(stored) {
                 return Err(EngineError::StreamReplaced(stored.name.to_string()));
             }
+            if !Arc::ptr_eq(declared, &stored.declared()) {
+                return Ok((false, None));
+            }
             // Arrivals never go back; columns that were filled with another one are read again.
-            packing.columns.take_if(|_| has_now && arrival != now_micros.div_euclid(1000));
+            packing.columns.take_if(|_| declared.has_now() && arrival != now_micros.div_euclid(1000));
             match stored.store(&self.log, packing, (first, arrival), options)? {
-                outcome @ Outcome::Appended(_) => Ok((true, outcome)),
-                outcome @ Outcome::Repeated(_) => Ok((false, outcome)),
+                outcome @ Outcome::Appended(_) => Ok((true, Some(outcome))),
+                outcome @ Outcome::Repeated(_) => Ok((false, Some(outcome))),
             }
         });
-        if !matches!(result, Ok((_, Outcome::Appended(_), _))) {
+        if !matches!(result, Ok((_, Some(Outcome::Appended(_)), _))) {
             shared.pending.leave(bytes);
         }
         let (offset, outcome, is_new_in_line) = result?;
         if is_new_in_line {
             shared.put_in_line(Arc::clone(stream));
         }
-        Ok((offset, outcome))
+        Ok(outcome.map(|outcome| (offset, outcome)))
     }
 
     /// What is said of events that were stored before. They are held against the columns once more, so that the same is told

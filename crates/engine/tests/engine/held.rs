@@ -279,6 +279,7 @@ fn windows_of_very_many_queries_close_together_and_each_has_its_answer() {
 async fn appended_across(
     dir: &std::path::Path,
     before: &str,
+    event: &str,
     meanwhile: &[&str],
 ) -> (Result<u64, EngineError>, Engine) {
     let clock =
@@ -304,7 +305,7 @@ async fn appended_across(
     engine.append(&local, &busy, batch("{\"a\":1}"), AppendOptions::default()).await.expect("it is taken");
     tokio::task::block_in_place(|| clock.wait_until_held());
     let appended = {
-        let mut append = pin!(engine.append(&local, &t, batch("{\"n\":1}"), AppendOptions::default()));
+        let mut append = pin!(engine.append(&local, &t, batch(event), AppendOptions::default()));
         assert!(append.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         for statement in meanwhile {
             sql(&engine, statement).await;
@@ -334,7 +335,7 @@ async fn events_that_waited_do_not_go_into_another_stream_of_the_name() {
     ];
     for (before, meanwhile) in cases {
         let dir = tempfile::tempdir().unwrap();
-        let (appended, engine) = appended_across(dir.path(), before, meanwhile).await;
+        let (appended, engine) = appended_across(dir.path(), before, "{\"n\":1}", meanwhile).await;
         let error = appended.expect_err(&format!("{before:?}, {meanwhile:?}"));
         assert!(matches!(error, EngineError::StreamReplaced(_)), "{before:?}, {meanwhile:?}: {error}");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -354,9 +355,23 @@ async fn events_that_waited_do_not_go_into_another_stream_of_the_name() {
 async fn events_that_waited_go_into_the_stream_that_is_still_there() {
     for before in ["CREATE STREAM t (n LONG)", "CREATE STREAM t (n LONG) WITH (store = false)", ""] {
         let dir = tempfile::tempdir().unwrap();
-        let (appended, engine) =
-            appended_across(dir.path(), before, &["CREATE STREAM other (n LONG)", "DROP STREAM other"]).await;
+        let meanwhile = ["CREATE STREAM other (n LONG)", "DROP STREAM other"];
+        let (appended, engine) = appended_across(dir.path(), before, "{\"n\":1}", &meanwhile).await;
         assert_eq!(appended.expect("it is taken"), 1, "{before:?}");
+        stop(engine, Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_waited_while_their_stream_was_altered_are_validated_again() {
+    for (event, accepted) in [("{\"n\":1,\"m\":\"x\"}", 0), ("{\"n\":1,\"m\":2}", 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let meanwhile = ["ALTER STREAM t ADD COLUMN m LONG"];
+        let (appended, engine) =
+            appended_across(dir.path(), "CREATE STREAM t (n LONG)", event, &meanwhile).await;
+        assert_eq!(appended.expect("it is looked at"), accepted, "{event}");
+        let stored = sql(&engine, "SELECT count(*) AS n, sum(m) AS m FROM t").await;
+        assert_eq!(stored, if accepted == 1 { "{\"n\":1,\"m\":2}\n" } else { "{\"n\":0,\"m\":null}\n" });
         stop(engine, Duration::from_secs(10)).await;
     }
 }
