@@ -291,6 +291,13 @@ impl Files {
         }
     }
 
+    /// Removes the files that a start has found and the log has no use for, now or later.
+    pub(crate) fn clear_unused(&mut self) {
+        if let Err(error) = self.clear_doomed() {
+            tracing::warn!(%error, "cannot remove files of the log that hold nothing; tried again later");
+        }
+    }
+
     /// Removes a file that holds nothing, now or later.
     fn doom(&mut self, name: Box<str>, bytes: u64) {
         self.doomed.push((name, bytes));
