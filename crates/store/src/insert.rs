@@ -88,9 +88,15 @@ pub(crate) fn together(
 
 /// An application's insertions are committed one after another: each depends on the one before it.
 fn may_join(group: &[Insertion], next: &Insertion) -> bool {
-    let name = |insertion: &Insertion| insertion.once.as_ref().map(|once| once.id.clone());
-    !next.overwrite
-        && name(next).is_none_or(|next| group.iter().all(|other| name(other) != Some(next.clone())))
+    let is_of_another = |id| group.iter().all(|other| other.application() != Some(id));
+    !next.overwrite && next.application().is_none_or(is_of_another)
+}
+
+impl Insertion {
+    /// In whose name it is made.
+    fn application(&self) -> Option<&str> {
+        self.once.as_ref().map(|once| &*once.id)
+    }
 }
 
 impl Owner {
