@@ -268,20 +268,9 @@ impl Files {
         Ok(self.spares.iter().fold(more, |room, spare| room.saturating_add(spare.segment_bytes())))
     }
 
-    /// Says it where the disk has no room for the two segments that the log needs: the one that is full can go only when the next is there.
-    pub(crate) fn warn_of_small_disk(&self, options: &LogOptions) {
-        let Ok(free_bytes) = self.disk.free_bytes() else { return };
-        let room = free_bytes.saturating_add(self.file_bytes);
-        let needed = options.free_bytes_min.saturating_add(2 * file_bytes(options));
-        if room < needed {
-            tracing::warn!(
-                room,
-                needed,
-                segment_bytes = options.segment_bytes,
-                free_bytes_min = options.free_bytes_min,
-                "the disk has no room for two segments of the log: nothing can be taken when the first is full; make room, or segments smaller"
-            );
-        }
+    /// Bytes of the files in reserve.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.file_bytes).sum()
     }
 
     /// Gives up a segment that failed before anything in it was synced.
