@@ -353,6 +353,23 @@ pub enum EngineError {
     /// The log's disk is full, or the log has as many bytes as it may have.
     #[error("nothing can be stored at present: the disk, or what the log may take of it, is full")]
     DiskFull,
+    /// The log's disk has no room for the two files that the log needs beside the bytes that it leaves free.
+    #[error(
+        "nothing can be stored at present: the log in `{dir}` needs {needed_bytes} bytes of its disk, \
+         data.log_free_bytes_min ({free_bytes_min}) and twice data.log_segment_bytes ({segment_bytes}), and has {has_bytes}"
+    )]
+    DiskTooSmall {
+        /// The log's directory.
+        dir: String,
+        /// Bytes that it needs of the disk.
+        needed_bytes: u64,
+        /// Bytes that are free there, or in files of the log that it can use again.
+        has_bytes: u64,
+        /// Bytes that it leaves free.
+        free_bytes_min: u64,
+        /// Bytes of one file, without its head.
+        segment_bytes: u64,
+    },
     /// The disk neither finishes a sync nor fails it.
     #[error("nothing can be stored at present: the disk has not finished a sync for {seconds} s")]
     DiskStalled {
@@ -542,6 +559,7 @@ impl EngineError {
             EngineError::Limit { .. }
             | EngineError::JoinedTable(_)
             | EngineError::DiskFull
+            | EngineError::DiskTooSmall { .. }
             | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
             EngineError::ShuttingDown
             | EngineError::NotStored(_)
@@ -650,6 +668,12 @@ impl EngineError {
             }
             EngineError::DiskStalled { .. } => {
                 Some("Look at the disk of the data directory; events are taken again once it answers.".to_owned())
+            }
+            EngineError::DiskTooSmall { needed_bytes, has_bytes, .. } => {
+                let lacking = needed_bytes.saturating_sub(*has_bytes);
+                Some(format!(
+                    "Free {lacking} bytes of that disk, or lower data.log_free_bytes_min by as much, or data.log_segment_bytes by half of it."
+                ))
             }
             EngineError::DiskFull => Some(
                 "Try again later; free space (DROP, or a shorter retention, is taken meanwhile), or raise data.log_bytes_max or lower data.log_free_bytes_min."

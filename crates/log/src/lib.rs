@@ -63,7 +63,7 @@ pub use frame::check_frame;
 pub use log::Log;
 pub use options::LogOptions;
 pub use packed::{Compressing, Compression, Packed};
-pub use position::{Horizons, LogPosition, LogUsage, Trouble};
+pub use position::{DiskRoom, Horizons, LogPosition, LogUsage, Trouble};
 pub use reader::LogReader;
 pub use record::{EventsHead, Head, PRODUCER_ID_BYTES_MAX, Producer, Record, StreamId};
 pub use waits::{Reservation, Reserve, Synced};

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use swiftwater_event::Clock;
 
 use crate::{
-    Compressing, Compression, Disk, Head, Horizons, LogCut, LogError, LogHold, LogOptions, LogPosition,
-    LogReader, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
+    Compressing, Compression, Disk, DiskRoom, Head, Horizons, LogCut, LogError, LogHold, LogOptions,
+    LogPosition, LogReader, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
     queue::{Queue, Queued, Shared},
     recovery,
+    segments::file_bytes,
     waits::{block_on, try_reserve},
     writer::Writer,
 };
@@ -26,6 +27,7 @@ const SMALL_RECORD_BYTES: u64 = 1 << 10;
 /// One log, open. Closed, with all that was appended synced, when it is dropped.
 pub struct Log {
     shared: Arc<Shared>,
+    disk: Arc<dyn Disk>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -42,8 +44,7 @@ impl Log {
         on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
     ) -> Result<Log, LogError> {
         options.check()?;
-        let recovered = recovery::recover(disk, &options)?;
-        recovered.files.warn_of_small_disk(&options);
+        let recovered = recovery::recover(Arc::clone(&disk), &options)?;
         let end = recovered.end;
         let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
         // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.
@@ -51,12 +52,14 @@ impl Log {
         queue.allow(end.saturating_add(room), &options);
         let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
         shared.file_bytes.store(recovered.files.file_bytes, Ordering::Relaxed);
+        shared.spares.store(recovered.files.spares.len() as u64, Ordering::Relaxed);
+        shared.spare_bytes.store(recovered.files.spare_bytes(), Ordering::Relaxed);
         let writer = Writer::new(Arc::clone(&shared), recovered.files, end);
         let writer = std::thread::Builder::new()
             .name("swiftwater-log".to_owned())
             .spawn(move || writer.run())
             .map_err(|source| LogError::io("start the thread that writes", ".", source))?;
-        Ok(Log { shared, writer: Some(writer) })
+        Ok(Log { shared, disk, writer: Some(writer) })
     }
 
     /// Room in the queue for a record whose payload has so many bytes packed; `None` where it is full and others wait.
@@ -151,8 +154,27 @@ impl Log {
 
     /// Whether a small record that is not urgent finds room, now or after the next record.
     pub fn has_room(&self) -> bool {
-        let (queue, options) = (self.shared.queue(), &self.shared.options);
-        queue.appended + SMALL_RECORD_BYTES <= queue.position_max || queue.goes_on_with_a_record(options)
+        self.has_room_now() || self.goes_on_with_a_record()
+    }
+
+    /// Whether a small record that is not urgent finds room now.
+    pub fn has_room_now(&self) -> bool {
+        let queue = self.shared.queue();
+        queue.appended + SMALL_RECORD_BYTES <= queue.position_max
+    }
+
+    /// What the log has of its disk, and what it needs to take records for ever.
+    pub fn disk_room(&self) -> std::io::Result<DiskRoom> {
+        let options = &self.shared.options;
+        // Where nobody needs what the log has, its files are used again.
+        let own =
+            if self.goes_on_with_a_record() { &self.shared.file_bytes } else { &self.shared.spare_bytes };
+        let two = file_bytes(options).saturating_mul(2);
+        Ok(DiskRoom {
+            free_bytes: self.disk.free_bytes()?,
+            own_bytes: own.load(Ordering::Relaxed),
+            needed_bytes: options.free_bytes_min.saturating_add(two),
+        })
     }
 
     /// Whether a log that takes no event for want of room would after an [urgent](Self::reserve_urgent) record, as it has been

@@ -44,3 +44,21 @@ pub struct LogUsage {
     /// Nanoseconds that their syncs took.
     pub sync_nanos: u64,
 }
+
+/// The bytes that a log has of its disk, and those that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes of the log's own files that it can use again.
+    pub own_bytes: u64,
+    /// Bytes that it needs of both: those that it leaves free, and two files, as one that is full goes only when the next is there.
+    pub needed_bytes: u64,
+}
+
+impl DiskRoom {
+    /// Bytes that are lacking.
+    pub fn lacking_bytes(&self) -> u64 {
+        self.needed_bytes.saturating_sub(self.free_bytes.saturating_add(self.own_bytes))
+    }
+}

@@ -182,6 +182,7 @@ pub(crate) struct Shared {
     pub(crate) on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
     pub(crate) file_bytes: AtomicU64,
     pub(crate) spares: AtomicU64,
+    pub(crate) spare_bytes: AtomicU64,
     pub(crate) groups: AtomicU64,
     pub(crate) sync_nanos: AtomicU64,
 }
@@ -203,6 +204,7 @@ impl Shared {
             on_progress,
             file_bytes: AtomicU64::new(0),
             spares: AtomicU64::new(0),
+            spare_bytes: AtomicU64::new(0),
             groups: AtomicU64::new(0),
             sync_nanos: AtomicU64::new(0),
         }

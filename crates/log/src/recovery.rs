@@ -65,6 +65,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         }
         tracing::error!(%error, "records are lost; the log goes on behind them, as it was told to");
     }
+    files.clear_unused();
     let (count, mut cut_bytes) = (segments.len(), 0);
     for (index, mut segment) in segments.into_iter().enumerate() {
         if index + 1 == count {
@@ -74,6 +75,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         }
         live.segments.push_back(Arc::new(segment));
     }
+    files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
     files.keep_what_was_cut(options, cut_bytes);
     // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
     let mut index = 0;
@@ -86,7 +88,6 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         files.doomed.push((segment.name.clone(), segment.file_bytes));
         live.segments.remove(index);
     }
-    files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
     live.holes = scan.holes;
     if !lost.is_empty() {
         end = lost.end;
@@ -95,24 +96,18 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
     Ok(Recovered { live, files, end })
 }
 
-/// Opens all segments, in order; what is none of them is kept as a spare, or to be removed.
+/// Opens all segments, in order; one of the other files is kept as a spare, and the rest is to be removed.
 fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
     let names = files.disk.names().map_err(|source| LogError::io("list", ".", source))?;
-    let mut segments = Vec::new();
+    let (mut segments, mut spares) = (Vec::new(), Vec::new());
     for name in names {
         let Some((sequence, is_spare)) = parse_name(&name) else { continue };
         files.next_sequence = files.next_sequence.max(sequence + 1);
         let file = files.disk.open(&name).map_err(|source| LogError::io("open", &name, source))?;
         let bytes = file.bytes().map_err(|source| LogError::io("open", &name, source))?;
         if is_spare {
-            let fits = may_be_spare(bytes, options, files.spares.is_empty())
-                && files.spares.len() < options.spare_segments_max.max(1);
             files.file_bytes += bytes;
-            if fits {
-                files.add_spare(name, bytes, FRAMES_START);
-            } else {
-                files.doomed.push((name, bytes));
-            }
+            spares.push((bytes, name));
             continue;
         }
         match identify(&*file, &name, sequence)? {
@@ -127,6 +122,19 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
         }
     }
     segments.sort_unstable_by_key(|segment| segment.id.sequence);
+    // One stays in reserve. More were for the rate of an earlier run, and stay only where they could not be made again.
+    let spares_max = match files.disk.free_bytes() {
+        Ok(free) if free >= options.free_bytes_min => 1,
+        _ => options.spare_segments_max.max(1),
+    };
+    spares.sort_unstable();
+    while let Some((bytes, name)) = spares.pop() {
+        if files.spares.len() < spares_max && may_be_spare(bytes, options, files.spares.is_empty()) {
+            files.add_spare(name, bytes, FRAMES_START);
+        } else {
+            files.doomed.push((name, bytes));
+        }
+    }
     Ok(segments)
 }
 

@@ -268,26 +268,22 @@ impl Files {
         Ok(self.spares.iter().fold(more, |room, spare| room.saturating_add(spare.segment_bytes())))
     }
 
-    /// Says it where the disk has no room for the two segments that the log needs: the one that is full can go only when the next is there.
-    pub(crate) fn warn_of_small_disk(&self, options: &LogOptions) {
-        let Ok(free_bytes) = self.disk.free_bytes() else { return };
-        let room = free_bytes.saturating_add(self.file_bytes);
-        let needed = options.free_bytes_min.saturating_add(2 * file_bytes(options));
-        if room < needed {
-            tracing::warn!(
-                room,
-                needed,
-                segment_bytes = options.segment_bytes,
-                free_bytes_min = options.free_bytes_min,
-                "the disk has no room for two segments of the log: nothing can be taken when the first is full; make room, or segments smaller"
-            );
-        }
+    /// Bytes of the files in reserve.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.file_bytes).sum()
     }
 
     /// Gives up a segment that failed before anything in it was synced.
     pub(crate) fn give_up_last(&mut self, shared: &Shared) {
         if let Some(segment) = shared.live().segments.pop_back() {
             self.doom(segment.name.clone(), segment.file_bytes);
+        }
+    }
+
+    /// Removes the files that a start has found and the log has no use for, now or later.
+    pub(crate) fn clear_unused(&mut self) {
+        if let Err(error) = self.clear_doomed() {
+            tracing::warn!(%error, "cannot remove files of the log that hold nothing; tried again later");
         }
     }
 

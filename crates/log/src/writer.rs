@@ -383,6 +383,7 @@ impl Writer {
         let files = &self.files;
         self.shared.file_bytes.store(files.file_bytes, Ordering::Relaxed);
         self.shared.spares.store(files.spares.len() as u64, Ordering::Relaxed);
+        self.shared.spare_bytes.store(files.spare_bytes(), Ordering::Relaxed);
         // A disk that does not say how much is free is found out by writing.
         let room = files.room(&self.shared.options).unwrap_or(u64::MAX);
         let end = self.active.as_ref().map_or(self.synced, |active| active.position_max());

@@ -1,6 +1,10 @@
 //! A real disk that is full: a small file system in memory, mounted for the test.
 
-use std::{io::Write, sync::Arc};
+use std::{
+    io::{ErrorKind, Write},
+    path::Path,
+    sync::Arc,
+};
 
 use swiftwater_event::SystemClock;
 use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
@@ -18,6 +22,16 @@ fn options() -> LogOptions {
     }
 }
 
+/// A process that the other test starts has this one's lock, too, until it is another program.
+fn disk(path: &Path) -> Arc<DirDisk> {
+    loop {
+        match DirDisk::open(path) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => std::thread::yield_now(),
+            opened => return Arc::new(opened.expect("the directory can be used")),
+        }
+    }
+}
+
 #[test]
 fn full_file_system_is_refused_before_and_got_over_after() {
     let directory = tempfile::tempdir().unwrap();
@@ -26,10 +40,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
     let path = mount.path().join("log");
-    let open = || {
-        let disk = Arc::new(DirDisk::open(&path).unwrap());
-        Log::open(disk, Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap()
-    };
+    let open = || Log::open(disk(&path), Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap();
     let log = open();
     let payload = |number: usize| Packed::raw(vec![number as u8; 50_000].into()).unwrap();
     let append = |number: usize| -> Result<LogPosition, LogError> {
@@ -94,10 +105,7 @@ fn full_file_system_takes_what_is_urgent_after_each_of_many_starts() {
         Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
     let path = mount.path().join("log");
-    let open = || {
-        let disk = Arc::new(DirDisk::open(&path).unwrap());
-        Log::open(disk, Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap()
-    };
+    let open = || Log::open(disk(&path), Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap();
     let take_the_rest = || {
         let mut hog =
             std::fs::File::options().create(true).append(true).open(mount.path().join("hog")).unwrap();

@@ -10,7 +10,7 @@ use swiftwater_log::{
     Compression, DirDisk, EventsHead, Head, Horizons, Log, LogCut, LogError, LogErrorKind, LogOptions,
     LogPosition, Packed, Producer, StreamId,
 };
-use swiftwater_testkit::at_once;
+use swiftwater_testkit::{SimDisk, at_once};
 
 fn small() -> LogOptions {
     LogOptions {
@@ -251,6 +251,108 @@ fn trimmed_segments_are_used_again_and_their_frames_are_gone() {
     let oldest = log.usage().oldest;
     let first = ends.iter().position(|&end| end == oldest).expect("it begins at a record") as u64;
     assert_eq!(numbers(&log, oldest), (first..600).collect::<Vec<_>>());
+}
+
+/// The files of a directory, each with its length.
+fn files(path: &Path) -> Vec<(String, u64)> {
+    let entries = std::fs::read_dir(path).expect("it is a directory").flatten();
+    let file = |entry: std::fs::DirEntry| {
+        let bytes = entry.metadata().expect("nobody removes it").len();
+        (entry.file_name().to_string_lossy().into_owned(), bytes)
+    };
+    entries.map(file).collect()
+}
+
+fn spares(path: &Path) -> usize {
+    files(path).iter().filter(|(name, _)| name.ends_with(".spare")).count()
+}
+
+fn bytes_of_files(path: &Path) -> u64 {
+    files(path).iter().map(|(_, bytes)| bytes).sum()
+}
+
+#[test]
+fn start_keeps_one_file_in_reserve_of_those_that_an_earlier_run_has_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut next, mut left) = (0, 0);
+    for run in 0..4 {
+        let log = open(directory.path(), small()).unwrap();
+        assert!(spares(directory.path()) <= 1, "run {run}: {} of {left}", spares(directory.path()));
+        let (_, before) = all_numbers(&log);
+        let mut end = LogPosition(0);
+        for number in next..next + 100 {
+            end = append(&log, events(number), &payload(number, 4000)).unwrap();
+        }
+        log.wait_synced(end).unwrap();
+        assert_eq!(all_numbers(&log).1, before.into_iter().chain(next..next + 100).collect::<Vec<_>>());
+        next += 100;
+        log.trim(end);
+        while log.usage().segments > 1 {
+            std::thread::yield_now();
+        }
+        log.close().unwrap();
+        left = spares(directory.path());
+        assert!(left >= 5, "run {run}: {left}");
+    }
+    let log = open(directory.path(), small()).unwrap();
+    assert_eq!(spares(directory.path()), 1);
+    assert_eq!(log.usage().file_bytes, bytes_of_files(directory.path()));
+}
+
+#[test]
+fn files_of_segments_that_had_another_size_are_gone_after_a_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    let mut end = LogPosition(0);
+    for number in 0..100 {
+        end = append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    log.wait_synced(end).unwrap();
+    log.trim(end);
+    while log.usage().segments > 1 {
+        std::thread::yield_now();
+    }
+    log.close().unwrap();
+    assert!(spares(directory.path()) >= 5);
+    let log =
+        open(directory.path(), LogOptions { segment_bytes: 32 << 10, record_bytes_max: 8 << 10, ..small() });
+    let log = log.unwrap();
+    assert_eq!(spares(directory.path()), 1, "one of the present size");
+    log.close().unwrap();
+}
+
+#[test]
+fn start_on_a_disk_without_room_keeps_the_files_that_it_could_not_make_again() {
+    let disk = SimDisk::new(4);
+    disk.set_bytes_max(1 << 30);
+    let open = |free_bytes_min| {
+        let options = LogOptions { free_bytes_min, ..small() };
+        Log::open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), options, Box::new(|_| ())).unwrap()
+    };
+    let spares = || {
+        let names = swiftwater_log::Disk::names(&disk).unwrap();
+        names.iter().filter(|name| name.ends_with(".spare")).count()
+    };
+    let log = open(0);
+    let mut end = LogPosition(0);
+    for number in 0..100 {
+        end = append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    log.wait_synced(end).unwrap();
+    log.trim(end);
+    while log.usage().segments > 1 {
+        std::thread::yield_now();
+    }
+    log.close().unwrap();
+    let left = spares();
+    assert!(left >= 5, "{left}");
+    // Others have taken so much that the log may take no more of it.
+    let log = open(2 << 30);
+    assert_eq!(spares(), left);
+    log.close().unwrap();
+    let log = open(0);
+    assert_eq!(spares(), 1);
+    log.close().unwrap();
 }
 
 #[test]

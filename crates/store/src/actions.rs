@@ -1,7 +1,7 @@
 //! What a commit says: one file of JSON lines in the Delta log (Delta Lake protocol, "Actions").
 //!
 //! ```text
-//! commit = commitInfo [protocol] [metaData] {remove} {add} [txn]        one JSON object a line
+//! commit = commitInfo [protocol] [metaData] {remove} {add} {txn}        one JSON object a line
 //! ```
 //! Written here and not by a library, as the one owner of a table knows its state: a commit is one conditional put,
 //! whatever the table's size.
@@ -86,7 +86,7 @@ pub(crate) struct Commit {
     pub(crate) metadata: Option<MetaData>,
     pub(crate) removes: Vec<Remove>,
     pub(crate) adds: Vec<Add>,
-    pub(crate) txn: Option<Txn>,
+    pub(crate) txns: Vec<Txn>,
 }
 
 impl Commit {
@@ -108,7 +108,7 @@ impl Commit {
         lines.extend(self.metadata.iter().map(|metadata| json!({"metaData": metadata})));
         lines.extend(self.removes.iter().map(|remove| json!({"remove": remove})));
         lines.extend(self.adds.iter().map(|add| json!({"add": add})));
-        lines.extend(self.txn.iter().map(|txn| json!({"txn": txn})));
+        lines.extend(self.txns.iter().map(|txn| json!({"txn": txn})));
         let mut bytes = Vec::new();
         for line in lines {
             bytes.extend_from_slice(line.to_string().as_bytes());

@@ -104,6 +104,18 @@ pub enum StoreError {
         /// What is wrong.
         why: Box<str>,
     },
+    /// Some of several insertions that were to be made as one are in the table already.
+    #[error("insertions {first} to {last} cannot be made as one: table `{table}` has those up to {inserted}")]
+    PartlyInserted {
+        /// The table.
+        table: Box<str>,
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+        /// The last that the table has.
+        inserted: u64,
+    },
     /// A table has as many columns as it may have.
     #[error("table `{table}` would have {columns} columns, limit is {columns_max}")]
     TooManyColumns {
@@ -187,6 +199,7 @@ impl StoreError {
             StoreError::TableExists(_)
             | StoreError::Dropped(_)
             | StoreError::OtherOwner { .. }
+            | StoreError::PartlyInserted { .. }
             | StoreError::Protocol { .. } => ErrorKind::Conflict,
             StoreError::TooManyColumns { .. } => ErrorKind::Limit,
             StoreError::Away { .. }

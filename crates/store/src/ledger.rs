@@ -164,7 +164,7 @@ impl Ledger {
         let removed =
             commit.removes.iter().map(|remove| (remove.path.as_str().into(), remove.deletion_timestamp));
         next.removed.extend(removed);
-        if let Some(txn) = &commit.txn {
+        for txn in &commit.txns {
             let version = u64::try_from(txn.version).unwrap_or(0);
             if txn.app_id == load::app_id(&self.layout.table) {
                 next.committed = version;

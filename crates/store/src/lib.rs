@@ -14,6 +14,7 @@ mod cut;
 mod disk;
 mod encode;
 mod error;
+mod insert;
 mod layout;
 mod ledger;
 mod life;

@@ -10,6 +10,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use arrow_array::RecordBatch;
 use arrow_schema::Field;
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
 use swiftwater_event::Millis;
@@ -25,10 +26,11 @@ use crate::{
     apart::apart,
     encode::Encoder,
     error::{Result, StoreError, causes},
+    insert::{Insertion, together},
     layout::{Layout, evolve},
     ledger::{self, FileEntry, Ledger},
     load,
-    table::{Application, Failing, Shared},
+    table::{Failing, Shared},
     tail::Cut,
     upkeep,
 };
@@ -37,16 +39,16 @@ use crate::{
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between tries.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Requests that wait for the owner.
-pub(crate) const REQUESTS_MAX: usize = 16;
+/// Requests that wait for the owner: so many insertions at most go into one commit.
+pub(crate) const REQUESTS_MAX: usize = 256;
 
-type Reply = oneshot::Sender<Result<()>>;
+pub(crate) type Reply = oneshot::Sender<Result<()>>;
 
 /// What callers ask of the owner.
 #[derive(Debug)]
 pub(crate) enum Request {
     Widen { fields: Vec<Field>, reply: Reply },
-    Insert { adds: Vec<Add>, overwrite: bool, once: Option<Application>, reply: Reply },
+    Insert(Insertion),
     Upkeep { reply: Reply },
 }
 
@@ -69,7 +71,7 @@ enum Upkept {
 }
 
 /// Whether a commit took place.
-enum Outcome {
+pub(crate) enum Outcome {
     Committed,
     /// Another writer came first; the ledger is that writer's, and the commit must be made anew.
     Moved,
@@ -85,7 +87,7 @@ enum Found {
 }
 
 pub(crate) struct Owner {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
     upkeep: Option<(Kind, JoinHandle<Result<Upkept>>)>,
     checkpointed: u64,
@@ -148,7 +150,10 @@ impl Owner {
             }
             tokio::select! {
                 request = self.requests.recv() => match request {
-                    Some(request) => self.answer(request).await?,
+                    Some(request) => {
+                        self.answer(request).await?;
+                        self.continue_upkeep().await?;
+                    }
                     None => return Ok(()),
                 },
                 () = shared.work.notified() => {}
@@ -186,7 +191,7 @@ impl Owner {
         };
         let Some((cut, layout)) = next else { return Ok(()) };
         let bytes_max = self.shared.options.commit_bytes;
-        let failure = match self.write(&cut, &layout).await {
+        let failure = match self.write(cut.batches.clone(), &layout).await {
             Ok(adds) => match self.commit_cut(&cut, &layout, &adds).await? {
                 Outcome::Lost(error) => error,
                 _ => {
@@ -217,11 +222,11 @@ impl Owner {
                 operation: "STREAMING UPDATE",
                 metadata: new_metadata(&ledger, layout)?,
                 adds: adds.to_vec(),
-                txn: Some(Txn {
+                txns: vec![Txn {
                     app_id: load::app_id(&self.shared.place.table),
                     version: i64::try_from(cut.end).unwrap_or(i64::MAX),
                     last_updated: now,
-                }),
+                }],
                 ..Commit::default()
             };
             match self.commit(&ledger, &commit, cut.batches.len()).await? {
@@ -233,9 +238,8 @@ impl Owner {
 
     /// Writes the files of one commit, off the threads that serve others. Where the table is closed meanwhile, what is not
     /// written by then is not waited for.
-    async fn write(&self, cut: &Cut, layout: &Layout) -> Result<Vec<Add>> {
+    pub(crate) async fn write(&self, batches: Vec<RecordBatch>, layout: &Layout) -> Result<Vec<Add>> {
         let (place, layout, now) = (self.shared.place.clone(), layout.clone(), self.now());
-        let batches = cut.batches.clone();
         let doing = "writing a commit's files";
         let _turn = self.shared.writing.acquire().await.map_err(|_| StoreError::Task(doing))?;
         place.check().await?;
@@ -266,7 +270,7 @@ impl Owner {
         apart(doing, work).await
     }
 
-    fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Millis {
         self.shared.clock.0.now()
     }
 
@@ -306,7 +310,12 @@ impl Owner {
 
     /// Puts a commit into the log as the version after the ledger's, and makes it what callers see; `taken` batches of the
     /// tail are in it. Fails only if the table cannot go on.
-    async fn commit(&self, ledger: &Arc<Ledger>, commit: &Commit, taken: usize) -> Result<Outcome> {
+    pub(crate) async fn commit(
+        &self,
+        ledger: &Arc<Ledger>,
+        commit: &Commit,
+        taken: usize,
+    ) -> Result<Outcome> {
         let (shared, version) = (&self.shared, ledger.version + 1);
         let id = uuid::Uuid::new_v4().to_string();
         let bytes = bytes::Bytes::from(commit.to_bytes(&id, self.now()));
@@ -391,50 +400,25 @@ impl Owner {
         Ok(())
     }
 
+    /// Answers a request, and the insertions that wait behind it, if it is one.
     async fn answer(&mut self, request: Request) -> Result<()> {
-        match request {
-            Request::Insert { adds, overwrite, once, reply } => {
-                let result = self.insert(adds, overwrite, once.as_ref()).await;
-                // Whoever asked may be gone; it is done nevertheless.
-                let _ = reply.send(result.clone());
-                result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })
-            }
-            Request::Widen { fields, reply } => {
-                let result = self.widen(&fields).await;
-                let _ = reply.send(result.clone());
-                result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })
-            }
-            Request::Upkeep { reply } => {
-                let result = self.keep_up().await;
-                let _ = reply.send(result.clone());
-                result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })
-            }
-        }
-    }
-
-    async fn insert(&self, adds: Vec<Add>, overwrite: bool, once: Option<&Application>) -> Result<()> {
-        loop {
-            let ledger = Arc::clone(&self.shared.state().ledger);
-            if let Some(Application { id, version }) = once
-                && ledger.applications.get(id).is_some_and(|inserted| inserted >= version)
-            {
-                // Whoever asked went away while it was done; these files are no part of any version.
-                return Ok(());
-            }
-            let now = self.now();
-            let removes = if overwrite {
-                ledger.files.iter().map(|file| file.remove(now, true)).collect()
-            } else {
-                Vec::new()
+        let mut next = Some(request);
+        while let Some(request) = next.take() {
+            let (reply, result) = match request {
+                Request::Insert(first) => {
+                    let (group, other) = together(first, &mut self.requests);
+                    next = other;
+                    self.insert(group).await?;
+                    continue;
+                }
+                Request::Widen { fields, reply } => (reply, self.widen(&fields).await),
+                Request::Upkeep { reply } => (reply, self.keep_up().await),
             };
-            let txn = once.map(|once| Txn::of(once, now));
-            let commit = Commit { operation: "WRITE", removes, adds: adds.clone(), txn, ..Commit::default() };
-            match self.commit(&ledger, &commit, 0).await? {
-                Outcome::Committed => return Ok(()),
-                Outcome::Moved => {}
-                Outcome::Lost(error) => return Err(error),
-            }
+            // Whoever asked may be gone; it is done nevertheless.
+            let _ = reply.send(result.clone());
+            result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })?;
         }
+        Ok(())
     }
 
     /// Commits the tail, then rewrites all files with columns that grew.
@@ -605,9 +589,12 @@ impl Owner {
         if may(Kind::Compact)
             && let Some(inputs) = upkeep::to_compact(&ledger, &options, retention, now).filter(is_worth)
         {
+            // Files of a plain table are read in the order of their times, so what is merged has the time of its first part.
+            let oldest = inputs.first().map(|file| file.add.modification_time);
+            let time = oldest.filter(|_| !ledger.is_stream()).unwrap_or(now);
             let work = async move {
                 let bytes_max = options.compact_file_bytes;
-                let adds = upkeep::rewrite(&place, &ledger.layout, &inputs, bytes_max, now, false).await?;
+                let adds = upkeep::rewrite(&place, &ledger.layout, &inputs, bytes_max, time, false).await?;
                 Ok(Upkept::Compacted { inputs, adds })
             };
             return Some((Kind::Compact, Box::pin(work)));
@@ -664,7 +651,7 @@ impl Owner {
 }
 
 /// Whether the table cannot go on after it.
-fn is_fatal(error: &StoreError) -> bool {
+pub(crate) fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::OtherOwner { .. } | StoreError::Protocol { .. } | StoreError::Closed(_))
 }
 

@@ -459,7 +459,7 @@ impl Store {
             is_first: true,
             metadata: Some(metadata.clone()),
             adds,
-            txn: once.map(|once| Txn::of(once, now)),
+            txns: once.map(|once| Txn::of(once, now)).into_iter().collect(),
             ..Commit::default()
         };
         let id = uuid::Uuid::new_v4().to_string();

@@ -24,8 +24,8 @@ use tokio::{
 
 use crate::{
     actions,
-    encode::write_rows,
     error::{Result, StoreError},
+    insert::{Inserted, Insertion},
     layout::{Layout, evolve},
     ledger::Ledger,
     load::Place,
@@ -65,6 +65,29 @@ pub struct Application {
     pub id: Box<str>,
     /// Which of its insertions.
     pub version: u64,
+    /// The first of the insertions that are made as one with this: mostly this one itself.
+    pub first: u64,
+}
+
+impl Application {
+    /// One insertion of an application.
+    pub fn one(id: impl Into<Box<str>>, version: u64) -> Application {
+        Application { id: id.into(), version, first: version }
+    }
+
+    /// Whether the table has this where it has the application's insertions up to `inserted`; an error where it has a part.
+    pub(crate) fn is_done(&self, table: &str, inserted: Option<u64>) -> Result<bool> {
+        match inserted {
+            Some(inserted) if inserted >= self.version => Ok(true),
+            Some(inserted) if inserted >= self.first => Err(StoreError::PartlyInserted {
+                table: table.into(),
+                first: self.first,
+                last: self.version,
+                inserted,
+            }),
+            _ => Ok(false),
+        }
+    }
 }
 
 /// How far a table is.
@@ -578,7 +601,8 @@ impl Table {
         Ok(!whole.widened.is_empty())
     }
 
-    /// Adds rows to a plain table, or puts them in the place of all that it holds, in one commit. Returns how many.
+    /// Adds rows to a plain table, or puts them in the place of all that it holds, in one commit, which it may share with other
+    /// insertions that wait for it. Returns how many.
     /// Columns go by name; those that are missing are null.
     pub async fn insert<E: std::fmt::Display>(
         &self,
@@ -604,12 +628,16 @@ impl Table {
 
     /// Whether rows were inserted, or the table made, in the name of this version of the application.
     pub async fn has_inserted(&self, application: &Application) -> Result<bool> {
-        let known = self.shared.state().ledger.applications.get(&application.id).copied();
-        let inserted = match known {
-            Some(version) => Some(version),
-            None => self.shared.place.application(&application.id).await?,
-        };
-        Ok(inserted.is_some_and(|inserted| inserted >= application.version))
+        application.is_done(self.name(), self.last_inserted(&application.id).await?)
+    }
+
+    /// The last insertion of an application that the table has, by its version.
+    pub async fn last_inserted(&self, application: &str) -> Result<Option<u64>> {
+        let known = self.shared.state().ledger.applications.get(application).copied();
+        match known {
+            Some(version) => Ok(Some(version)),
+            None => self.shared.place.application(application).await,
+        }
     }
 
     async fn put<E: std::fmt::Display>(
@@ -626,9 +654,9 @@ impl Table {
             state.layout.clone()
         };
         let (shared, now) = (&self.shared, self.shared.clock.0.now());
-        let (adds, count) = write_rows(&shared.place, &layout, &shared.options, now, rows).await?;
+        let (rows, count) = Inserted::read(&shared.place, &layout, &shared.options, now, rows).await?;
         let (reply, answer) = oneshot::channel();
-        self.request(Request::Insert { adds, overwrite, once, reply }).await?;
+        self.request(Request::Insert(Insertion { rows, overwrite, once, reply })).await?;
         self.answer(answer).await?;
         Ok(count)
     }

@@ -66,8 +66,41 @@ impl History {
     /// Why no event can be stored now, if none can.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
         self.look_ready();
-        let full = || (!self.log.has_room()).then_some(EngineError::DiskFull);
-        self.refusal().or_else(|| self.trouble()).or_else(full)
+        let full = || self.log_is_full().then_some(EngineError::DiskFull);
+        self.refusal().or_else(|| self.trouble()).or_else(full).map(|error| self.with_numbers(error))
+    }
+
+    /// Whether the log takes no event, and will not after its next record.
+    fn log_is_full(&self) -> bool {
+        !self.log.has_room_now() && (!self.log.goes_on_with_a_record() || self.disk_too_small().is_some())
+    }
+
+    /// A full disk with the numbers that say why, where the disk is the reason and not what the log may take of it.
+    pub(super) fn with_numbers(&self, error: EngineError) -> EngineError {
+        match error {
+            EngineError::DiskFull => self.disk_too_small().unwrap_or(EngineError::DiskFull),
+            error => error,
+        }
+    }
+
+    fn disk_too_small(&self) -> Option<EngineError> {
+        let room = self.log.disk_room().ok().filter(|room| room.lacking_bytes() > 0)?;
+        let options = self.config.log();
+        Some(EngineError::DiskTooSmall {
+            dir: self.log_dir().display().to_string(),
+            needed_bytes: room.needed_bytes,
+            has_bytes: room.free_bytes.saturating_add(room.own_bytes),
+            free_bytes_min: options.free_bytes_min,
+            segment_bytes: options.segment_bytes,
+        })
+    }
+
+    /// Says in the log of the server why it takes no events, where it starts so.
+    pub(super) fn tell_if_not_ready(&self) {
+        if let Some(error) = self.not_ready() {
+            let hint = error.hint().unwrap_or_default();
+            tracing::warn!(%error, hint, "the server starts, and takes no events of stored streams");
+        }
     }
 
     fn directory_trouble(&self) -> Option<EngineError> {

@@ -211,6 +211,7 @@ impl History {
             history.end_opening().await;
             return Err(error);
         }
+        history.tell_if_not_ready();
         let joining = Arc::clone(&history);
         history.spawn(async move { joining.keep_joined().await });
         let housekeeping = Arc::clone(&history);
@@ -481,7 +482,8 @@ impl History {
             _ = closing.wait_for(|closing| *closing) => return Err(EngineError::ShuttingDown),
         };
         let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
-        let room = self.log.reserve(packed.bytes()).await.map_err(unavailable)?;
+        let refused = |error| self.with_numbers(unavailable(error));
+        let room = self.log.reserve(packed.bytes()).await.map_err(refused)?;
         shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
         let result = stream.append_with(good, now_micros, options, |first, arrival| {

@@ -399,6 +399,14 @@ impl HistoryTables {
         }
     }
 
+    /// The last version of an application that a table has rows of.
+    pub(super) async fn last_inserted(&self, name: &str, application: &str) -> Result<Option<u64>, SqlError> {
+        match self.plain_table(name).await? {
+            Some(table) => table.last_inserted(application).await.map_err(from_store),
+            None => Ok(None),
+        }
+    }
+
     /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
     ///
     /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of

@@ -690,6 +690,40 @@ async fn who_waits_for_a_disk_that_takes_nothing_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn start_on_a_disk_that_is_too_small_says_which_bytes_the_log_needs_and_what_to_lower() {
+    let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
+    parts.log.set_bytes_max(300 << 20);
+    let open = async |free_bytes_min| {
+        parts.open_with(&clock, |history| history.log_free_bytes_min = free_bytes_min).await
+    };
+    let engine = open(512 << 20).await;
+    let error = engine.not_ready().unwrap();
+    let EngineError::DiskTooSmall { dir, needed_bytes, has_bytes, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**dir, needed_bytes / 1_000_000, *has_bytes), ("unused/log", 671, 300 << 20));
+    let told = error.to_string();
+    for part in [
+        "the log in `unused/log` needs 67",
+        "data.log_free_bytes_min (536870912)",
+        "twice data.log_segment_bytes (67108864)",
+        "and has 314572800",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    let hint = error.hint().unwrap();
+    let lacking = needed_bytes - has_bytes;
+    assert!(
+        hint.starts_with(&format!("Free {lacking} bytes of that disk, or lower data.log_free_bytes_min"))
+    );
+    engine.shutdown(Duration::ZERO).await;
+    // As it says.
+    let engine = open((512 << 20) - lacking).await;
+    assert_eq!(engine.not_ready(), None);
+    sql(&engine, "CREATE STREAM s (a LONG)").await;
+    append(&engine, "s", "{\"a\":1}", None).await;
+    assert_eq!(engine.not_ready(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn disk_that_stands_still_is_not_ready_and_refuses_events_at_once() {
     let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
     let engine = parts.open(&clock).await;

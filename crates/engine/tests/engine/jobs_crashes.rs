@@ -13,7 +13,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::json;
-use swiftwater_engine::{Disks, Engine, EngineConfig};
+use swiftwater_engine::{Disks, Engine, EngineConfig, HistoryConfig};
 use swiftwater_event::Clock;
 use swiftwater_log::Disk;
 use swiftwater_store::{Store, StoreOptions};
@@ -45,11 +45,21 @@ impl Parts {
     }
 
     pub(crate) async fn open(&self, clock: &Arc<TestClock>) -> Engine {
+        self.open_with(clock, |_| ()).await
+    }
+
+    /// The same by settings that are changed.
+    pub(crate) async fn open_with(
+        &self,
+        clock: &Arc<TestClock>,
+        change: impl FnOnce(&mut HistoryConfig),
+    ) -> Engine {
         let config = EngineConfig { shards: 1, ..EngineConfig::default() };
         let mut history = quick(std::path::Path::new("unused"));
         // The log has all that a crash is to leave, and upkeep makes no calls of its own.
         (history.checkpoint_interval_ms, history.store_commit_interval_ms) = (3_600_000, 3_600_000);
         history.sql_threads = 2;
+        change(&mut history);
         let disk = |disk: &SimDisk| Arc::new(disk.clone()) as Arc<dyn Disk>;
         let disks = Disks { log: disk(&self.log), catalog: disk(&self.catalog), views: self.views.clone() };
         let options =

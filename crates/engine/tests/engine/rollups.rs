@@ -289,6 +289,107 @@ async fn deliver_closed(windows: &Windows) {
     }
 }
 
+/// Events of so many windows of a second, from the first on.
+fn seconds(windows: std::ops::Range<i64>) -> String {
+    let event = |n: i64| format!(r#"{{"ts":{},"a":{},"v":{n}}}"#, n * 1000 + 500, n % 3);
+    windows.map(event).collect::<Vec<_>>().join("\n")
+}
+
+/// Commits in the Delta log of a table.
+fn commits(dir: &Path, table: &str) -> usize {
+    let log = dir.join("tables").join(table).join("_delta_log");
+    let names = std::fs::read_dir(log).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".json")).count()
+}
+
+const SINK_INTO_TABLE: [&str; 3] = [
+    "CREATE STREAM x (ts LONG NOT NULL, a LONG NOT NULL, v LONG)",
+    "CREATE TABLE kept (w BIGINT, a BIGINT, n BIGINT, s BIGINT)",
+    "CREATE SINK into_table FROM t INTO TABLE kept",
+];
+
+async fn open_with_sink_into_table(dir: &Path) -> Engine {
+    let engine = open_local(dir).await;
+    let [stream, table, sink] = SINK_INTO_TABLE;
+    for statement in [stream, table, &totals(&WINDOWS[0]), sink] {
+        sql(&engine, statement).await;
+    }
+    engine
+}
+
+/// Waits until a table has the windows of so many seconds but the last, and checks that each is there once.
+async fn until_kept(engine: &Engine, seconds: i64) {
+    let sum: i64 = (0..seconds - 1).sum();
+    let expected = format!("{{\"n\":{0},\"d\":{0},\"s\":{sum}}}\n", seconds - 1);
+    until(engine, "SELECT count(*) AS n, count(DISTINCT w) AS d, sum(s) AS s FROM kept", &expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_have_gathered_go_into_a_table_by_few_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open_with_sink_into_table(dir.path()).await;
+    append(&engine, "x", &seconds(0..700), None).await;
+    until_kept(&engine, 700).await;
+    // One for each window would be 699, and the first is the table's own.
+    assert!(commits(dir.path(), "kept") < 70, "{}", commits(dir.path(), "kept"));
+    let delivered = async {
+        while engine.sinks(&Principal::local())[0].delivered != (699, 699) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let noted = tokio::time::timeout(Duration::from_secs(60), delivered).await;
+    assert!(noted.is_ok(), "{:?}", engine.sinks(&Principal::local()));
+    stop(engine, Duration::from_secs(5)).await;
+}
+
+/// Copies the files of directories below one into another.
+fn copy(from: &Path, to: &Path, parts: [&str; 2]) {
+    for part in parts {
+        let _ = std::fs::remove_dir_all(to.join(part));
+        std::fs::create_dir_all(to.join(part)).unwrap();
+        for entry in std::fs::read_dir(from.join(part)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join(part).join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// The table has a commit of which the log knows nothing, and more windows have closed when they are read again.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_a_table_has_and_the_log_does_not_know_of_are_not_inserted_again() {
+    let (dir, before) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (kept, away) = (dir.path().join("tables/kept"), before.path().join("kept"));
+    let grace = Duration::from_secs(5);
+    stop(open_with_sink_into_table(dir.path()).await, grace).await;
+    // Without its files the table takes nothing: windows gather.
+    let gather = async |windows: std::ops::Range<i64>| {
+        std::fs::rename(&kept, &away).unwrap();
+        let engine = open_local(dir.path()).await;
+        append(&engine, "x", &seconds(windows), None).await;
+        let failing = async {
+            while engine.sinks(&Principal::local())[0].failing.is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let failed = tokio::time::timeout(Duration::from_secs(60), failing).await;
+        assert!(failed.is_ok(), "{:?}", engine.sinks(&Principal::local()));
+        stop(engine, grace).await;
+        std::fs::rename(&away, &kept).unwrap();
+    };
+    gather(0..300).await;
+    copy(dir.path(), before.path(), ["log", "catalog"]);
+    let engine = open_local(dir.path()).await;
+    until_kept(&engine, 300).await;
+    stop(engine, grace).await;
+    // As after a crash before the record of the delivery was synced.
+    copy(before.path(), dir.path(), ["log", "catalog"]);
+    gather(300..400).await;
+    let engine = open_local(dir.path()).await;
+    until_kept(&engine, 400).await;
+    assert!(commits(dir.path(), "kept") < 40, "{}", commits(dir.path(), "kept"));
+    stop(engine, grace).await;
+}
+
 /// Keys of the only view that are on disk. The engine was stopped.
 async fn keys_on_disk(dir: &Path) -> usize {
     for _ in 0..600 {

@@ -15,7 +15,7 @@ use swiftwater_event::{Clock, Offset, Type};
 use swiftwater_store::{Durability, Durable, Result, Store, StoreOptions, Table, TableSpec};
 
 #[derive(Debug)]
-struct Synced(FailingStore);
+pub(crate) struct Synced(pub(crate) FailingStore);
 
 #[async_trait]
 impl Durability for Synced {

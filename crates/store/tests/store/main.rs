@@ -5,6 +5,7 @@ mod crashes;
 mod cut;
 mod damaged;
 mod errors;
+mod inserts;
 mod making;
 mod mounts;
 mod others;

@@ -59,7 +59,7 @@ async fn nobody_sees_a_table_before_all_of_it_is_there() {
     assert!(store.table("made").await.unwrap().is_none());
     assert!(!store.drop_table("made").await.unwrap());
     assert!(!place.join("_delta_log").exists(), "other readers see none either");
-    let once = Application { id: "job".into(), version: 3 };
+    let once = Application::one("job", 3);
     let table = new.commit(Some(&once)).await.unwrap();
     assert_eq!(long(&table, "SELECT count(*) FROM t").await, 15);
     assert_eq!(text(&sql_at(&table, Some(At::Version(0)), "SELECT sum(n) FROM t").await), ["55"]);
@@ -72,7 +72,7 @@ async fn nobody_sees_a_table_before_all_of_it_is_there() {
     let table = store.table("made").await.unwrap().unwrap();
     assert_eq!(long(&table, "SELECT count(*) FROM t").await, 15);
     assert!(table.has_inserted(&once).await.unwrap());
-    assert!(!table.has_inserted(&Application { version: 4, ..once }).await.unwrap());
+    assert!(!table.has_inserted(&Application::one("job", 4)).await.unwrap());
     let exists = store.begin_plain("made", schema()).await;
     assert!(matches!(exists, Err(StoreError::TableExists(_))), "{exists:?}");
 }

@@ -367,7 +367,7 @@ async fn rows_of_one_version_of_an_application_are_inserted_once_whatever_happen
     };
     let table = store.create_plain("plain", batch(0).schema(), None).await.unwrap();
     let insert = |table: &Table, id: &str, version: u64, value: i64, overwrite: bool| {
-        let (table, application) = (table.clone(), Application { id: id.into(), version });
+        let (table, application) = (table.clone(), Application::one(id, version));
         let rows = futures_util::stream::iter([Ok::<_, String>(batch(value))]);
         async move { table.insert_once(rows, overwrite, application).await.unwrap() }
     };

@@ -118,7 +118,7 @@ fn timed_out(job: &JobEntry, timeout_ms: u64) -> SqlError {
 /// dropped or of another data directory with the same tables.
 fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
     let id = format!("swiftwater/job/{}-{}/{statement}", job.id, job.created);
-    Application { id: id.into(), version: run }
+    Application::one(id, run)
 }
 
 /// Runs a statement to its end; answers how many rows it wrote.

@@ -119,7 +119,8 @@ impl Target {
             }
             Target::Table(table) => {
                 let rows = heavy(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
-                insert(shared, delivery, (&**table, view.name()), rows).await?;
+                let by = Application::one(delivery.by.as_str(), delivery.number);
+                insert(shared, by, (&**table, view.name()), rows).await?;
                 Ok(0)
             }
             Target::File(file, format) => {
@@ -277,9 +278,9 @@ fn csv(rows: &RecordBatch, is_first: bool) -> Result<Vec<u8>, SqlError> {
 }
 
 /// Inserts rows of a view into a table, by their names, once.
-async fn insert(
+pub(super) async fn insert(
     shared: &Arc<Shared>,
-    delivery: &Delivery,
+    application: Application,
     (table, view): (&str, &str),
     rows: RecordBatch,
 ) -> Result<(), DeliverError> {
@@ -291,7 +292,7 @@ async fn insert(
     let tables = OnceTables {
         tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
         otherwise: DeliveredRows { view: view.into(), rows },
-        application: Application { id: delivery.by.as_str().into(), version: delivery.number },
+        application,
     };
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
     let mut answer = sql.run(&statement, options).await?;

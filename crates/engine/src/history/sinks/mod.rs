@@ -11,6 +11,7 @@
 mod deliver;
 mod entry;
 mod show;
+mod together;
 mod tries;
 mod work;
 

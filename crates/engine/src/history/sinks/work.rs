@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::{
     deliver::{DeliverError, Delivery, Target},
     entry::{Delivered, SinkEntry},
+    together::NotTogether,
     tries::Tries,
 };
 use crate::{
@@ -124,10 +125,49 @@ impl History {
         // All before is on disk: it was when the sink was begun, or was noted since.
         let_go(&view, entry);
         let mut target = Target::of(self, &entry.create)?;
+        // The last delivery that a table had before, once it was asked; and so many go one by one, as they failed together.
+        let (mut inserted, mut alone) = (None, 0_u64);
         loop {
             let at = *kept.borrow_and_update();
-            while let Some(portion) = self.next_portion(&view, entry, at)? {
+            loop {
                 let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
+                if let Target::Table(table) = &target
+                    && alone == 0
+                {
+                    let of = &*entry;
+                    let gathered = async {
+                        let inserted = match inserted {
+                            Some(inserted) => inserted,
+                            None => *inserted.insert(self.last_in_table(&shared, table, of).await?),
+                        };
+                        self.deliver_together(&shared, (&*view, &**table), (of, at), inserted).await
+                    };
+                    let together = tokio::select! {
+                        biased;
+                        end = ends(self, work) => return Ok(end),
+                        together = gathered => together,
+                    };
+                    match together {
+                        Ok(None) => break,
+                        Ok(Some(delivered)) => {
+                            if delivered.count > entry.delivered.count {
+                                self.note(entry, delivered).await?;
+                                work.tries.came_about();
+                            } else {
+                                entry.delivered = delivered;
+                            }
+                            let_go(&view, entry);
+                            continue;
+                        }
+                        Err(NotTogether { deliveries, error }) => {
+                            let sink = &*entry.create.name;
+                            tracing::debug!(sink, deliveries, %error, "deliveries fail together, and go one by one");
+                            alone = deliveries.max(1);
+                        }
+                    }
+                }
+                let Some(portion) = self.next_portion(&view, entry, at)? else { break };
+                alone = alone.saturating_sub(1);
                 let Portion { rows, count, last, now } = portion;
                 if count == 0 {
                     // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
@@ -177,7 +217,7 @@ impl History {
         entry: &SinkEntry,
         at: ViewAt,
     ) -> Result<Option<Portion>, DeliverError> {
-        let rows = u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS));
+        let rows = rows_of_portion(entry);
         let (after, now) = (entry.delivered.last_key(), self.clock.now());
         let read = || match entry.create.of_changes {
             true => view.changes_kept(after.as_deref(), at.position, rows, now),
@@ -218,8 +258,13 @@ fn let_go(view: &View, entry: &SinkEntry) {
     }
 }
 
+/// The most rows of a delivery.
+pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
+    u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
+}
+
 /// In whose name a sink writes. No other has this one's number and time of creation.
-fn id_of(entry: &SinkEntry) -> String {
+pub(super) fn id_of(entry: &SinkEntry) -> String {
     format!("swiftwater/sink/{}-{}", entry.id, entry.created)
 }
 
