@@ -118,6 +118,7 @@ fn all_steps(shard: &mut Shard, index: &Index, batches: &[EventBatch], steps: &m
         let input = StepInput {
             batch,
             arrivals: &[],
+            before: None,
             place: Place::Number((number * BLOCK_EVENTS) as u64),
             now_micros: 0,
             record_bytes_max: 64 << 20,

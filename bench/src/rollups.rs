@@ -148,6 +148,7 @@ fn alone(groups: usize, events: usize) -> anyhow::Result<f64> {
             let input = StepInput {
                 batch,
                 arrivals: &[],
+                before: None,
                 place: Place::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,

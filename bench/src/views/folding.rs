@@ -7,7 +7,7 @@ use anyhow::Context;
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Offset, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{
-    Changes, Index, KeyedPart, KeyedQuery, NO_TIME, Place, Shard, StandingQuery, StepInput, by_part,
+    Changes, Index, KeyedPart, KeyedQuery, Place, Shard, StandingQuery, StepInput, ViewTime, by_part,
 };
 
 use super::pairs::{QUERY, lines};
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
             offset += batch.len() as u64;
             total += sum;
             let start = machine::thread_seconds();
-            let fold = query.fold(&mut shard, &batch, NO_TIME);
+            let fold = query.fold(&mut shard, &batch, ViewTime::default());
             let groups = fold.groups.context("nothing was folded")?;
             let (chosen, _) = by_part(&groups, PARTS, usize::MAX);
             for (part, chosen) in parts.iter_mut().zip(&chosen) {
@@ -114,6 +114,7 @@ fn decoded(batch: &EventBatch) -> anyhow::Result<f64> {
     let input = StepInput {
         batch,
         arrivals: &[],
+        before: None,
         place: Place::Number(0),
         now_micros: 0,
         record_bytes_max: usize::MAX,

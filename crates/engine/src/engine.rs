@@ -720,6 +720,7 @@ impl Engine {
             self.shared.tick_stream(&stream, now);
             // The ticker may be at it: what is due at this moment is done when that is.
             drop(lock(&stream.tick));
+            self.shared.tick_idle(&stream, now);
         }
     }
 

@@ -257,6 +257,7 @@ impl Worker {
         let input = StepInput {
             batch: &batch,
             arrivals: &arrivals,
+            before: None,
             place,
             now_micros: self.clock.now_micros(),
             record_bytes_max: self.options.config.emit_bytes_max,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use swiftwater_event::Millis;
-use swiftwater_live::{QueryNumber, Timeline};
+use swiftwater_live::{Peak, QueryNumber, Slices, Timeline};
 
 #[derive(Debug)]
 struct Line {
@@ -16,6 +16,15 @@ struct Line {
     first: u64,
     last: Option<u64>,
     members: Vec<QueryNumber>,
+}
+
+/// A cause that advances event time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By {
+    /// The latest time of a batch so far.
+    Event(Peak),
+    /// The stream was idle until this arrival.
+    Idle(Millis),
 }
 
 /// All lines of an operator.
@@ -85,14 +94,18 @@ impl Lines {
         self.lines.get(place).map_or(0, |line| line.timeline.late().saturating_add_signed(*more))
     }
 
-    /// Takes in the latest time of a batch so far, whose first event has the offset `first`; answers the members of
-    /// which windows are over.
-    pub(crate) fn advance(&mut self, latest: Millis, first: u64) -> Vec<QueryNumber> {
+    /// Advances event time before or within a batch whose first event has the offset `first`. Returns the members whose windows
+    /// close, each with its new peak.
+    pub(crate) fn advance(&mut self, by: By, first: u64) -> Vec<(QueryNumber, Peak)> {
         let mut over = Vec::new();
         let mut moved = Vec::new();
         for (place, line) in self.lines.iter_mut().filter(|(_, line)| line.sees(first)) {
+            let latest = match by {
+                By::Event(latest) => latest,
+                By::Idle(until) => line.timeline.peak().advanced_to(until),
+            };
             if line.timeline.advance(latest) {
-                over.extend_from_slice(&line.members);
+                over.extend(line.members.iter().map(|member| (*member, latest)));
                 moved.push(*place);
             }
         }
@@ -116,6 +129,12 @@ impl Lines {
             }
         }
         with.members.extend(line.members);
+    }
+
+    /// The arrival at which an idle stream closes the next window that is not empty.
+    pub(crate) fn idle_due(&self, slices: &Slices) -> Option<Millis> {
+        let due = |line: &Line| line.timeline.idle_due(|from| slices.first_of_any(from));
+        self.lines.values().filter(|line| line.last.is_none()).filter_map(due).min()
     }
 
     /// Counts the events of a slice for whom they are late; answers whether a window is still to hold them.

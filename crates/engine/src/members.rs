@@ -8,6 +8,7 @@ use swiftwater_live::{QueryNumber, QueryStep, ResultSet, Timed};
 use crate::{
     EndReason,
     fault::guarded,
+    lines::By,
     merge::Merge,
     running::{EmitContext, Running},
     shared::Shared,
@@ -62,8 +63,11 @@ impl Shared {
                 continue;
             };
             // Slices are none of it: of time, only how far it has come.
-            let timed = step.timed.as_ref().map(|timed| Timed { latest: timed.latest, ..Timed::default() });
+            let timed = step.timed.as_ref().map(|timed| Timed { generations: Vec::new(), ..**timed });
             let mut results = Vec::new();
+            if let Some(until) = timed.as_ref().and_then(|timed| timed.idle_until) {
+                running.advance_idle(until, &mut results, context.now_micros);
+            }
             running.take_in_order(step.single_rows.clone(), timed, &mut results, context.now_micros);
             is_due_changed |= self.give_to_member(merge, member, results, context);
         }
@@ -99,8 +103,11 @@ impl Shared {
         context: &EmitContext<'_>,
     ) -> bool {
         let mut results: BTreeMap<QueryNumber, Vec<ResultSet>> = BTreeMap::new();
+        if let Some(until) = timed.idle_until {
+            merge.close_by_event(number, By::Idle(until), first, context, &mut results);
+        }
         for generation in timed.generations {
-            merge.close_by_event(number, generation.peak, first, context, &mut results);
+            merge.close_by_event(number, By::Event(generation.peak), first, context, &mut results);
             let Some(operator) = merge.operators.get_mut(&number) else { return false };
             for (partial, events) in generation.partials {
                 if operator.lines.take(partial.start, events, first) {
@@ -108,7 +115,7 @@ impl Shared {
                 }
             }
         }
-        merge.close_by_event(number, timed.latest, first, context, &mut results);
+        merge.close_by_event(number, By::Event(timed.latest), first, context, &mut results);
         if results.is_empty() {
             return false;
         }
@@ -122,18 +129,18 @@ impl Shared {
 }
 
 impl Merge {
-    /// Closes the windows of an operator's members that are over when the latest time of a batch so far is this.
+    /// Closes the windows of an operator's members that end at the new event time.
     fn close_by_event(
         &mut self,
         number: QueryNumber,
-        latest: Millis,
+        by: By,
         first: u64,
         context: &EmitContext<'_>,
         results: &mut BTreeMap<QueryNumber, Vec<ResultSet>>,
     ) {
         let Some(operator) = self.operators.get_mut(&number) else { return };
         let is_shared = operator.is_shared();
-        for member in operator.lines.advance(latest, first) {
+        for (member, latest) in operator.lines.advance(by, first) {
             let standing = |running: &&mut Box<Running>| !running.is_ending;
             let Some(running) = self.running.get_mut(&member).filter(standing) else { continue };
             let collector = &mut running.work().collector;

@@ -176,6 +176,22 @@ impl Merge {
         }
     }
 
+    /// The arrival at which an idle stream closes something of these queries; `None` if nothing is open.
+    pub(crate) fn idle_due(&self, numbers: impl Iterator<Item = QueryNumber>) -> Option<Millis> {
+        let of_running = |number: QueryNumber| self.running.get(&number)?.idle_due();
+        let due = |number: QueryNumber| match self.operators.get(&number) {
+            Some(operator) if operator.passes_on => operator.members().filter_map(of_running).min(),
+            Some(operator) => operator.lines.idle_due(&operator.slices),
+            None => of_running(number),
+        };
+        numbers.filter_map(due).min()
+    }
+
+    /// Whether the outputs of all batches before this sequence number were delivered.
+    pub(crate) fn has_handed_on(&self, sequence: u64) -> bool {
+        self.next_sequence >= sequence
+    }
+
     /// Tells a query what its operator has done for it.
     pub(crate) fn tell(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };

@@ -243,7 +243,7 @@ impl Operator {
             self.move_members(first);
         }
         if let Some(timed) = &step.timed {
-            self.peak = self.peak.max(timed.latest);
+            self.peak = self.peak.max(timed.latest.time);
         }
         self.tally.candidates += step.candidates;
         self.tally.residual_tests += step.residual_tests;

@@ -365,6 +365,12 @@ impl Running {
         work.counts.ahead += step.ahead;
         work.counts.expression_errors += step.expression_errors;
         work.shard_bytes += step.grown_bytes;
+        if let Some(until) = step.timed.as_ref().and_then(|timed| timed.idle_until) {
+            work.collector.advance_idle(until, &mut work.slices, now_micros, out);
+            if work.collector.is_done() {
+                work.last_position = Some(first);
+            }
+        }
         let mut done_at = None;
         let mut is_cut = false;
         if let Some(rows) = &mut step.rows {
@@ -394,6 +400,18 @@ impl Running {
             self.take_in_order(step.single_rows, step.timed.map(|timed| *timed), out, now_micros);
         }
         self.count_pattern_faults();
+    }
+
+    /// Advances event time, as the stream was idle until then.
+    pub(crate) fn advance_idle(&mut self, until: Millis, out: &mut Vec<ResultSet>, now_micros: i64) {
+        let work = self.work();
+        work.collector.advance_idle(until, &mut work.slices, now_micros, out);
+    }
+
+    /// The arrival at which an idle stream closes something of this query alone.
+    pub(crate) fn idle_due(&self) -> Option<Millis> {
+        let work = self.work.as_ref().filter(|_| !self.is_ending)?;
+        work.collector.idle_due(&work.slices)
     }
 
     /// Takes the matched events of a batch one by one, and what it brings by the events' own time.

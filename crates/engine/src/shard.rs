@@ -64,6 +64,7 @@ impl Shared {
                 let input = StepInput {
                     batch: &work.batch,
                     arrivals: &work.arrivals,
+                    before: work.before,
                     place: Place::Number(work.batch.meta().first.0),
                     now_micros,
                     record_bytes_max: self.config.emit_bytes_max,
@@ -78,9 +79,11 @@ impl Shared {
         }
         let start = nanos();
         let waited = u64::try_from(now_micros - work.batch.meta().read_micros).unwrap_or(0);
+        // An idle tick does not count.
+        let is_events = u64::from(work.events > 0);
         let bucket = LATENCY_BOUNDS_MICROS.partition_point(|&bound| bound < waited);
-        self.read_to_match[bucket].fetch_add(1, Ordering::Relaxed);
-        self.read_to_match_micros.fetch_add(waited, Ordering::Relaxed);
+        self.read_to_match[bucket].fetch_add(is_events, Ordering::Relaxed);
+        self.read_to_match_micros.fetch_add(waited * is_events, Ordering::Relaxed);
         let output = Output {
             steps: std::mem::take(&mut state.steps),
             first: work.batch.meta().first.0,
@@ -90,7 +93,7 @@ impl Shared {
         };
         let delivered = self.deliver(stream, work.sequence, output);
         let counters = &self.counters[number];
-        counters.batches.fetch_add(1, Ordering::Relaxed);
+        counters.batches.fetch_add(is_events, Ordering::Relaxed);
         counters.events.fetch_add(work.events, Ordering::Relaxed);
         let deliver = nanos() - start;
         for (counter, nanos) in

@@ -48,6 +48,8 @@ pub(crate) struct Stream {
     pub(crate) is_again: AtomicBool,
     /// What its events are seen to have.
     pub(crate) fields: SeenFields,
+    /// [`Stream::idle_due`] as computed after so many batches.
+    idle_due: Mutex<Option<(u64, Option<Millis>)>>,
 }
 
 /// A shard's state for one stream.
@@ -86,6 +88,8 @@ struct Intake {
     /// Windows and durations were looked at up to here: what comes now arrives at this time or later.
     settled: Millis,
     has_events: bool,
+    /// The arrival of the last event that was taken.
+    taken_arrival: Option<Millis>,
     sample: Option<f64>,
     /// The stream stands in the line of those with work.
     is_queued: bool,
@@ -113,6 +117,8 @@ pub(crate) struct Work {
     pub(crate) batch: EventBatch,
     /// Arrival of each event; empty where all have the batch's.
     pub(crate) arrivals: Vec<Millis>,
+    /// The arrival of the last event before it; none if there was none.
+    pub(crate) before: Option<Millis>,
     pub(crate) sequence: u64,
     pub(crate) index: Arc<Index>,
     /// Events that it stands for.
@@ -173,6 +179,7 @@ impl Stream {
             looks: Looks::default(),
             is_again: AtomicBool::new(false),
             fields: SeenFields::default(),
+            idle_due: Mutex::default(),
         }
     }
 
@@ -290,10 +297,12 @@ impl Stream {
         lock(&self.intake).sample
     }
 
-    /// Whether all that was appended was looked at.
+    /// Whether all events and idle ticks that were appended were looked at.
     pub(crate) fn is_drained(&self) -> bool {
         let merge = lock(&self.merge);
-        merge.position >= lock(&self.intake).next_offset
+        let intake = lock(&self.intake);
+        let is_handed_on = intake.waiting.is_empty() && merge.has_handed_on(intake.next_sequence);
+        is_handed_on && merge.position >= intake.next_offset
     }
 
     pub(crate) fn count_rejected(&self, count: u64) {
@@ -303,6 +312,10 @@ impl Stream {
     /// Takes what waits, small batches joined up to `bytes_max`. The caller holds a shard's lock.
     pub(crate) fn take(&self, bytes_max: usize) -> Take {
         let mut intake = lock(&self.intake);
+        // Events that follow an idle tick advance time by themselves.
+        while intake.waiting.len() > 1 && intake.waiting.front().is_some_and(EventBatch::is_empty) {
+            intake.waiting.pop_front();
+        }
         let Some(first) = intake.waiting.front() else {
             intake.is_queued = false;
             return Take::Nothing;
@@ -312,7 +325,7 @@ impl Stream {
         if arrival >= due || matches!(intake.pace, Pace::Waits(_)) {
             return Take::Due(arrival);
         }
-        let closes = intake.pace == Pace::Singly;
+        let closes = intake.pace == Pace::Singly && !first.is_empty();
         let mut is_parted = false;
         if closes {
             intake.pace = Pace::Waits(arrival);
@@ -354,6 +367,7 @@ impl Stream {
         intake.next_sequence += 1;
         let events = batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
         intake.next_taken += events;
+        let before = intake.note_taken(&batches);
         let more = !intake.waiting.is_empty();
         if !more {
             intake.is_queued = false;
@@ -381,7 +395,7 @@ impl Stream {
             }
             EventBatch::concat(&batches)
         };
-        Take::Work(Box::new(Work { batch, arrivals, sequence, index, events, bytes, more, closes }))
+        Take::Work(Box::new(Work { batch, arrivals, before, sequence, index, events, bytes, more, closes }))
     }
 
     /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
@@ -399,8 +413,59 @@ impl Stream {
         intake.next_sequence += 1;
         let events = batches.iter().map(|batch| batch.len() as u64).sum();
         intake.next_taken += events;
+        intake.note_taken(&batches);
         intake.is_queued = false;
         Some(Work::unread(&batches, events, sequence, Arc::clone(&intake.index), bytes, false))
+    }
+
+    /// Whether the stream may be idle at `now` for a query, whatever waits. Cheap.
+    pub(crate) fn may_be_idle(&self, now: Millis) -> bool {
+        let intake = lock(&self.intake);
+        let idle_after = intake.index.idle_after_ms();
+        idle_after.is_some_and(|idle_after| now >= intake.newest_arrival.saturating_add_unsigned(idle_after))
+    }
+
+    /// The time up to `now` at which the idle stream closes something; none if nothing is due, the stream is not idle, or
+    /// events wait.
+    pub(crate) fn idle_due(&self, now: Millis) -> Option<Millis> {
+        let (sequence, index, idle_from) = {
+            let intake = lock(&self.intake);
+            let idle_after = intake.index.idle_after_ms()?;
+            let idle_from = intake.taken_arrival?.saturating_add_unsigned(idle_after);
+            if !intake.waiting.is_empty() || now < idle_from {
+                return None;
+            }
+            (intake.next_sequence, Arc::clone(&intake.index), idle_from)
+        };
+        let mut known = lock(&self.idle_due);
+        let due = match *known {
+            Some((at, due)) if at == sequence => due,
+            _ => {
+                let merge = lock(&self.merge);
+                if !merge.has_handed_on(sequence) {
+                    return None;
+                }
+                let due = merge.idle_due(index.idle_numbers());
+                *known = Some((sequence, due));
+                due
+            }
+        };
+        due.map(|due| due.max(idle_from)).filter(|due| *due <= now)
+    }
+
+    /// Appends an idle tick: a batch without events, which advances event time. Does nothing if events wait, as they do it
+    /// themselves. Returns whether the stream must be put in the line of those with work.
+    pub(crate) fn advance_idle(&self, at: Millis) -> bool {
+        let mut intake = lock(&self.intake);
+        if !intake.waiting.is_empty() {
+            return false;
+        }
+        // No event arrives before that any more.
+        intake.settled = intake.settled.max(at);
+        let (first, read_micros) = (Offset(intake.next_offset), at.saturating_mul(1000));
+        let meta = EventMeta { arrival: at, sent_micros: 0, read_micros, first };
+        intake.waiting.push_back(EventBatch::concat(&[]).with_meta(meta));
+        !std::mem::replace(&mut intake.is_queued, true)
     }
 
     /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
@@ -576,6 +641,14 @@ impl Stream {
 }
 
 impl Intake {
+    /// Notes batches that were taken. Returns the arrival of the last event before them.
+    fn note_taken(&mut self, batches: &[EventBatch]) -> Option<Millis> {
+        let before = self.taken_arrival;
+        let last = batches.iter().rev().find(|batch| !batch.is_empty());
+        self.taken_arrival = last.map(|batch| batch.meta().arrival).or(before);
+        before
+    }
+
     /// Makes the first event that waits a batch of its own; answers whether there were others in its batch. These keep
     /// what the batch takes up, which all share.
     fn part_first(&mut self) -> bool {
@@ -610,7 +683,17 @@ impl Work {
         // The first batch stands for all: its meta must lead to the position after the last.
         let meta = EventMeta { first: Offset(first + events - batch.len() as u64), ..*batch.meta() };
         batch = batch.with_meta(meta);
-        Work { batch, arrivals: Vec::new(), sequence, index, events, bytes, more, closes: false }
+        Work {
+            batch,
+            arrivals: Vec::new(),
+            before: None,
+            sequence,
+            index,
+            events,
+            bytes,
+            more,
+            closes: false,
+        }
     }
 
     /// The offset after the batch.

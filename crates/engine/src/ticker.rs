@@ -46,6 +46,7 @@ impl Shared {
             let now = self.clock.now();
             for stream in self.all_streams() {
                 self.tick_stream(&stream, now);
+                self.tick_idle(&stream, now);
                 begin_rebuild(&stream, false, indexer);
             }
             let followed = self.history.get().map(|history| history.followed()).unwrap_or_default();
@@ -86,6 +87,13 @@ impl Shared {
         // nobody ends a query whose windows are being closed.
         let _tick = lock(&stream.tick);
         self.tick_held(stream, now);
+    }
+
+    /// Advances the event time of an idle stream if that closes something.
+    pub(crate) fn tick_idle(&self, stream: &Arc<Stream>, now: Millis) {
+        if stream.idle_due(now).is_some() && stream.advance_idle(now) {
+            self.put_in_line(Arc::clone(stream));
+        }
     }
 
     /// As [`Shared::tick_stream`], for whoever holds the stream's `tick`.

@@ -95,18 +95,20 @@ impl Display for Window {
             Window::None => {}
         }
         match clock {
-            Some(WindowClock::Arrival) => f.write_str(" of arrival"),
-            Some(WindowClock::Event { time, lateness_ms, max_ahead_ms }) => {
-                f.write_str(&by_event_time(time, *lateness_ms, *max_ahead_ms))
-            }
+            Some(clock) => f.write_str(&by_event_time(clock)),
             None => Ok(()),
         }
     }
 }
 
-fn by_event_time(time: &Expr, lateness_ms: u64, max_ahead_ms: Option<u64>) -> String {
+fn by_event_time(clock: &WindowClock) -> String {
+    let WindowClock::Event { time, lateness_ms, max_ahead_ms, idle_after_ms } = clock else {
+        return " of arrival".to_owned();
+    };
     let ahead = max_ahead_ms.map_or(String::new(), |ms| format!(", at most {ms} ms ahead of arrival"));
-    format!(" by {time}, up to {lateness_ms} ms late{ahead}")
+    let idle =
+        idle_after_ms.map_or(String::new(), |ms| format!(", advancing after {ms} ms without an event"));
+    format!(" by {time}, up to {lateness_ms} ms late{ahead}{idle}")
 }
 
 fn listed(exprs: &[Expr]) -> String {
@@ -173,12 +175,7 @@ impl Display for Pattern {
             }
         }
         write!(f, " within {} ms", self.within_ms)?;
-        match &self.clock {
-            WindowClock::Arrival => f.write_str(" of arrival")?,
-            WindowClock::Event { time, lateness_ms, max_ahead_ms } => {
-                f.write_str(&by_event_time(time, *lateness_ms, *max_ahead_ms))?;
-            }
-        }
+        f.write_str(&by_event_time(&self.clock))?;
         f.write_str(match self.skip {
             Skip::PastLastRow => ", no event in two matches",
             Skip::ToNextRow => ", from every event on",

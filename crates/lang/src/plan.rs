@@ -396,6 +396,8 @@ pub enum WindowClock {
         /// How far its time may be ahead of its arrival. An event that is further ahead does not move the watermark, belongs
         /// to no window and is counted as ahead. None: any number.
         max_ahead_ms: Option<u64>,
+        /// The time without an event of the stream after which event time advances with the clock; none: never.
+        idle_after_ms: Option<u64>,
     },
 }
 
@@ -625,6 +627,14 @@ impl Query {
     pub fn max_ahead_ms(&self) -> Option<u64> {
         match self.pattern.as_ref().map(|pattern| &pattern.clock).or_else(|| self.window.clock()) {
             Some(WindowClock::Event { max_ahead_ms, .. }) => *max_ahead_ms,
+            _ => None,
+        }
+    }
+
+    /// The time without an event of the stream after which event time advances with the clock; none: never.
+    pub fn idle_after_ms(&self) -> Option<u64> {
+        match self.pattern.as_ref().map(|pattern| &pattern.clock).or_else(|| self.window.clock()) {
+            Some(WindowClock::Event { idle_after_ms, .. }) => *idle_after_ms,
             _ => None,
         }
     }

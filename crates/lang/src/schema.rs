@@ -17,8 +17,16 @@ use swiftwater_event::{Path, Type};
 
 use crate::{keyword::did_you_mean, lexer::short};
 
-/// By how many milliseconds events may be late, and by how many their time may be ahead of their arrival; none: any number.
-pub type TimeBounds = (u64, Option<u64>);
+/// A watermark's bounds, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeBounds {
+    /// The lateness.
+    pub lateness_ms: u64,
+    /// `MAX AHEAD`; none: no bound.
+    pub max_ahead_ms: Option<u64>,
+    /// `IDLE AFTER`; none: event time never advances without an event.
+    pub idle_after_ms: Option<u64>,
+}
 
 /// The fields that are known to have a type. In the Bullet dialect a query may name no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,16 +57,10 @@ impl Schema {
         Schema { paths: paths.into_iter().collect(), ..self }
     }
 
-    /// The same, with the field that says when an event happened, by how many milliseconds events may be late, and by how
-    /// many their time may be ahead of their arrival (none: any number).
+    /// The same, with the field that has the event time, and its bounds.
     #[must_use]
-    pub fn with_watermark(
-        self,
-        field: impl Into<Box<str>>,
-        lateness_ms: u64,
-        max_ahead_ms: Option<u64>,
-    ) -> Schema {
-        Schema { watermark: Some((field.into(), (lateness_ms, max_ahead_ms))), ..self }
+    pub fn with_watermark(self, field: impl Into<Box<str>>, bounds: TimeBounds) -> Schema {
+        Schema { watermark: Some((field.into(), bounds)), ..self }
     }
 
     /// Reads a schema file in either form; see the head of this module.
@@ -88,8 +90,7 @@ impl Schema {
         self.paths.iter().map(|(name, path)| (&**name, path))
     }
 
-    /// The field that says when an event happened; by how many milliseconds events may be late, and by how many their time
-    /// may be ahead of their arrival.
+    /// The field that has the event time, and its bounds.
     pub fn watermark(&self) -> Option<(&str, TimeBounds)> {
         self.watermark.as_ref().map(|(field, bounds)| (&**field, *bounds))
     }

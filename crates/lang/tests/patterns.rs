@@ -5,7 +5,7 @@
 mod common;
 
 use common::{NOW, bullet, native};
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, TimeBounds, parse};
 
 /// What a pattern is planned as; `inner` is what stands behind the first parenthesis.
 #[track_caller]
@@ -206,7 +206,7 @@ fn events_are_no_aggregates_of_matches() {
 #[test]
 fn declared_time_orders_a_pattern() {
     let schema = Schema::from_json(r#"{"ts": "TIMESTAMP", "k": "STRING"}"#).unwrap();
-    let schema = schema.with_watermark("ts", 5000, None);
+    let schema = schema.with_watermark("ts", TimeBounds { lateness_ms: 5000, ..TimeBounds::default() });
     let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, NOW) };
     for order in ["EVENT", "ts", "TS ASC"] {
         let text = format!(

@@ -39,6 +39,7 @@ fn groups(query: &Arc<StandingQuery>) -> Groups {
     let input = StepInput {
         batch: &batch,
         arrivals: &[],
+        before: None,
         place: Place::Number(0),
         now_micros: 0,
         record_bytes_max: usize::MAX,

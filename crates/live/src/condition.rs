@@ -33,6 +33,7 @@ impl RowCondition {
         let input = StepInput {
             batch,
             arrivals: &[],
+            before: None,
             place: Place::Number(meta.first.0),
             now_micros: meta.arrival.saturating_mul(1000),
             record_bytes_max: usize::MAX,

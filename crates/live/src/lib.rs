@@ -28,7 +28,7 @@ pub use joined::{CompiledJoin, JoinFailure, JoinedRows, LookUp, RowsOfKey, value
 pub use kept_rows::KeptRows;
 pub use keyed::{
     Changes, Fold, Held, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Shown, Unfit,
-    ViewWindows, by_part, count_rows,
+    ViewTime, ViewWindows, by_part, count_rows,
 };
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
 pub use meaning::{Meaning, MeaningKey};
@@ -38,7 +38,7 @@ pub use operate::{
     SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
-pub use step::{Generation, NO_TIME, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
+pub use step::{Generation, NO_TIME, Peak, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
 pub use stream_join::{
     Apart, JoinEvent, JoinPair, JoinPlace, JoinProgress, JoinQuery, Kept, Match, SIDES, step as join_step,
 };

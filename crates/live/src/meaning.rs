@@ -83,7 +83,7 @@ impl StandingQuery {
             Window::Records { .. } => "record",
             Window::Session { .. } => "session",
         };
-        let time = (plan.window.event_time(), plan.max_ahead_ms());
+        let time = (plan.window.event_time(), plan.max_ahead_ms(), plan.idle_after_ms());
         let filter = plan.filter.as_ref().map(|filter| normal(filter, plan.dialect, true));
         let Query { dialect, sample, views, .. } = plan;
         // Names of views' columns are no part of it: expressions have their places.

@@ -77,6 +77,8 @@ pub struct EventTime {
     pub program: Program,
     /// How far ahead of its arrival it may be; none: any number.
     pub max_ahead_ms: Option<u64>,
+    /// The idle time after which it advances with the clock; none: never.
+    pub idle_after_ms: Option<u64>,
     /// Paths that it reads, of every event.
     pub wants: Wants,
 }
@@ -323,7 +325,8 @@ impl StandingQuery {
                 let program = Program::compile(time, dialect, &mut wants)?;
                 let max_ahead_ms = plan.max_ahead_ms();
                 let text = format!("{dialect:?} {time:?} {max_ahead_ms:?}");
-                Some(Box::new(EventTime { text, program, max_ahead_ms, wants }))
+                let idle_after_ms = plan.idle_after_ms();
+                Some(Box::new(EventTime { text, program, max_ahead_ms, idle_after_ms, wants }))
             }
         };
         let body = match &plan.body {

@@ -30,7 +30,7 @@ use crate::{
 };
 use alike::Alike;
 use event_time::EventTimes;
-pub use event_time::NO_TIME;
+pub use event_time::{NO_TIME, Peak};
 use fold::Fold;
 pub use fold::{Generation, SingleRow, Timed};
 use shape::{ShapeInput, Shapes};
@@ -41,6 +41,8 @@ pub struct StepInput<'b> {
     pub batch: &'b EventBatch,
     /// When each event arrived, ascending; empty: all when the batch did.
     pub arrivals: &'b [Millis],
+    /// The arrival of the stream's last event before the batch; none if there was none, or it is unknown.
+    pub before: Option<Millis>,
     /// The place of the first event in its source, and whether the others follow by number (else by byte).
     pub place: Place,
     /// Now, in microseconds since 1970, for the records' times.
@@ -149,7 +151,15 @@ impl Shard {
     /// Looks at a batch for all queries of the index.
     pub fn step(&mut self, index: &Index, input: &StepInput<'_>, out: &mut Vec<QueryStep>) -> StepNanos {
         let rows = input.batch.len();
-        if rows == 0 || index.is_empty() {
+        if rows == 0 {
+            // An idle tick: event time advances, and nothing else happens.
+            index.idle().filter(|entry| input.idle_until(entry).is_some()).for_each(|entry| {
+                let timed = Timed::new(input, entry, Peak::NONE);
+                out.push(QueryStep { timed: Some(Box::new(timed)), ..QueryStep::nothing(entry.number) });
+            });
+            return StepNanos::default();
+        }
+        if index.is_empty() {
             return StepNanos::default();
         }
         let start = (input.nanos)();
@@ -320,13 +330,7 @@ impl Shard {
         let mut counts = EvalCounts { expression_errors: found.expression_errors };
         let mut step = QueryStep::of(found);
         self.text.clear();
-        step.timed = times.map(|times| {
-            Box::new(Timed {
-                latest: times.latest,
-                epoch: entry.slices.epoch(input.place.first()),
-                generations: Vec::new(),
-            })
-        });
+        step.timed = times.map(|times| Box::new(Timed::new(input, entry, times.latest)));
         let at = Surroundings { input, entry, times, shape };
         if !found.rows.is_empty() {
             step.mistyped += mistyped_rows(body.decoded, body.rows, entry.body());
@@ -548,14 +552,26 @@ impl QueryStep {
     /// What finding a query's matches has told, and nothing made of them yet.
     fn of(found: &Matched<'_>) -> QueryStep {
         QueryStep {
-            number: found.entry.number,
             candidates: found.candidates,
             residual_tests: found.residual_tests,
             matches: found.rows.len() as u64,
             mistyped: found.mistyped,
-            ahead: 0,
             expression_errors: found.expression_errors,
             nanos: found.nanos,
+            ..QueryStep::nothing(found.entry.number)
+        }
+    }
+
+    fn nothing(number: QueryNumber) -> QueryStep {
+        QueryStep {
+            number,
+            candidates: 0,
+            residual_tests: 0,
+            matches: 0,
+            mistyped: 0,
+            ahead: 0,
+            expression_errors: 0,
+            nanos: 0,
             grown_bytes: 0,
             rows: None,
             single_rows: Vec::new(),
@@ -577,6 +593,25 @@ impl StepInput<'_> {
 
     fn arrival(&self, row: u32) -> Millis {
         self.arrivals.get(row as usize).copied().unwrap_or(self.batch.meta().arrival)
+    }
+
+    /// The arrival that event time advances to before the batch, if the stream was idle for as long as the query waits.
+    fn idle_until(&self, entry: &Entry) -> Option<Millis> {
+        let idle_after = entry.query.event_time.as_ref()?.idle_after_ms?;
+        let arrival = self.arrival(0);
+        (arrival >= self.before?.saturating_add_unsigned(idle_after)).then_some(arrival)
+    }
+}
+
+impl Timed {
+    /// The event times of a batch, without partials yet.
+    fn new(input: &StepInput<'_>, entry: &Entry, latest: Peak) -> Timed {
+        Timed {
+            idle_until: input.idle_until(entry),
+            latest,
+            epoch: entry.slices.epoch(input.place.first()),
+            generations: Vec::new(),
+        }
     }
 }
 

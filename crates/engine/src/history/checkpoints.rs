@@ -72,6 +72,13 @@ impl History {
         }
     }
 
+    /// Writes a tick into the log: after a restart no event arrives before it. Returns the end of its record. Fails if an event
+    /// would find no room.
+    pub(super) async fn tick_where_there_is_room(&self, now: Millis) -> Result<LogPosition, EngineError> {
+        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable)
+    }
+
     pub(super) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
         let room = self.log.reserve_urgent(Packed::empty().bytes()).await.map_err(unavailable)?;
         self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())

@@ -18,6 +18,7 @@ mod endpoints;
 mod faults;
 mod held;
 mod history;
+mod idle;
 mod input;
 mod jobs;
 mod jobs_crashes;

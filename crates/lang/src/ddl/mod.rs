@@ -5,6 +5,7 @@
 //!   item   = column type [PATH 'a.b'] [NOT NULL] [DEFAULT constant|NOW] [[CONSTRAINT name] CHECK (condition)]…
 //!          | [CONSTRAINT name] CHECK (condition)
 //!          | WATERMARK FOR column AS column [- INTERVAL 'n units'] [MAX AHEAD INTERVAL 'n units' | MAX AHEAD NONE]
+//!            [IDLE AFTER INTERVAL 'n units']
 //! ALTER STREAM [IF EXISTS] name change, …
 //!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
@@ -60,7 +61,7 @@ pub use self::{
     split::{Piece, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
 };
-use crate::{Dialect, ParseOptions, QueryErrors, Schema, plan::Expr};
+use crate::{Dialect, ParseOptions, QueryErrors, Schema, TimeBounds, plan::Expr};
 
 /// The most columns that a stream can declare.
 pub const COLUMNS_MAX: usize = 2048;
@@ -308,10 +309,23 @@ pub struct Watermark {
     /// `MAX AHEAD`: an event whose time is further ahead of its arrival does not move the watermark and belongs to no
     /// window. In milliseconds; none: any number.
     pub max_ahead_ms: Option<u64>,
+    /// `IDLE AFTER`: the time without an event after which event time advances with the clock. In milliseconds; none: never.
+    pub idle_after_ms: Option<u64>,
+}
+
+impl Watermark {
+    /// Its bounds.
+    pub fn bounds(&self) -> TimeBounds {
+        let Watermark { lateness_ms, max_ahead_ms, idle_after_ms, .. } = *self;
+        TimeBounds { lateness_ms, max_ahead_ms, idle_after_ms }
+    }
 }
 
 /// How far ahead of its arrival an event's time may be where a declaration does not say it: an hour.
 pub const MAX_AHEAD_MS_DEFAULT: u64 = 3_600_000;
+
+/// The minimum of `IDLE AFTER`, as events of one second may be matched in one batch.
+pub const IDLE_AFTER_MS_MIN: u64 = 1000;
 
 /// `ALTER STREAM`; the changes hold together or not at all.
 #[derive(Debug, Clone, PartialEq)]
@@ -396,9 +410,7 @@ impl CreateStream {
             self.columns.iter().filter_map(|column| Some((column.name.clone(), column.path.clone()?)));
         let schema = Schema::new(types).with_paths(paths);
         match &self.watermark {
-            Some(Watermark { column, lateness_ms, max_ahead_ms }) => {
-                schema.with_watermark(column.clone(), *lateness_ms, *max_ahead_ms)
-            }
+            Some(watermark) => schema.with_watermark(watermark.column.clone(), watermark.bounds()),
             None => schema,
         }
     }

@@ -197,6 +197,9 @@ impl Display for CreateStream {
                 Some(most) => write!(text, " MAX AHEAD INTERVAL '{}'", DurationText(most))?,
                 None => text.push_str(" MAX AHEAD NONE"),
             }
+            if let Some(idle) = watermark.idle_after_ms {
+                write!(text, " IDLE AFTER INTERVAL '{}'", DurationText(idle))?;
+            }
             items.push(text);
         }
         if !items.is_empty() {

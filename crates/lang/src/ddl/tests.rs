@@ -396,8 +396,12 @@ fn faults_have_a_place_and_a_hint() {
         "1:57 expected INTERVAL or NONE, found `5` (Write `MAX AHEAD INTERVAL '1 hour'`, or `MAX AHEAD NONE`.)",
     );
     check(
-        "CREATE STREAM s (a LONG, WATERMARK FOR a AS a IDLE AFTER INTERVAL '30 seconds')",
-        "1:47 IDLE AFTER is not supported (The watermark of a quiet stream stands still until its next event: send an event every so often that carries the time, or choose a shorter lateness.)",
+        "CREATE STREAM s (a LONG, WATERMARK FOR a AS a IDLE AFTER 5)",
+        "1:58 expected INTERVAL, found `5` (Write `IDLE AFTER INTERVAL '30 seconds'`.)",
+    );
+    check(
+        "CREATE STREAM s (a LONG, WATERMARK FOR a AS a IDLE AFTER INTERVAL '999 ms')",
+        "1:58 IDLE AFTER is at least 1 second",
     );
     check(
         "CREATE STREAM s (a LONG PRIMARY KEY)",
@@ -771,14 +775,18 @@ proptest! {
         if_not_exists: bool,
         undeclared in options(false),
         declared in options(true),
-        lateness in prop::option::of((0u64..10_000_000, prop::option::of(1u64..10_000_000))),
+        bounds in prop::option::of((
+            0u64..10_000_000,
+            prop::option::of(1u64..10_000_000),
+            prop::option::of(1000u64..10_000_000),
+        )),
     ) {
         let mut columns = columns;
         let mut seen = std::collections::HashSet::new();
         columns.retain(|column| seen.insert(column.name.to_lowercase()));
         let time = columns.iter().find(|column| matches!(&column.ty, Type::Primitive(swiftwater_event::Primitive::Long)));
-        let watermark = time.zip(lateness).map(|(column, (lateness_ms, max_ahead_ms))| {
-            Watermark { column: column.name.clone(), lateness_ms, max_ahead_ms }
+        let watermark = time.zip(bounds).map(|(column, (lateness_ms, max_ahead_ms, idle_after_ms))| {
+            Watermark { column: column.name.clone(), lateness_ms, max_ahead_ms, idle_after_ms }
         });
         let options = if columns.is_empty() { undeclared } else { declared };
         let name = StreamName::new("a-b").unwrap();

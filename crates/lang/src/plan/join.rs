@@ -30,6 +30,8 @@ pub struct JoinSide {
     pub lateness_ms: u64,
     /// By how many milliseconds an event's time may be ahead of its arrival; none: any number.
     pub max_ahead_ms: Option<u64>,
+    /// The time without an event, in milliseconds, after which its event time advances; none: never.
+    pub idle_after_ms: Option<u64>,
     /// What is equal to the other side's, in its order; over the event.
     pub keys: Vec<Expr>,
     /// Events for which this is not true join nothing; over the event.

@@ -16,6 +16,7 @@ use super::{
     group::{KEYS_MAX, settle},
     lower::Scope,
     plan_query,
+    window::declared_clock,
 };
 use crate::{
     ParseOptions,
@@ -346,14 +347,14 @@ impl<'a> Planner<'a> {
                     self.fields.watermark().map(|(field, watermark)| (field.to_owned(), watermark));
                 let typed = self.lower(node.bare(), Scope::Event)?;
                 match declared {
-                    Some((field, (lateness_ms, max_ahead_ms)))
+                    Some((field, bounds))
                         if typed.expr
                             == (Expr::Path {
                                 path: self.fields.path(&field),
                                 ty: self.fields.wanted(&field),
                             }) =>
                     {
-                        Some(WindowClock::Event { time: typed.expr, lateness_ms, max_ahead_ms })
+                        Some(declared_clock(typed.expr, bounds))
                     }
                     _ => self.fault(
                         Fault::at(

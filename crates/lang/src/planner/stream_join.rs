@@ -78,6 +78,7 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
         time,
         lateness_ms: watermark.lateness_ms,
         max_ahead_ms: watermark.max_ahead_ms,
+        idle_after_ms: watermark.idle_after_ms,
         keys,
         filter,
         values: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::{Planner, check::Ty, lower::Scope};
 use crate::{
-    Dialect,
+    Dialect, TimeBounds,
     ast::{Extent, Include, Query, Unit, WindowShape, Windowing},
     plan::{Expr, Take, Window, WindowClock},
     source::Fault,
@@ -134,9 +134,9 @@ impl Planner<'_> {
         match &extent.unit {
             Unit::Time | Unit::Record => WindowClock::Arrival,
             Unit::Event(None) => match self.fields.watermark() {
-                Some((field, (lateness_ms, max_ahead_ms))) => {
+                Some((field, bounds)) => {
                     let (path, ty) = (self.fields.path(field), self.fields.wanted(field));
-                    WindowClock::Event { time: Expr::Path { path, ty }, lateness_ms, max_ahead_ms }
+                    declared_clock(Expr::Path { path, ty }, bounds)
                 }
                 None => {
                     let message = "EVENT needs the path of an event's time: the stream declares no WATERMARK";
@@ -156,10 +156,19 @@ impl Planner<'_> {
                     let hint = "It is a TIMESTAMP, or a number of milliseconds since 1970.";
                     self.faults.push(Fault::at(event.time.span, message).hint(hint));
                 }
-                WindowClock::Event { time: time.expr, lateness_ms: event.lateness_ms, max_ahead_ms: None }
+                declared_clock(
+                    time.expr,
+                    TimeBounds { lateness_ms: event.lateness_ms, ..TimeBounds::default() },
+                )
             }
         }
     }
+}
+
+/// A clock of event time.
+pub(super) fn declared_clock(time: Expr, bounds: TimeBounds) -> WindowClock {
+    let TimeBounds { lateness_ms, max_ahead_ms, idle_after_ms } = bounds;
+    WindowClock::Event { time, lateness_ms, max_ahead_ms, idle_after_ms }
 }
 
 fn check_time(ty: &swiftwater_event::Type) -> bool {

@@ -24,7 +24,7 @@ pub use self::{
     part::{Changes, Held, KeyedPart},
     rows::{RowsChanges, RowsError, RowsFold, count_rows},
     shown::Shown,
-    windows::ViewWindows,
+    windows::{ViewTime, ViewWindows},
 };
 use crate::{
     JoinFailure, SlicePlan, StandingQuery,
@@ -134,8 +134,8 @@ pub struct Fold {
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
-    /// Of a view with windows, the latest time of the events so far.
-    pub latest: Millis,
+    /// The event time after the batch, for a view with windows.
+    pub time: ViewTime,
     /// Events of windows that were closed before.
     pub late: u64,
     /// Events whose times are too far ahead of their arrival.
@@ -282,13 +282,14 @@ impl KeyedQuery {
         self.windows.as_ref()
     }
 
-    /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch; `latest` is
-    /// what [`Fold::latest`] was of the batch before, or [`NO_TIME`].
-    pub fn fold(&self, shard: &mut Shard, batch: &EventBatch, latest: Millis) -> Fold {
+    /// Folds a batch of the stream, whose offsets and arrival are in its meta. `shard` is its caller's scratch; `time` is
+    /// what [`Fold::time`] was of the batch before.
+    pub fn fold(&self, shard: &mut Shard, batch: &EventBatch, time: ViewTime) -> Fold {
         let meta = batch.meta();
         let input = StepInput {
             batch,
             arrivals: &[],
+            before: time.last_arrival(),
             place: Place::Number(meta.first.0),
             now_micros: meta.arrival.saturating_mul(1000),
             record_bytes_max: usize::MAX,
@@ -296,7 +297,7 @@ impl KeyedQuery {
         };
         let mut steps = Vec::new();
         shard.step(&self.index, &input, &mut steps);
-        let mut fold = Fold { latest, ..Fold::default() };
+        let mut fold = Fold { time: ViewTime { last: meta.arrival, ..time }, ..Fold::default() };
         for step in &mut steps {
             fold.failure = fold.failure.take().or(step.failure.take().map(|failure| *failure));
             fold.matched += step.matches;
@@ -305,9 +306,10 @@ impl KeyedQuery {
             fold.expression_errors += step.expression_errors;
         }
         if let (Some(windows), CompiledBody::Group(group)) = (&self.windows, &self.query.body) {
-            let of = (latest, meta.arrival);
+            let of = (time.peak, meta.arrival);
             let folded = windows.fold(group, &mut steps, shard.remove(NUMBER), of);
-            (fold.groups, fold.latest, fold.late) = (folded.groups, folded.latest, folded.late);
+            (fold.groups, fold.time.peak, fold.late) = (folded.groups, folded.peak, folded.late);
+            fold.time.event = time.event.max(folded.event);
             return fold;
         }
         let groups =

@@ -8,10 +8,10 @@
 use swiftwater_event::EventBatch;
 use swiftwater_lang::plan::{Aggregate, AggregateFunction, Body, Expr, Query, Window};
 
-use super::{Changes, Key, KeyedQuery, Stamp, Unfit, by_part};
+use super::{Changes, Key, KeyedQuery, Stamp, Unfit, ViewTime, by_part};
 use crate::{
     operate::{GroupTable, NoState},
-    step::{NO_TIME, Shard},
+    step::Shard,
 };
 
 /// What changed rows bring to a view of them.
@@ -120,7 +120,7 @@ impl KeyedQuery {
 
     /// Takes in rows, as events, that came (`are_there`), or went.
     pub fn fold_rows(&self, shard: &mut Shard, rows: &EventBatch, are_there: bool, into: &mut RowsFold) {
-        let fold = self.fold(shard, rows, NO_TIME);
+        let fold = self.fold(shard, rows, ViewTime::default());
         if are_there {
             into.matched += fold.matched;
             into.mistyped += fold.mistyped;

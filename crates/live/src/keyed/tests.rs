@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use proptest::prelude::*;
 use swiftwater_event::{EventMeta, Offset, check_block};
-use swiftwater_lang::{ParseOptions, parse};
+use swiftwater_lang::{ParseOptions, Schema, TimeBounds, parse};
 use swiftwater_sketch::SketchSizes;
 
 use super::*;
@@ -38,6 +38,15 @@ fn keyed(text: &str) -> Result<KeyedQuery, Unfit> {
     let options = ParseOptions { lists_rows: true, ..ParseOptions::new(Dialect::Native, 0) };
     let plan = parse(text, &options).expect("a query").query;
     KeyedQuery::new(StandingQuery::compile(plan).expect("a query"), None)
+}
+
+/// A view over a stream whose time goes on with the clock when it has had no event for a second.
+fn going_on(text: &str) -> KeyedQuery {
+    let bounds = TimeBounds { lateness_ms: 300, max_ahead_ms: None, idle_after_ms: Some(1000) };
+    let schema = Schema::new([("ts".into(), swiftwater_event::Type::LONG)]).with_watermark("ts", bounds);
+    let options = ParseOptions { schema: Some(&schema), ..ParseOptions::new(Dialect::Native, 0) };
+    let plan = parse(text, &options).expect("a query").query;
+    KeyedQuery::new(StandingQuery::compile(plan).expect("a query"), None).expect("a view")
 }
 
 /// A view whose keys come and go.
@@ -232,12 +241,12 @@ struct Model {
     shard: Shard,
     parts: Vec<KeyedPart>,
     store: Store,
-    /// The last cut, until it is kept, and the position and latest time that it is of.
-    cut: Option<(Cut, (usize, Millis))>,
+    /// The last cut, until it is kept, and the position and time that it is of.
+    cut: Option<(Cut, (usize, ViewTime))>,
     position: usize,
-    latest: Millis,
+    time: ViewTime,
     late: u64,
-    kept: (usize, Millis),
+    kept: (usize, ViewTime),
 }
 
 impl Model {
@@ -251,9 +260,9 @@ impl Model {
             store: Store::new(),
             cut: None,
             position: 0,
-            latest: crate::NO_TIME,
+            time: ViewTime::default(),
             late: 0,
-            kept: (0, crate::NO_TIME),
+            kept: (0, ViewTime::default()),
         }
     }
 
@@ -264,8 +273,8 @@ impl Model {
     }
 
     fn take_batch(&mut self, events: &[Event], first: usize) -> usize {
-        let fold = self.view.fold(&mut self.shard, &batch(events, first as u64), self.latest);
-        self.latest = fold.latest;
+        let fold = self.view.fold(&mut self.shard, &batch(events, first as u64), self.time);
+        self.time = fold.time;
         self.late += fold.late;
         self.position = first + events.len();
         let at = (self.position as u64, events[0].arrival);
@@ -374,7 +383,7 @@ fn what_a_batch_changes_is_told_from_what_a_row_shows() {
     .enumerate()
     {
         let event = Event { arrival: 0, text: text.to_owned() };
-        let groups = view.fold(&mut shard, &batch(&[event], first as u64), crate::NO_TIME).groups;
+        let groups = view.fold(&mut shard, &batch(&[event], first as u64), ViewTime::default()).groups;
         let groups = groups.expect("it is of the event");
         let before = part.shown(&view, &groups, &[0], 0);
         part.merge(&view, &groups, &[0], (first as u64 + 1, 0));
@@ -399,7 +408,7 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
                 let mut changes = Changes::default();
                 model.parts.iter_mut().for_each(|part| part.cut(&model.view, &mut changes));
                 let pairs = changes.iter().map(|(key, state)| (key.to_vec(), state.map(<[u8]>::to_vec)));
-                model.cut = Some((pairs.collect(), (model.position, model.latest)));
+                model.cut = Some((pairs.collect(), (model.position, model.time)));
             }
             Action::Kept => {
                 if let Some((changes, at)) = model.cut.take() {
@@ -416,7 +425,7 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
             Action::DeletePast => model.delete_past(latest(&events)),
             Action::Crash => {
                 let Model { store, kept, .. } = model;
-                model = Model { store, kept, position: kept.0, latest: kept.1, ..Model::new(new()) };
+                model = Model { store, kept, position: kept.0, time: kept.1, ..Model::new(new()) };
                 for part in &mut model.parts {
                     *part = KeyedPart::new(&model.view, false).expect("it has groups");
                 }
@@ -485,7 +494,7 @@ proptest! {
         let mut whole = Model::new(all[which]());
         whole.take(&events, 0, usize::MAX);
         prop_assert_eq!(model.rows(0), whole.rows(0));
-        prop_assert_eq!(model.latest, whole.latest);
+        prop_assert_eq!(model.time, whole.time);
         // The window and the set that a key begins with.
         let lead = match which {
             0 => vec![],
@@ -556,6 +565,60 @@ proptest! {
         });
         prop_assert_eq!(model.rows(0), rows.collect::<Vec<_>>());
         prop_assert_eq!(model.late, late);
+    }
+
+    #[test]
+    fn when_it_was_looked_whether_time_goes_on_makes_no_difference(
+        events in proptest::collection::vec((0..3000i64, -2500..500i64, 0..9i64, any::<bool>()), 1..40),
+        most in 1..9usize,
+        later in 0..5000i64,
+    ) {
+        const TEXT: &str = "SELECT window_start, COUNT(*) AS n FROM STREAM() WHERE x > 2 GROUP BY () \
+             WINDOWING EVERY(700, EVENT, LAST, 1500, EVENT)";
+        let (mut model, mut whole) = (Model::new(going_on(TEXT)), Model::new(going_on(TEXT)));
+        // Simulated time: an hour behind the clock.
+        let mut arrival = 3_600_000;
+        for (number, &(after, ahead, x, looks)) in events.iter().enumerate() {
+            let before = arrival;
+            arrival += after;
+            if looks {
+                for now in [before + after / 2, arrival] {
+                    let windows = *model.view.windows().expect("windows");
+                    model.time = windows.advanced_to(model.time, now);
+                    prop_assert!(windows.advanced_to(model.time, before) == model.time);
+                }
+            }
+            let text = format!(r#"{{"ts":{},"x":{x}}}"#, arrival - 3_600_000 + ahead);
+            let event = [Event { arrival, text }];
+            model.take(&event, number, most);
+            whole.take(&event, number, usize::MAX);
+        }
+        let windows = *whole.view.windows().expect("windows");
+        for model in [&mut model, &mut whole] {
+            model.time = windows.advanced_to(model.time, arrival + later);
+        }
+        prop_assert_eq!(model.time, whole.time);
+        prop_assert_eq!(model.late, whole.late);
+        prop_assert_eq!(model.rows(0), whole.rows(0));
+        let idle = whole.time.peak.time;
+        let expected = if later < 1000 { None } else { Some(()) };
+        prop_assert_eq!((whole.time.peak.arrival == arrival + later && later > 0).then_some(()), expected);
+        // A window closes when it is due, and not a millisecond before.
+        let start = windows.first_open(idle).expect("time has come");
+        if let Some(due) = windows.idle_due(whole.time) {
+            let open = |until: Millis| windows.first_open(windows.advanced_to(whole.time, until).peak.time);
+            prop_assert!(open(due) > Some(start));
+            prop_assert!(due <= arrival + 1000 || open(due - 1) <= Some(start));
+        }
+        // In the end all windows are closed that hold anything, and one more.
+        let (mut time, mut ticks) = (whole.time, 0);
+        while let Some(due) = windows.idle_due(time) {
+            time = windows.advanced_to(time, due);
+            ticks += 1;
+        }
+        let last = events.iter().scan(0, |at, (after, ahead, ..)| { *at += after; Some(*at + ahead) }).max();
+        let last = last.map(|last| last + 700);
+        prop_assert!(ticks <= 5 && windows.first_open(time.peak.time) > last, "{ticks} {last:?}");
     }
 
     #[test]

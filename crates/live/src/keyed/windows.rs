@@ -11,7 +11,7 @@ use swiftwater_lang::plan::{Window, WindowClock};
 
 use super::Unfit;
 use crate::{
-    NO_TIME, StandingQuery,
+    NO_TIME, Peak, StandingQuery,
     operate::{GroupTable, Groups, Shape, Timeline},
     standing::CompiledGroup,
     step::QueryStep,
@@ -28,14 +28,41 @@ pub struct ViewWindows {
     size: u64,
     /// By the events' own time: how far the latest may be ahead. None: by arrival.
     lateness_ms: Option<u64>,
+    /// The idle time after which event time advances with the clock; none: never.
+    idle_after_ms: Option<u64>,
+}
+
+/// The event time of a view with windows. A replay computes the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewTime {
+    /// The latest event time, advanced by idle periods.
+    pub peak: Peak,
+    /// The latest time of an event.
+    pub event: Millis,
+    /// The arrival of the stream's last event; [`NO_TIME`] if there was none, or it is unknown.
+    pub last: Millis,
+}
+
+impl Default for ViewTime {
+    fn default() -> ViewTime {
+        ViewTime { peak: Peak::NONE, event: NO_TIME, last: NO_TIME }
+    }
+}
+
+impl ViewTime {
+    pub(super) fn last_arrival(self) -> Option<Millis> {
+        Some(self.last).filter(|last| *last != NO_TIME)
+    }
 }
 
 /// What a batch brings to a view with windows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FoldedWindows {
     pub(super) groups: Option<GroupTable>,
-    /// The latest time so far.
-    pub(super) latest: Millis,
+    /// The latest event time so far.
+    pub(super) peak: Peak,
+    /// The latest event time of the batch.
+    pub(super) event: Millis,
     /// Events of windows that are closed.
     pub(super) late: u64,
 }
@@ -54,7 +81,9 @@ impl ViewWindows {
             return Err(Unfit::Window);
         };
         match holding <= HOLDING_MAX {
-            true => Ok(Some(ViewWindows { shape, size, lateness_ms })),
+            true => {
+                Ok(Some(ViewWindows { shape, size, lateness_ms, idle_after_ms: query.plan.idle_after_ms() }))
+            }
             false => Err(Unfit::Overlap { holding, most: HOLDING_MAX }),
         }
     }
@@ -92,16 +121,44 @@ impl ViewWindows {
         self.first_kept(latest, 0)
     }
 
-    /// What a batch brings: its step, and what the shard made of it by arrival. `latest` is the latest time before it, and
-    /// `arrival` when it arrived.
+    /// Whether event time advances while the stream is idle.
+    pub fn advances_when_idle(&self) -> bool {
+        self.idle_after_ms.is_some()
+    }
+
+    /// The time after an idle period until `until`; unchanged if that is too short.
+    pub fn advanced_to(&self, time: ViewTime, until: Millis) -> ViewTime {
+        match (self.idle_after_ms, time.last_arrival()) {
+            (Some(idle), Some(last)) if until >= last.saturating_add_unsigned(idle) => {
+                ViewTime { peak: time.peak.advanced_to(until), ..time }
+            }
+            _ => time,
+        }
+    }
+
+    /// The arrival at which an idle stream closes the next window; none if all are closed that may hold an event, and one more,
+    /// whose absent rows resolve alerts.
+    pub fn idle_due(&self, time: ViewTime) -> Option<Millis> {
+        let idle_from = time.last_arrival()?.checked_add_unsigned(self.idle_after_ms?)?;
+        let open = self.shape.closing_after(self.watermark(time.peak.time)?);
+        let last = self.shape.last_holding(time.event);
+        if open > last.unwrap_or_else(|| self.shape.closing_after(time.event)).saturating_add(1) {
+            return None;
+        }
+        let reached = self.shape.end(open).checked_add_unsigned(self.lateness_ms?)?;
+        time.peak.reaches_at(reached).map(|due| due.max(idle_from))
+    }
+
+    /// The groups of a batch: from its step, and by arrival from the shard. `before` is the peak before the batch, and `arrival`
+    /// its arrival.
     pub(super) fn fold(
         &self,
         group: &CompiledGroup,
         steps: &mut [QueryStep],
         by_arrival: Vec<crate::Partial>,
-        (latest, arrival): (Millis, Millis),
+        (before, arrival): (Peak, Millis),
     ) -> FoldedWindows {
-        let mut folded = FoldedWindows { groups: None, latest, late: 0 };
+        let mut folded = FoldedWindows { groups: None, peak: before, event: NO_TIME, late: 0 };
         // Into each window that is open and holds the slice that begins there.
         let mut add = |slice: Millis, open: i64, groups: &Groups| {
             let (Some(first), Some(last)) = (self.shape.first_holding(slice), self.shape.last_holding(slice))
@@ -115,15 +172,18 @@ impl ViewWindows {
         };
         if self.lateness_ms.is_none() {
             // What says that it is earlier than what is closed is here.
-            let now = arrival.max(latest);
+            let now = arrival.max(before.time);
             let (slice, open) = (self.shape.cuts().start_of(now), self.shape.closing_after(now));
             by_arrival.iter().for_each(|partial| add(partial.start.max(slice), open, &partial.groups));
-            folded.latest = now;
+            folded.peak = Peak { time: now, arrival: now };
             return folded;
         }
         let mut timeline = Timeline::new(self.shape, self.lateness_ms.unwrap_or(0));
-        timeline.advance(latest);
+        timeline.advance(before);
         for timed in steps.iter_mut().filter_map(|step| step.timed.take()) {
+            if let Some(until) = timed.idle_until {
+                timeline.advance(timeline.peak().advanced_to(until));
+            }
             for generation in &timed.generations {
                 timeline.advance(generation.peak);
                 for (partial, events) in &generation.partials {
@@ -132,8 +192,10 @@ impl ViewWindows {
                     }
                 }
             }
-            folded.latest = folded.latest.max(timed.latest);
+            timeline.advance(timed.latest);
+            folded.event = folded.event.max(timed.latest.time);
         }
+        folded.peak = timeline.peak();
         folded.late = timeline.late();
         folded
     }

@@ -114,6 +114,12 @@ impl Level {
         self.part.entries().iter().enumerate().filter(stands).map(|(_, entry)| entry)
     }
 
+    /// Queries whose event time advances while the stream is idle.
+    fn idle(&self) -> impl Iterator<Item = &Entry> {
+        let places = self.part.idle.iter().filter(|&&place| !self.ended.has(place));
+        places.map(|&place| &*self.part.entries()[place as usize])
+    }
+
     fn filed(&self) -> impl Iterator<Item = Filed> {
         let places = 0..self.part.entries().len();
         places.filter(|&place| !self.ended.has(place as u32)).map(|place| self.part.filed(place))
@@ -434,6 +440,23 @@ impl Index {
     /// Whether a query that was found has begun for the events that found it.
     pub(crate) fn has_begun(&self, found: &Matched<'_>) -> bool {
         self.begun_before.is_none_or(|begun| found.number < begun)
+    }
+
+    /// The shortest `IDLE AFTER` of all queries, in milliseconds; none if no query has one.
+    pub fn idle_after_ms(&self) -> Option<u64> {
+        self.levels().filter_map(|level| level.part.idle_after_ms).min()
+    }
+
+    /// The numbers of the queries that have one.
+    pub fn idle_numbers(&self) -> impl Iterator<Item = QueryNumber> {
+        self.idle().map(|entry| entry.number)
+    }
+
+    /// The queries that have one and have begun.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = &Entry> {
+        let begun_before = self.begun_before;
+        let all = self.levels().flat_map(Level::idle);
+        all.filter(move |entry| begun_before.is_none_or(|begun| entry.number < begun))
     }
 
     /// Queries that stand.

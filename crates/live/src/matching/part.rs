@@ -38,6 +38,10 @@ pub(crate) struct Part {
     pub(super) scans: Vec<u32>,
     /// Queries found by an index that go by the events' own time: they hear of batches without matches too.
     pub(super) timed: Vec<u32>,
+    /// Queries whose event time advances while the stream is idle.
+    pub(super) idle: Vec<u32>,
+    /// The shortest idle time of these queries.
+    pub(super) idle_after_ms: Option<u64>,
     /// Candidates that an event was expected to have when the part was built.
     pub(super) expected: f64,
     scanned: usize,
@@ -138,6 +142,13 @@ impl Part {
             if let Some(kept) = part.accesses.get_mut(places[0] as usize) {
                 *kept = Some(access);
             }
+        }
+        for (place, entry) in (0..).zip(&entries) {
+            let Some(idle_after) = entry.query.event_time.as_ref().and_then(|time| time.idle_after_ms) else {
+                continue;
+            };
+            part.idle.push(place);
+            part.idle_after_ms = Some(part.idle_after_ms.map_or(idle_after, |least| least.min(idle_after)));
         }
         part.tables =
             tables.into_iter().map(|(column, table)| table.finish(column, care == Care::Thorough)).collect();

@@ -24,7 +24,7 @@ use super::{
     window::Shape,
 };
 use crate::{
-    NO_TIME, Timed,
+    NO_TIME, Peak, Timed,
     standing::{CompiledBody, StandingQuery},
 };
 
@@ -136,7 +136,7 @@ pub struct Collector {
     /// Of an additive window: all before the open ones.
     total: Option<Box<Groups>>,
     /// The latest event time.
-    peak: Millis,
+    peak: Peak,
     emits: u64,
     /// Rows given out as they came.
     streamed: u64,
@@ -201,7 +201,7 @@ impl Collector {
             is_cut_off: false,
             closed: i64::MIN,
             total: None,
-            peak: NO_TIME,
+            peak: Peak::NONE,
             emits: 0,
             streamed: 0,
             taken: 0,
@@ -361,7 +361,7 @@ impl Collector {
             }
             let number = self.taken;
             self.taken += 1;
-            let (time, peak) = chunk.event_times.get(row).copied().unwrap_or((NO_TIME, NO_TIME));
+            let (time, peak) = chunk.event_times.get(row).copied().unwrap_or((NO_TIME, Peak::NONE));
             let at = match self.axis {
                 Axis::None => 0,
                 Axis::Arrival => chunk.arrivals[row].max(self.closed),
@@ -464,18 +464,43 @@ impl Collector {
     }
 
     /// Closes the windows by the events' own time that are over when the latest of the events so far is this.
-    pub fn advance(
+    pub fn advance(&mut self, latest: Peak, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+        let Axis::Event { lateness } = self.axis else { return };
+        if latest.time > self.peak.time {
+            self.peak = latest;
+            self.close(latest.time.saturating_sub_unsigned(lateness), slices, now_micros, out);
+        }
+    }
+
+    /// Advances event time to the arrival `until`, as the stream was idle until then.
+    pub fn advance_idle(
         &mut self,
-        latest: Millis,
+        until: Millis,
         slices: &mut Slices,
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        let Axis::Event { lateness } = self.axis else { return };
-        if latest > self.peak {
-            self.peak = latest;
-            self.close(latest.saturating_sub_unsigned(lateness), slices, now_micros, out);
+        match &self.pattern {
+            Some(pattern) => {
+                let peak = pattern.peak().advanced_to(until);
+                self.pattern_time(peak, slices, now_micros, out);
+            }
+            None => self.advance(self.peak.advanced_to(until), slices, now_micros, out),
         }
+    }
+
+    /// The arrival at which an idle stream closes the next window or session, or completes a match; none if nothing is open.
+    pub fn idle_due(&self, slices: &Slices) -> Option<Millis> {
+        if let Some(pattern) = &self.pattern {
+            return pattern.idle_due(self.query.pattern.as_ref()?);
+        }
+        let Axis::Event { lateness } = self.axis else { return None };
+        let end = match (&self.sessions, &self.shape) {
+            (Some(sessions), _) => sessions.due()?,
+            (None, Some(shape)) => shape.end(self.held_from(shape, self.open, slices)?),
+            (None, None) => return None,
+        };
+        self.peak.reaches_at(end.checked_add_unsigned(lateness)?)
     }
 
     /// Closes the windows by arrival that end at `now` or before; where they close singly, the first of them.
@@ -535,16 +560,10 @@ impl Collector {
 
     /// The first window from `number` on that holds anything.
     fn held_from(&self, shape: &Shape, number: i64, slices: &Slices) -> Option<i64> {
-        let mut from = if number == i64::MIN { i64::MIN } else { shape.from(number) };
-        loop {
+        shape.first_held(number, |from| {
             let rows = self.rows.first_from(from);
-            let groups = slices.first_from(from, &self.epochs);
-            let start = rows.into_iter().chain(groups).min()?;
-            if let Some(first) = shape.first_holding(start) {
-                return Some(first.max(number));
-            }
-            from = start.checked_add(1)?;
-        }
+            rows.into_iter().chain(slices.first_from(from, &self.epochs)).min()
+        })
     }
 
     /// What a window holds. Windows are asked for in their order.

@@ -73,6 +73,7 @@ impl OuterQuery {
             let input = StepInput {
                 batch: &batch,
                 arrivals: &[],
+                before: None,
                 place: Place::Number(place),
                 now_micros,
                 record_bytes_max: BLOCK_RECORD_BYTES_MAX,

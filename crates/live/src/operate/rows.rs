@@ -9,7 +9,7 @@ use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
 use super::owned::OwnedValue;
-use crate::expr::KeyOrder;
+use crate::{Peak, expr::KeyOrder};
 
 /// When the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub struct RowChunk {
     pub arrivals: SmallVec<[Millis; 1]>,
     /// Where windows go by the events' own time: each one's, and the latest of all events of the batch before it; the
     /// least of all instants where there is none.
-    pub event_times: Vec<(Millis, Millis)>,
+    pub event_times: Vec<(Millis, Peak)>,
     /// Of lateral views, for each record: matched events up to its own, which is one of them. Empty where each matched
     /// event is one record.
     pub(crate) matched: Vec<u64>,

@@ -114,6 +114,11 @@ impl Slices {
         slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| start)
     }
 
+    /// The start of the first slice of any epoch from `start` on.
+    pub fn first_of_any(&self, start: i64) -> Option<i64> {
+        self.first_from(start, &(0..u64::MAX))
+    }
+
     /// Where the last slice of these epochs begins.
     pub(crate) fn last(&self, epochs: &Range<u64>) -> Option<i64> {
         let mut slices = self.slices.keys().rev();

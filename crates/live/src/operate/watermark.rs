@@ -7,7 +7,7 @@
 use swiftwater_event::Millis;
 
 use super::window::Shape;
-use crate::NO_TIME;
+use crate::Peak;
 
 /// How far the windows of such queries have come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Timeline {
     shape: Shape,
     lateness: u64,
     /// The latest time so far.
-    peak: Millis,
+    peak: Peak,
     /// The first window that is not closed.
     open: i64,
     /// Events that came after the last window that would hold them was closed.
@@ -24,16 +24,16 @@ pub struct Timeline {
 
 impl Timeline {
     pub(crate) fn new(shape: Shape, lateness: u64) -> Timeline {
-        Timeline { shape, lateness, peak: NO_TIME, open: i64::MIN, late: 0 }
+        Timeline { shape, lateness, peak: Peak::NONE, open: i64::MIN, late: 0 }
     }
 
     /// Takes in the latest time of the events so far; answers whether windows are over that were not before.
-    pub fn advance(&mut self, latest: Millis) -> bool {
-        if latest <= self.peak {
+    pub fn advance(&mut self, latest: Peak) -> bool {
+        if latest.time <= self.peak.time {
             return false;
         }
         self.peak = latest;
-        let open = self.shape.closing_after(latest.saturating_sub_unsigned(self.lateness));
+        let open = self.shape.closing_after(latest.time.saturating_sub_unsigned(self.lateness));
         let is_over = open > self.open;
         self.open = self.open.max(open);
         is_over
@@ -46,6 +46,18 @@ impl Timeline {
             return false;
         }
         self.shape.first_holding(start).is_some()
+    }
+
+    /// The latest event time.
+    pub fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// The arrival at which an idle stream closes its next window that is not empty; none if all are. `first_from` returns the
+    /// first slice from a place on.
+    pub fn idle_due(&self, first_from: impl Fn(i64) -> Option<i64>) -> Option<Millis> {
+        let number = self.shape.first_held(self.open, first_from)?;
+        self.peak.reaches_at(self.shape.end(number).checked_add_unsigned(self.lateness)?)
     }
 
     /// The first window that is not closed.
@@ -75,15 +87,16 @@ mod tests {
     fn windows_are_over_when_the_latest_time_is_a_lateness_past_them() {
         let shape = Shape { origin: 0, every: 10, take: Take::First(10), begins: false };
         let mut timeline = Timeline::new(shape, 5);
-        assert!(timeline.advance(5));
+        let at = |time| Peak { time, arrival: time };
+        assert!(timeline.advance(at(5)));
         let mut other = timeline.clone();
-        assert!(!timeline.advance(14));
+        assert!(!timeline.advance(at(14)));
         assert!(timeline.takes(0, 2));
-        assert!(timeline.advance(15));
+        assert!(timeline.advance(at(15)));
         assert!(!timeline.takes(0, 3));
         assert_eq!(timeline.late(), 3);
         assert!(!other.is_level_with(&timeline));
-        assert!(other.advance(15));
+        assert!(other.advance(at(15)));
         assert!(other.is_level_with(&timeline));
         assert_eq!(other.late(), 0);
     }

@@ -278,6 +278,18 @@ impl Shape {
         }
     }
 
+    /// The first window from `number` on that is not empty. `first_from` returns the first slice from a place on.
+    pub(crate) fn first_held(&self, number: i64, first_from: impl Fn(i64) -> Option<i64>) -> Option<i64> {
+        let mut from = if number == i64::MIN { i64::MIN } else { self.from(number) };
+        loop {
+            let start = first_from(from)?;
+            if let Some(first) = self.first_holding(start) {
+                return Some(first.max(number));
+            }
+            from = start.checked_add(1)?;
+        }
+    }
+
     /// The last window that holds an instant; none where it lies in a gap between windows. Where windows are additive it is
     /// the last that there is.
     pub(crate) fn last_holding(&self, at: i64) -> Option<i64> {

@@ -11,6 +11,46 @@ use crate::{
 /// Where an event has no time, or none came yet: before all others.
 pub const NO_TIME: Millis = Millis::MIN;
 
+/// The latest event time, and the arrival of the event that has it. The watermark is this time less the lateness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    /// The latest event time; [`NO_TIME`] before the first event.
+    pub time: Millis,
+    /// The arrival of that event.
+    pub arrival: Millis,
+}
+
+impl Peak {
+    /// The peak before the first event.
+    pub const NONE: Peak = Peak { time: NO_TIME, arrival: NO_TIME };
+
+    /// The later of two peaks; `self` if their times are equal.
+    #[must_use]
+    pub fn max(self, other: Peak) -> Peak {
+        if other.time > self.time { other } else { self }
+    }
+
+    /// The peak after an idle period that lasts until `arrival`: event time advances as the clock does. The result is that of an
+    /// event with this arrival whose time has the same distance from its arrival as the peak's.
+    #[must_use]
+    pub fn advanced_to(self, arrival: Millis) -> Peak {
+        if self.time == NO_TIME || self.arrival == NO_TIME || arrival <= self.arrival {
+            return self;
+        }
+        // Event times end there.
+        let time = self.time.saturating_add(arrival.saturating_sub(self.arrival));
+        Peak { time: time.min(FURTHEST).max(self.time), arrival }
+    }
+
+    /// The arrival at which an idle stream reaches `time`; none before the first event, or if it never does.
+    pub fn reaches_at(self, time: Millis) -> Option<Millis> {
+        if self.time == NO_TIME || self.arrival == NO_TIME || time > FURTHEST {
+            return None;
+        }
+        self.arrival.checked_add(time.checked_sub(self.time)?.max(0))
+    }
+}
+
 /// When the events of a batch happened.
 #[derive(Debug)]
 pub(crate) struct EventTimes {
@@ -19,8 +59,8 @@ pub(crate) struct EventTimes {
     /// The rows of events whose times are too far ahead of their arrival, in ascending order.
     pub(crate) ahead: Vec<u32>,
     /// The latest of those before each event, and of all.
-    pub(crate) peaks: Vec<Millis>,
-    pub(crate) latest: Millis,
+    pub(crate) peaks: Vec<Peak>,
+    pub(crate) latest: Peak,
 }
 
 impl EventTimes {
@@ -47,12 +87,14 @@ impl EventTimes {
                 }
             }
         }
-        let mut latest = NO_TIME;
-        let peaks = times
-            .iter()
-            .map(|&time| {
+        let mut latest = Peak::NONE;
+        let peaks = (0..)
+            .zip(&times)
+            .map(|(row, &time)| {
                 let before = latest;
-                latest = latest.max(time);
+                if time > latest.time {
+                    latest = Peak { time, arrival: arrival(row) };
+                }
                 before
             })
             .collect();

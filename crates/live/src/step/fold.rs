@@ -5,7 +5,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::plan::Window;
 
-use super::{HeldSlices, NO_TIME, QueryStep, Shard, Surroundings, event_time::EventTimes};
+use super::{HeldSlices, NO_TIME, Peak, QueryStep, Shard, Surroundings, event_time::EventTimes};
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
     operate::{Axis, Cuts, GroupInput, Groups, Partial, RowPosition, StreamOrder},
@@ -20,7 +20,7 @@ pub struct SingleRow {
     /// When it happened, where windows go by that; else when it arrived.
     pub at: Millis,
     /// The latest event time of the batch before it.
-    pub peak: Millis,
+    pub peak: Peak,
     /// The key of its session.
     pub key: Box<[u8]>,
     /// It, as a group.
@@ -28,12 +28,14 @@ pub struct SingleRow {
 }
 
 /// What a batch brings to a query whose windows go by the events' own time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Timed {
+    /// The stream was idle before the batch: event time first advances to this arrival.
+    pub idle_until: Option<Millis>,
     /// Partials, in the order of the stream.
     pub generations: Vec<Generation>,
     /// The latest event time of the batch.
-    pub latest: Millis,
+    pub latest: Peak,
     /// The epoch that the batch is of.
     pub epoch: u64,
 }
@@ -42,7 +44,7 @@ pub struct Timed {
 #[derive(Debug)]
 pub struct Generation {
     /// The latest event time of the batch before them.
-    pub peak: Millis,
+    pub peak: Peak,
     /// They, and of how many events each is.
     pub partials: Vec<(Partial, u64)>,
 }
@@ -134,13 +136,13 @@ impl Fold<'_> {
     ) -> Vec<Generation> {
         // The places of each slice, by generation: whatever the watermark was before the batch, it passes a cut within
         // the batch only where the latest time of the batch itself does.
-        let mut generations: Vec<(Millis, Millis, PlacesBySlice)> = Vec::new();
+        let mut generations: Vec<(Peak, Millis, PlacesBySlice)> = Vec::new();
         for (place, &row) in self.matched.iter().enumerate() {
             let (at, peak) = (times.times[row as usize], times.peaks[row as usize]);
             if at == NO_TIME {
                 continue;
             }
-            let passed = if peak == NO_TIME { NO_TIME } else { cuts.reached_at(peak) };
+            let passed = if peak.time == NO_TIME { NO_TIME } else { cuts.reached_at(peak.time) };
             if generations.last().is_none_or(|(_, of, _)| *of != passed) {
                 generations.push((peak, passed, Vec::new()));
             }
@@ -190,7 +192,7 @@ impl Fold<'_> {
             }
             let mut groups = self.new_groups();
             self.update(rows, place..place + 1, &mut groups, &mut Folding { scratch, counts, step });
-            let peak = self.at.times.map_or(NO_TIME, |times| times.peaks[row as usize]);
+            let peak = self.at.times.map_or(Peak::NONE, |times| times.peaks[row as usize]);
             step.single_rows.push(SingleRow { arrival, at, peak, key: key.into(), groups });
         }
     }

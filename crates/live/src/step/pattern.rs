@@ -4,7 +4,7 @@
 use bumpalo::Bump;
 use swiftwater_event::Value;
 
-use super::{NO_TIME, PART_ROWS, QueryStep, Shard, Surroundings};
+use super::{NO_TIME, PART_ROWS, Peak, QueryStep, Shard, Surroundings};
 use crate::{
     expr::{EvalCounts, Program, Rows, encode_group_value},
     operate::{OwnedValue, PatternEvent, RowTimes},
@@ -44,7 +44,7 @@ impl Shard {
                 let mut key = Vec::new();
                 keys.iter().for_each(|column| encode_group_value(&column[place], dialect, &mut key));
                 let time = at.times.map(|times| (times.times[row as usize], times.peaks[row as usize]));
-                let (time, peak) = time.unwrap_or((NO_TIME, NO_TIME));
+                let (time, peak) = time.unwrap_or((NO_TIME, Peak::NONE));
                 chunk.events.push(PatternEvent {
                     row,
                     arrival: input.arrival(row),

@@ -45,7 +45,9 @@ struct Side {
 pub struct JoinEvent<'e> {
     /// When it happened, in microseconds since 1970.
     pub time: Option<i64>,
-    /// Whether that is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
+    /// When it arrived, in milliseconds.
+    pub arrival: Millis,
+    /// Whether its time is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
     pub is_ahead: bool,
     /// What is equal to the other side's; none where it joins nothing.
     pub key: Option<Cow<'e, [u8]>>,
@@ -94,6 +96,7 @@ impl JoinQuery {
                 low: micros(plan.low_ms),
                 high: micros(plan.high_ms),
                 lateness: [lateness(0), lateness(1)],
+                idle_after_ms: [plan.sides[0].idle_after_ms, plan.sides[1].idle_after_ms],
             },
             max_ahead_ms: [max_ahead(0), max_ahead(1)],
             values: [plan.sides[0].values.len(), plan.sides[1].values.len()],
@@ -159,6 +162,7 @@ impl JoinQuery {
             let is_ahead = time.zip(latest).is_some_and(|(time, latest)| time > latest);
             JoinEvent {
                 time,
+                arrival: meta.arrival,
                 is_ahead,
                 key,
                 number: meta.first.0 + row as u64,

@@ -1,5 +1,7 @@
 //! Which events are pairs.
 
+use swiftwater_event::Millis;
+
 use super::JoinEvent;
 
 /// A join has two sides, the left one, 0, and the right one.
@@ -14,6 +16,8 @@ pub struct Apart {
     pub high: i64,
     /// By how much events may be behind the latest of their stream.
     pub lateness: [i64; SIDES],
+    /// The idle time in milliseconds after which a side's event time advances with the arrivals of the other side; none: never.
+    pub idle_after_ms: [Option<u64>; SIDES],
 }
 
 /// What is told of an event that is kept: its time, its number in its stream, and its values.
@@ -51,8 +55,12 @@ pub trait Kept {
 /// How far a join is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinProgress {
-    /// The latest time of each side's events so far.
+    /// The latest event time of each side, advanced by idle periods.
     pub latest: [Option<i64>; SIDES],
+    /// The arrival that `latest` belongs to, in milliseconds.
+    pub moved: [Option<Millis>; SIDES],
+    /// The arrival of each side's last event.
+    pub last: [Option<Millis>; SIDES],
     /// Events that were late.
     pub late: u64,
     /// Events whose times were too far ahead of their arrival.
@@ -88,6 +96,17 @@ impl Apart {
         }
     }
 
+    /// Advances the event time of a side that was idle until `until`.
+    fn advance_idle(&self, progress: &mut JoinProgress, side: usize, until: Millis) {
+        let (Some(idle), Some(last)) = (self.idle_after_ms[side], progress.last[side]) else { return };
+        let (Some(latest), Some(moved)) = (progress.latest[side], progress.moved[side]) else { return };
+        if until >= last.saturating_add_unsigned(idle) && until > moved {
+            let further = until.saturating_sub(moved).saturating_mul(1000);
+            progress.latest[side] = Some(latest.saturating_add(further));
+            progress.moved[side] = Some(until);
+        }
+    }
+
     /// Behind this time a side's events are late; none while it had no event.
     pub fn watermark(&self, progress: &JoinProgress, side: usize) -> Option<i64> {
         progress.latest[side].map(|latest| latest.saturating_sub(self.lateness[side]))
@@ -114,13 +133,16 @@ pub fn step<'e, K: Kept>(
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some((side, event)) = events.get(place.done) {
         let side = *side;
+        (0..SIDES).for_each(|side| apart.advance_idle(progress, side, event.arrival));
         let Some(time) = event.time else {
             progress.untimed += 1;
+            progress.last[side] = Some(event.arrival);
             place = JoinPlace { done: place.done + 1, after: None };
             continue;
         };
         if event.is_ahead {
             progress.ahead += 1;
+            progress.last[side] = Some(event.arrival);
             place = JoinPlace { done: place.done + 1, after: None };
             continue;
         }
@@ -154,7 +176,10 @@ pub fn step<'e, K: Kept>(
         } else {
             progress.passed_over += 1;
         }
-        progress.latest[side] = progress.latest[side].max(Some(time));
+        if progress.latest[side] < Some(time) {
+            (progress.latest[side], progress.moved[side]) = (Some(time), Some(event.arrival));
+        }
+        progress.last[side] = Some(event.arrival);
         place = JoinPlace { done: place.done + 1, after: None };
     }
     Ok(place)
@@ -235,6 +260,7 @@ mod tests {
             low,
             high: low + width,
             lateness: [left, right],
+            idle_after_ms: [None, None],
         })
     }
 
@@ -280,7 +306,17 @@ mod tests {
         let event = |at: usize| {
             let (side, time, key) = told[at];
             let key = key.map(|key| vec![key].into());
-            (side, JoinEvent { time, is_ahead: false, key, number: at as u64, values: names[at].as_bytes() })
+            (
+                side,
+                JoinEvent {
+                    time,
+                    arrival: 0,
+                    is_ahead: false,
+                    key,
+                    number: at as u64,
+                    values: names[at].as_bytes(),
+                },
+            )
         };
         let (mut kept, mut progress, mut pairs) = (InMemory::default(), JoinProgress::default(), Vec::new());
         let mut cuts = cuts.iter().copied().cycle();
@@ -330,7 +366,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_does_not_grow_with_the_history() {
-        let apart = Apart { low: 0, high: 10, lateness: [5, 5] };
+        let apart = Apart { low: 0, high: 10, lateness: [5, 5], idle_after_ms: [None, None] };
         let told: Vec<Told> = (0..600).map(|at| (at % 2, Some(at as i64), Some(0))).collect();
         let (pairs, held_most, _) = found(&apart, &told, &[7], (3, 1000));
         assert_eq!(pairs, naive(&apart, &told));
@@ -338,8 +374,50 @@ mod tests {
     }
 
     #[test]
+    fn a_side_without_events_goes_on_with_the_arrival_of_the_other_sides() {
+        let idle = [Some(1000), None];
+        let apart = Apart { low: -5000, high: 5000, lateness: [0, 0], idle_after_ms: idle };
+        let event = |side, time, arrival, number| {
+            let key = Some(vec![1].into());
+            (side, JoinEvent { time: Some(time), arrival, is_ahead: false, key, number, values: b"" })
+        };
+        let told = [
+            event(0, 10_000, 0, 0),
+            event(1, 12_000, 999, 1),
+            // From here on the left side is where it would be with an event that arrives now.
+            event(1, 13_000, 1000, 2),
+            event(0, 1_010_000, 1500, 3),
+            event(0, 1_510_000, 1500, 4),
+            event(1, 1_600_000, 2400, 5),
+            event(0, 1_600_000, 2499, 6),
+            event(0, 2_508_000, 9000, 7),
+        ];
+        let late_of = |cut: usize| {
+            let (mut kept, mut progress, mut late) =
+                (InMemory::default(), JoinProgress::default(), Vec::new());
+            for events in told.chunks(cut) {
+                let mut place = JoinPlace::default();
+                while place.done < events.len() {
+                    let most = (1, 1000);
+                    place = step(&apart, (&mut progress, &mut kept), events, place, most, &mut Vec::new())
+                        .unwrap();
+                    kept.let_go(&apart, &progress);
+                }
+                late.push(progress.late);
+            }
+            (late, progress)
+        };
+        let (late, progress) = late_of(1);
+        // The fourth would be behind 10,000 + 1500 ms of arrival; the last behind 1,600,000 + 6501 ms.
+        assert_eq!(late, [0, 0, 0, 1, 1, 1, 1, 2]);
+        assert_eq!(progress.latest, [Some(8_101_000), Some(1_600_000)]);
+        assert_eq!(late_of(3).1, progress);
+        assert_eq!(late_of(8).1, progress);
+    }
+
+    #[test]
     fn an_event_of_a_stream_that_is_joined_with_itself_meets_itself_once() {
-        let apart = Apart { low: 0, high: 0, lateness: [0, 0] };
+        let apart = Apart { low: 0, high: 0, lateness: [0, 0], idle_after_ms: [None, None] };
         // Each event comes as one of the left side, and then as one of the right side.
         let told: Vec<Told> =
             vec![(0, Some(3), Some(1)), (1, Some(3), Some(1)), (0, Some(3), Some(1)), (1, Some(3), Some(1))];
@@ -349,7 +427,7 @@ mod tests {
 
     #[test]
     fn an_event_is_late_behind_the_watermark_of_those_before_it_and_not_at_it() {
-        let apart = Apart { low: -100, high: 100, lateness: [5, 0] };
+        let apart = Apart { low: -100, high: 100, lateness: [5, 0], idle_after_ms: [None, None] };
         let told: Vec<Told> = vec![
             (0, Some(20), Some(1)),
             (0, Some(15), Some(1)),

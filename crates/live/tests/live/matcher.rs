@@ -221,6 +221,7 @@ fn matcher_agrees_with_a_loop_over_all_queries() {
             let input = StepInput {
                 batch: &batch,
                 arrivals: &[],
+                before: None,
                 place: Place::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,
@@ -274,6 +275,7 @@ fn what_was_counted_does_not_depend_on_what_finds_a_query() {
             let input = StepInput {
                 batch,
                 arrivals: &[],
+                before: None,
                 place: Place::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,

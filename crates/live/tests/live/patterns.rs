@@ -396,6 +396,7 @@ fn run(text: &str, events: &[Event], end: i64, deal: &mut Deal) -> (Records, u64
         let input = StepInput {
             batch: &checked,
             arrivals: &arrivals,
+            before: None,
             place: Place::Number((events.len() - rest.len()) as u64),
             now_micros: 0,
             record_bytes_max: usize::MAX,

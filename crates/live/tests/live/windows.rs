@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
-use swiftwater_event::{CheckLimits, EventMeta, Path, Type, check_block};
+use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Path, Type, check_block};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     plan::{Expr, Query, Take, Window, WindowClock},
@@ -46,6 +46,8 @@ struct Run {
     slices: Slices,
     shards: Vec<Shard>,
     results: Vec<ResultSet>,
+    /// When the last event arrived.
+    last: Option<i64>,
 }
 
 impl Run {
@@ -65,6 +67,7 @@ impl Run {
             slices: Slices::default(),
             shards: (0..deal.shards).map(|_| Shard::default()).collect(),
             results: Vec::new(),
+            last: None,
         }
     }
 
@@ -72,14 +75,32 @@ impl Run {
         let text: Vec<String> = events.iter().map(|(_, event)| event.to_string()).collect();
         let batch = check_block(Bytes::from(text.join("\n").into_bytes()), &CheckLimits::default(), 1).batch;
         let mut arrivals: Vec<i64> = events.iter().map(|(arrival, _)| *arrival).collect();
+        let last = arrivals.last().copied();
         let batch = batch.with_meta(EventMeta { arrival: arrivals[0], ..EventMeta::default() });
         // As the engine does: what came together has one arrival.
         if arrivals.iter().all(|arrival| *arrival == arrivals[0]) {
             arrivals.clear();
         }
+        self.step_batch(index, shard, (first, &batch, &arrivals));
+        self.last = last;
+    }
+
+    /// Time comes, and no event.
+    fn advance_idle(&mut self, index: &Index, first: u64, now: i64) {
+        let meta = EventMeta { arrival: now, ..EventMeta::default() };
+        self.step_batch(index, 0, (first, &EventBatch::concat(&[]).with_meta(meta), &[]));
+    }
+
+    fn step_batch(
+        &mut self,
+        index: &Index,
+        shard: usize,
+        (first, batch, arrivals): (u64, &EventBatch, &[i64]),
+    ) {
         let input = StepInput {
-            batch: &batch,
-            arrivals: &arrivals,
+            batch,
+            arrivals,
+            before: self.last,
             place: Place::Number(first),
             now_micros: 0,
             record_bytes_max: usize::MAX,
@@ -89,6 +110,10 @@ impl Run {
         self.shards[shard].step(index, &input, &mut steps);
         for mut step in steps {
             let (slices, out) = (&mut self.slices, &mut self.results);
+            if let Some(until) = step.timed.as_ref().and_then(|timed| timed.idle_until) {
+                self.collector.advance_idle(until, slices, 0, out);
+                assert!(self.collector.idle_due(slices).is_none_or(|due| due > until));
+            }
             if let Some(rows) = &mut step.rows {
                 self.collector.rows(rows, 0, out);
             }
@@ -135,14 +160,23 @@ fn run(plan: &Query, deal: &Deal, events: &[Event], end: i64) -> (Vec<oracle::Go
     let mut rest = events;
     let mut batches = 0;
     while !rest.is_empty() {
-        let length = deal.batches[batches % deal.batches.len()].min(rest.len());
+        let mut length = deal.batches[batches % deal.batches.len()].min(rest.len());
+        // As the engine does: time goes on between batches alone.
+        if let Some(idle) = plan.idle_after_ms() {
+            let gap = rest.windows(2).position(|two| two[1].0 - two[0].0 >= idle as i64);
+            length = gap.map_or(length, |gap| length.min(gap + 1));
+        }
         let (batch, after) = rest.split_at(length);
         let first = (events.len() - rest.len()) as u64;
         run.step(&index, batches % deal.shards, first, batch);
         rest = after;
         if deal.ticks[batches % deal.ticks.len()] {
             // What waits is in the windows of its arrival.
-            run.tick(rest.first().map_or(end, |(arrival, _)| *arrival));
+            let now = rest.first().map_or(end, |(arrival, _)| *arrival);
+            run.tick(now);
+            if batches.is_multiple_of(2) {
+                run.advance_idle(&index, (events.len() - rest.len()) as u64, now);
+            }
         }
         batches += 1;
     }
@@ -195,9 +229,11 @@ fn clock() -> impl Strategy<Value = WindowClock> {
     let time = Expr::Path { path: Path::field("ts"), ty: Type::Any };
     prop_oneof![
         Just(WindowClock::Arrival),
-        (0u64..25, prop::option::of(0u64..25)).prop_map(move |(lateness_ms, max_ahead_ms)| {
-            WindowClock::Event { time: time.clone(), lateness_ms, max_ahead_ms }
-        }),
+        (0u64..25, prop::option::of(0u64..25), prop::option::of(1u64..12)).prop_map(
+            move |(lateness_ms, max_ahead_ms, idle_after_ms)| {
+                WindowClock::Event { time: time.clone(), lateness_ms, max_ahead_ms, idle_after_ms }
+            }
+        ),
     ]
 }
 

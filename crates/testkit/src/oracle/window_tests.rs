@@ -41,7 +41,7 @@ fn by_arrival(every_ms: u64, take: Take) -> Window {
 }
 
 fn by_event(lateness_ms: u64) -> WindowClock {
-    WindowClock::Event { time: path("ts"), lateness_ms, max_ahead_ms: None }
+    WindowClock::Event { time: path("ts"), lateness_ms, max_ahead_ms: None, idle_after_ms: None }
 }
 
 const LIFE: Life = Life { start: 100, end: 125, emits_empty: true };

@@ -77,8 +77,15 @@ impl Emits {
 pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits, Unsupported> {
     check_supported(query)?;
     let mut watched = Watched { late: 0, rows: Vec::new() };
-    let mut watermark = None;
+    // The latest time, and when its event arrived; when the last event did.
+    let (mut latest, mut last): (Option<(i64, i64)>, Option<i64>) = (None, None);
     for (arrival, json) in events {
+        if let (Some(idle), Some(last), Some((time, moved))) = (query.idle_after_ms(), last, &mut latest)
+            && arrival - last >= idle as i64
+        {
+            (*time, *moved) = (*time + arrival - *moved, *arrival);
+        }
+        last = Some(*arrival);
         let row = Value::of(json);
         let time = match clock(&query.window) {
             None | Some(WindowClock::Arrival) => Some(*arrival),
@@ -86,6 +93,12 @@ pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits,
         };
         let most = query.max_ahead_ms().map(|most| arrival.saturating_add_unsigned(most));
         let time = time.filter(|time| most.is_none_or(|most| *time <= most));
+        let watermark = match clock(&query.window) {
+            Some(WindowClock::Event { lateness_ms, .. }) => {
+                latest.map(|(latest, _): (i64, i64)| latest.saturating_sub_unsigned(*lateness_ms))
+            }
+            _ => None,
+        };
         if let Some(time) = time {
             watched.rows.extend(kept(query, json).into_iter().map(|kept| Seen {
                 kept,
@@ -94,9 +107,10 @@ pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits,
                 watermark,
             }));
         }
-        if let (Some(WindowClock::Event { lateness_ms, .. }), Some(time)) = (clock(&query.window), time) {
-            let reached = time.saturating_sub_unsigned(*lateness_ms);
-            watermark = Some(watermark.map_or(reached, |before: i64| before.max(reached)));
+        if let Some(time) = time
+            && latest.is_none_or(|(latest, _)| time > latest)
+        {
+            latest = Some((time, *arrival));
         }
     }
     let emits = match &query.window {

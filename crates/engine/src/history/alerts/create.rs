@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use swiftwater_lang::ddl::{AlertTarget, CreateAlert, CreateView};
-use swiftwater_live::NO_TIME;
+use swiftwater_live::ViewTime;
 
 use super::{
     Alert, AlertEntry, AlertStart,
@@ -50,7 +50,7 @@ impl History {
                 // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task
                 // says where it begins.
                 view.needs_windows(NeededBy::Alert(self.with_catalog(|catalog| catalog.next_view())));
-                let from = view.query.windows().and_then(|windows| windows.first_open(view.at().latest));
+                let from = view.query.windows().and_then(|windows| windows.first_open(view.at().latest()));
                 let recorded = self.record_alert(create, AlertStart { events_from: None, from }).await;
                 if recorded.is_err() {
                     self.let_go_of_windows();
@@ -90,7 +90,7 @@ impl History {
         let entry = self.with_catalog(|catalog| catalog.views().find(|entry| entry.id == id).cloned());
         let entry = entry.ok_or_else(|| EngineError::NoAlert(create.name.to_string()))?;
         let compiled = compile_at(entry.created).unwrap_or(compiled);
-        self.begin_view(View::new(entry, stored, compiled, store, (from, NO_TIME), true));
+        self.begin_view(View::new(entry, stored, compiled, store, (from, ViewTime::default()), true));
         Ok(())
     }
 

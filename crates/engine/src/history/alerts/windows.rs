@@ -55,7 +55,7 @@ impl History {
             let at = *kept.borrow_and_update();
             loop {
                 let (after, from, now) = (known.last.as_deref(), alert.entry.from, self.clock.now());
-                let read = || alert.view.closed_groups(after, from, at.latest, LOOK_GROUPS, now);
+                let read = || alert.view.closed_groups(after, from, at.latest(), LOOK_GROUPS, now);
                 let Some(groups) = heavy(usize::MAX, read)? else { break };
                 heavy(usize::MAX, || self.look_at_groups(alert, known, &mut shard, &windows, groups, now))?;
                 known.position = at.position;
@@ -130,7 +130,7 @@ impl History {
         windows: &ViewWindows,
         at: At,
     ) -> Result<(), EngineError> {
-        match windows.first_open(at.latest) {
+        match windows.first_open(at.latest()) {
             Some(open) => self.end_window(alert, known, windows, open, self.clock.now()),
             None => Ok(()),
         }

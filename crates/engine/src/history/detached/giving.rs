@@ -115,7 +115,7 @@ impl History {
                 continue;
             }
             let arrival = batch.meta().arrival;
-            if follower.stream.next_due() <= arrival {
+            if follower.stream.next_due() <= arrival || follower.stream.may_be_idle(arrival) {
                 self.advance(shared, follower, arrival).await;
             }
             let rows: Vec<u32> = ((position - first) as u32..(until - first) as u32).collect();
@@ -185,7 +185,11 @@ impl History {
         let stream = &follower.stream;
         let mut before = None;
         loop {
-            let due = stream.next_due();
+            if stream.may_be_idle(until) {
+                self.drain(follower).await;
+            }
+            let (closes, idle) = (stream.next_due(), stream.idle_due(until));
+            let due = idle.map_or(closes, |idle| closes.min(idle));
             if due > until || before == Some(due) {
                 break;
             }
@@ -195,7 +199,14 @@ impl History {
                 let mut plan = lock(&follower.plan);
                 plan.time = plan.time.max(due);
             }
-            heavy(usize::MAX, || shared.tick_stream(stream, due));
+            // Each tick has the time at which it is due, so a replay has the same ticks.
+            if idle == Some(due) && stream.advance_idle(due) {
+                shared.put_in_line(Arc::clone(stream));
+                self.drain(follower).await;
+            }
+            if closes <= due {
+                heavy(usize::MAX, || shared.tick_stream(stream, due));
+            }
             tokio::task::consume_budget().await;
         }
         let mut plan = lock(&follower.plan);

@@ -125,7 +125,7 @@ impl History {
             // where it begins.
             let id = self.with_catalog(|catalog| catalog.sinks.next_id());
             view.needs_windows(NeededBy::Sink(id));
-            start.from = windows.and_then(|windows| windows.first_open(view.at().latest));
+            start.from = windows.and_then(|windows| windows.first_open(view.at().latest()));
         }
         let recorded = self.record(Change::Sink { text: create.to_string(), start }).await;
         if create.of_changes {
@@ -148,7 +148,7 @@ impl History {
             }
             let view = self.view(&entry.create.view).ok()?;
             let windows = view.query.windows()?;
-            let open = windows.first_open(view.at().latest)?;
+            let open = windows.first_open(view.at().latest())?;
             let key = entry.delivered.last_key()?;
             let done = windows.next(swiftwater_live::Key::window_of_ordered(&key)?);
             Some(open.saturating_sub(done).max(0) as u64)

@@ -221,7 +221,7 @@ impl History {
         let (after, now) = (entry.delivered.last_key(), self.clock.now());
         let read = || match entry.create.of_changes {
             true => view.changes_kept(after.as_deref(), at.position, rows, now),
-            false => view.closed(after.as_deref(), entry.from, at.latest, rows, now),
+            false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
         };
         Ok(heavy(usize::MAX, read)?)
     }

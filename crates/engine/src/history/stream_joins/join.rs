@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use swiftwater_event::Millis;
 use swiftwater_lang::{
     QueryErrors,
     ddl::{CreateJoin, CreateStream},
@@ -102,6 +103,11 @@ struct Note {
     /// None were counted before streams had `MAX AHEAD`.
     #[serde(default)]
     ahead: u64,
+    /// None before streams had `IDLE AFTER`.
+    #[serde(default)]
+    moved: [Option<Millis>; SIDES],
+    #[serde(default)]
+    last: [Option<Millis>; SIDES],
     untimed: u64,
     passed_over: u64,
     pairs: u64,
@@ -226,8 +232,8 @@ impl Known {
         }
         known.position = LogPosition(position);
         known.place = JoinPlace { done: note.done, after: note.after };
-        let Note { latest, late, ahead, untimed, passed_over, .. } = note;
-        known.progress = JoinProgress { latest, late, ahead, untimed, passed_over };
+        let Note { latest, moved, last, late, ahead, untimed, passed_over, .. } = note;
+        known.progress = JoinProgress { latest, moved, last, late, ahead, untimed, passed_over };
         (known.pairs, known.number) = (note.pairs, note.number);
         let snapshot = store.snapshot(id)?;
         for pair in snapshot.range((Bound::Included(&[OUTBOX][..]), Bound::Excluded(&[OUTBOX + 1][..]))) {
@@ -248,6 +254,8 @@ impl Known {
             done: self.place.done,
             after: self.place.after,
             latest: self.progress.latest,
+            moved: self.progress.moved,
+            last: self.progress.last,
             late: self.progress.late,
             ahead: self.progress.ahead,
             untimed: self.progress.untimed,

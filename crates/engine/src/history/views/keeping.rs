@@ -1,11 +1,11 @@
 //! Views at work: a task for each takes its stream's synced events in and commits what they changed.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
-use swiftwater_event::EventBatch;
+use swiftwater_event::{EventBatch, Millis};
 use swiftwater_live::{Changes, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::ViewStoreError;
@@ -28,6 +28,9 @@ use crate::history::{
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between tries.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The interval at which a view of an idle stream looks at the clock.
+const IDLE_LOOKS_APART: Duration = Duration::from_millis(10);
 
 /// Of events that come from the table, what so many changed is committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
@@ -140,7 +143,7 @@ impl History {
             }
         }
         while view.broken().is_none() {
-            let (is_changed, has_unfilled) = (view.at().position > view.committed(), view.has_unfilled());
+            let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
             // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
             let is_full = is_changed && self.is_full(view);
             let is_due = is_full || (is_changed && self.has_changed_much(view));
@@ -152,6 +155,8 @@ impl History {
                 keeping = Some(self.begin_keeping(view));
             }
             let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
+            // Events that wait for a join come first.
+            let may_be_idle = waiting.is_none() && has_room;
             let event = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
@@ -171,6 +176,10 @@ impl History {
                     None
                 }
                 events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
+                until = self.idle_close(view), if may_be_idle => {
+                    view.advance_idle(until);
+                    None
+                }
             };
             let Some(events) = event else { continue };
             let taken = match events {
@@ -210,7 +219,7 @@ impl History {
         }
         if *dropped.borrow() {
             delete_kept(view).await;
-        } else if view.at().position > view.committed() {
+        } else if view.is_changed() {
             let kept = self.begin_keeping(view).await;
             self.note_kept(view, kept);
         }
@@ -237,7 +246,7 @@ impl History {
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.
     fn begin_keeping(&self, view: &Arc<View>) -> Keeping {
         // Where it only has others take in what it has, it stands where it stood.
-        let is_changed = view.at().position > view.committed();
+        let is_changed = view.is_changed();
         let (changes, at) = heavy(usize::MAX, || {
             if !is_changed {
                 return (Changes::default(), view.at());
@@ -259,6 +268,42 @@ impl History {
             };
             tokio::task::spawn_blocking(writing).await
         })
+    }
+
+    /// Waits until an idle stream closes a window of the view. Returns the arrival that event time advances to, after a tick with
+    /// it is durable in the log: no event can arrive before it, whatever happens. A tick that cannot be written is retried.
+    /// Cancellation is safe.
+    async fn idle_close(&self, view: &View) -> Millis {
+        let mut pause = IDLE_LOOKS_APART;
+        loop {
+            match view.idle_due() {
+                Some(due) if due <= self.clock.now() => {
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    if let Some(until) = self.write_idle_tick(view).await {
+                        return until;
+                    }
+                }
+                Some(_) => pause = IDLE_LOOKS_APART,
+                // The next event changes that.
+                None => std::future::pending().await,
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Writes a tick with the present time into the log, if the view has all events before it. Returns its time when it is
+    /// durable.
+    async fn write_idle_tick(&self, view: &View) -> Option<Millis> {
+        let shared = self.engine.get().and_then(Weak::upgrade)?;
+        let source = shared.stream(&view.stream).ok()?;
+        let (next, at) = source.mark(self.clock.now());
+        drop(shared);
+        if next != view.at().position {
+            return None;
+        }
+        let end = self.tick_where_there_is_room(at).await.ok()?;
+        self.log.synced(end).await.ok()?;
+        Some(at)
     }
 
     /// Answers whether it is kept.

@@ -11,7 +11,7 @@ use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{AlterStream, CreateStream, CreateView, StreamChange},
 };
-use swiftwater_live::NO_TIME;
+use swiftwater_live::{NO_TIME, Peak, ViewTime};
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     compile_view,
     keeping::delete_kept,
     over::{check_timeless, rows_as_stream},
-    view::{Source, View, plan_view},
+    view::{At, Source, View, plan_view},
 };
 use crate::{
     EngineError,
@@ -33,8 +33,8 @@ use crate::{
     shared::Shared,
 };
 
-/// Where a view is kept, and what was kept last: the position, and the latest of its events' own times.
-type Kept = (Arc<ViewStore>, Option<(u64, Millis)>);
+/// A view's store, and its last commit: the position and the event time.
+type Kept = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -92,7 +92,7 @@ impl History {
         }
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
         let compiled = compile(entry.created).unwrap_or(compiled);
-        let view = View::new(entry, stored, compiled, store, (from, NO_TIME), true);
+        let view = View::new(entry, stored, compiled, store, (from, ViewTime::default()), true);
         view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
         self.begin_view(view);
         Ok(true)
@@ -195,15 +195,15 @@ impl History {
         shared: &Shared,
         entry: &ViewEntry,
         stored: &Arc<Stored>,
-        (store, position): (Arc<ViewStore>, Option<(u64, Millis)>),
+        (store, position): Kept,
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
         self.know_joined(&entry.tables);
         let source = Source::Stream(&declared.create);
         let sizes = shared.config.sketch_sizes();
         let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
-        let (from, latest) = position.unwrap_or((entry.from, NO_TIME));
-        let at = (from, latest);
+        let (from, time) = position.unwrap_or((entry.from, ViewTime::default()));
+        let at = (from, time);
         let view = View::new(entry.clone(), Arc::clone(stored), compiled, store, at, position.is_none());
         if let Some(view) = &view
             && let Some(first) = stored.view_lacks_up_to(entry.id)
@@ -296,16 +296,14 @@ impl History {
         }
     }
 
-    /// The store of the views, and the position of one and its latest time; an error where they cannot be read.
+    /// The store of the views, and a view's committed position and event time.
     pub(in crate::history) fn view_position(&self, entry: &ViewEntry) -> Result<Kept, EngineError> {
         let store = self.view_store(&entry.create.name)?;
         let noted = store.noted(entry.id).map_err(|error| EngineError::ViewUnavailable {
             view: entry.create.name.to_string(),
             why: error.to_string(),
         })?;
-        let latest =
-            |note: Vec<u8>| note.first_chunk().map_or(NO_TIME, |bytes| Millis::from_be_bytes(*bytes));
-        Ok((store, noted.map(|(position, note)| (position, latest(note)))))
+        Ok((store, noted.map(|(position, note)| (position, time_of(&note)))))
     }
 
     /// Lets a new view be read, and keeps it.
@@ -424,4 +422,24 @@ pub(in crate::history) fn open_view_store(
 ) -> Result<Arc<ViewStore>, ViewStoreError> {
     let options = ViewStoreOptions { cache_bytes: config.views_cache_bytes as u64 };
     ViewStore::open(path, options).map(Arc::new)
+}
+
+impl View {
+    /// The note that is committed with the position: the event time.
+    pub(super) fn note_of(&self, at: At) -> Vec<u8> {
+        let ViewTime { peak, event, last } = at.time;
+        let times = match self.query.windows() {
+            None => &[][..],
+            Some(windows) if windows.advances_when_idle() => &[peak.time, peak.arrival, event, last][..],
+            Some(_) => &[peak.time][..],
+        };
+        times.iter().flat_map(|time| time.to_be_bytes()).collect()
+    }
+}
+
+/// The event time that was committed as a note.
+fn time_of(note: &[u8]) -> ViewTime {
+    let mut times = note.as_chunks().0.iter().map(|bytes| Millis::from_be_bytes(*bytes));
+    let mut next = || times.next().unwrap_or(NO_TIME);
+    ViewTime { peak: Peak { time: next(), arrival: next() }, event: next(), last: next() }
 }

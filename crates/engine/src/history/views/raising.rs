@@ -12,7 +12,9 @@ use std::{
 };
 
 use swiftwater_event::{CheckLimits, Millis, check_block};
-use swiftwater_live::{Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, RowsError, RowsFold, Shard};
+use swiftwater_live::{
+    Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, RowsError, RowsFold, Shard, ViewTime,
+};
 use swiftwater_views::{Commit, LogCut, ViewSnapshot, ViewStoreError};
 
 use super::{
@@ -68,8 +70,7 @@ impl View {
             upper.raise(self, changes, (before, at), &mut raised)?;
         }
         // What is noted beside the position is how far time is: of a replay it is the same.
-        let latest = at.latest.to_be_bytes();
-        let note = if self.query.windows().is_some() { &latest[..] } else { &[] };
+        let note = self.note_of(at);
         let below = self.lowest_needed(at);
         let notes: Vec<Vec<u8>> =
             raised.iter().map(|raised| raised.counted.note(raised.view.meaning)).collect();
@@ -80,7 +81,7 @@ impl View {
             .collect();
         let cuts = written.iter().map(|(view, changes)| view.log_cut(changes, changes_max));
         let cuts = cuts.collect::<Result<Vec<Option<Logged<'_>>>, _>>()?;
-        let all_notes = [note].into_iter().chain(notes.iter().map(|note| &note[..]));
+        let all_notes = [&note[..]].into_iter().chain(notes.iter().map(|note| &note[..]));
         let commits = written.iter().zip(all_notes).zip(&cuts).enumerate();
         let commits = commits.map(|(place, (((view, changes), note), cut))| Commit {
             view: view.id(),
@@ -212,7 +213,7 @@ impl View {
             return;
         }
         self.is_behind.store(false, Ordering::Relaxed);
-        self.stands_at(At { latest: NO_TIME, ..at });
+        self.stands_at(At { time: ViewTime::default(), ..at });
         if self.told.receiver_count() > 0 && !(was_whole && raised.changes.keys.is_empty()) {
             self.tell(raised.told.filter(|_| was_whole), at.position, false);
         }

@@ -89,7 +89,7 @@ impl View {
             late: read(&counts.late),
             ahead: read(&counts.ahead),
             reads: (read(&counts.reads_held), read(&counts.reads_stored)),
-            watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest)),
+            watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest())),
             failing: self.failing().or_else(|| self.rebuilding()),
         }
     }

@@ -19,7 +19,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{
     Changes, Fold, GroupTable, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, Shown, SketchSizes,
-    StandingQuery, by_part, count_rows,
+    StandingQuery, ViewTime, by_part, count_rows,
 };
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::{Notify, broadcast, watch};
@@ -119,8 +119,15 @@ pub(crate) struct At {
     pub(crate) position: u64,
     /// When the last event arrived that it looked at; 0: there was none since the start.
     pub(crate) arrival: Millis,
-    /// Of a view with windows, the latest time of its events; [`NO_TIME`]: none has come yet.
-    pub(crate) latest: Millis,
+    /// The event time of a view with windows.
+    pub(crate) time: ViewTime,
+}
+
+impl At {
+    /// The latest event time of a view with windows, advanced by idle periods; [`NO_TIME`] before the first event.
+    pub(crate) fn latest(&self) -> Millis {
+        self.time.peak.time
+    }
 }
 
 /// What a view counted since the start.
@@ -266,7 +273,7 @@ impl View {
         stored: Arc<Stored>,
         Compiled { query, columns, joined }: Compiled,
         store: Arc<ViewStore>,
-        (position, latest): (u64, Millis),
+        (position, time): (u64, ViewTime),
         is_new: bool,
     ) -> Option<View> {
         let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
@@ -287,9 +294,9 @@ impl View {
             store,
             parts,
             whole: RwLock::default(),
-            at: watch::Sender::new(At { position, arrival: 0, latest }),
+            at: watch::Sender::new(At { position, arrival: 0, time }),
             committed: AtomicU64::new(position),
-            kept: watch::Sender::new(At { position, arrival: 0, latest }),
+            kept: watch::Sender::new(At { position, arrival: 0, time }),
             counts: Counts::default(),
             is_untyped,
             found: Mutex::default(),
@@ -320,7 +327,7 @@ impl View {
         let meaning = meaning_of(lower.meaning, &compiled.columns, &entry.create);
         let (over, goes_on) = Over::of(lower, noted, meaning, lower_at);
         // Until it has all rows it is of none of the events.
-        let at = (if over.is_whole() { lower_at } else { entry.from }, NO_TIME);
+        let at = (if over.is_whole() { lower_at } else { entry.from }, ViewTime::default());
         let (stored, store) = (Arc::clone(&lower.stored), Arc::clone(&lower.store));
         let mut view = View::new(entry, stored, compiled, store, at, false)?;
         (view.over, view.meaning, view.commits) = (Some(over), meaning, Arc::clone(&lower.commits));
@@ -443,7 +450,7 @@ impl View {
         let Some(batch) = rest_of(batch, self.at().position) else { return Ok(()) };
         let (batch, first) = (&*batch, batch.meta().first.0);
         let next = first + batch.len() as u64;
-        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().latest)));
+        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().time)));
         let mut fold: Fold = folded.map_err(|_| {
             shard.recover();
             TakeError::Panic(first)
@@ -478,7 +485,7 @@ impl View {
                 self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
             }
         }
-        let Fold { matched, mistyped, expression_errors, latest, late, ahead, .. } = fold;
+        let Fold { matched, mistyped, expression_errors, time, late, ahead, .. } = fold;
         for (count, more) in [
             (&self.counts.events, batch.len() as u64),
             (&self.counts.matched, matched),
@@ -491,7 +498,7 @@ impl View {
             count.fetch_add(more, Ordering::Relaxed);
         }
         // Before another may look at all parts: they are told with the position that they have.
-        self.at.send_replace(At { position: next, arrival: batch.meta().arrival, latest });
+        self.at.send_replace(At { position: next, arrival: batch.meta().arrival, time });
         drop(one_position);
         if let Some(groups) = &groups
             && self.told.receiver_count() > 0
@@ -513,6 +520,25 @@ impl View {
             part.shown(&self.query, groups, chosen, now)
         });
         shown.collect()
+    }
+
+    /// Whether it has changes that are not committed.
+    pub(super) fn is_changed(&self) -> bool {
+        let (at, kept) = (self.at(), *self.kept.borrow());
+        at.position > self.committed() || at.latest() > kept.latest()
+    }
+
+    /// The arrival at which an idle stream closes the next window; none if nothing is to be closed.
+    pub(super) fn idle_due(&self) -> Option<Millis> {
+        self.query.windows()?.idle_due(self.at().time)
+    }
+
+    /// Advances event time, as the stream was idle until `until`, which the log has as a tick. Only the view's own task calls
+    /// this.
+    pub(super) fn advance_idle(&self, until: Millis) {
+        let Some(windows) = self.query.windows() else { return };
+        let at = self.at();
+        self.at.send_replace(At { time: windows.advanced_to(at.time, until), ..at });
     }
 
     /// Passes over what there is not before an offset.
@@ -573,7 +599,7 @@ impl View {
             return Some(self.looked_at_before.load(Ordering::Relaxed)).filter(|first| *first != NO_TIME);
         }
         let retention = self.entry.create.options.retention_ms?;
-        self.query.windows()?.first_kept(at.latest, retention)
+        self.query.windows()?.first_kept(at.latest(), retention)
     }
 
     /// Windows that begin before this need not be kept: the alert whose own view it is has looked at them.

@@ -55,6 +55,7 @@ pub(super) struct DeclaredWatermark {
     pub(super) column: Name,
     pub(super) lateness_ms: u64,
     pub(super) max_ahead_ms: Option<u64>,
+    pub(super) idle_after_ms: Option<u64>,
 }
 
 impl From<Declaration> for DeclaredParts {
@@ -72,6 +73,7 @@ impl From<Declaration> for DeclaredParts {
                 column: watermark.column.text,
                 lateness_ms: watermark.lateness_ms,
                 max_ahead_ms: watermark.max_ahead_ms,
+                idle_after_ms: watermark.idle_after_ms,
             }),
         }
     }

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ddl::{
-        AlterStream, CreateStream, MAX_AHEAD_MS_DEFAULT, PartitionBy, StreamChange, StreamOption,
-        StreamOptions,
+        AlterStream, CreateStream, IDLE_AFTER_MS_MIN, MAX_AHEAD_MS_DEFAULT, PartitionBy, StreamChange,
+        StreamOption, StreamOptions,
     },
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
@@ -95,7 +95,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `WATERMARK FOR column AS column [- INTERVAL …] [MAX AHEAD INTERVAL … | MAX AHEAD NONE]`.
+    /// `WATERMARK FOR column AS column [- INTERVAL …] [MAX AHEAD INTERVAL … | MAX AHEAD NONE] [IDLE AFTER INTERVAL …]`.
     fn watermark(&mut self) -> Parsed<DeclaredWatermark> {
         self.advance();
         self.advance();
@@ -127,12 +127,19 @@ impl Parser<'_> {
                 }
             };
         }
-        if self.at_word(0, "IDLE") && self.at_word(1, "AFTER") {
-            let hint = "The watermark of a quiet stream stands still until its next event: send an event every so often that \
-                        carries the time, or choose a shorter lateness.";
-            return Err(Fault::at(self.span(), "IDLE AFTER is not supported").hint(hint));
+        let mut idle_after_ms = None;
+        if self.take_words(&["IDLE", "AFTER"]) {
+            if !self.is_keyword(Keyword::Interval) {
+                return Err(self.expected("INTERVAL").hint("Write `IDLE AFTER INTERVAL '30 seconds'`."));
+            }
+            let span = self.span();
+            let idle = self.duration("the time without an event after which event time advances")?;
+            if idle < IDLE_AFTER_MS_MIN {
+                return Err(Fault::at(span, "IDLE AFTER is at least 1 second"));
+            }
+            idle_after_ms = Some(idle);
         }
-        Ok(DeclaredWatermark { column, lateness_ms, max_ahead_ms })
+        Ok(DeclaredWatermark { column, lateness_ms, max_ahead_ms, idle_after_ms })
     }
 
     /// `(name = value, …)`.

@@ -57,7 +57,7 @@ fn row() -> impl Strategy<Value = String> {
 /// The rows of a view of rows, as a query over them would give them that had seen no others.
 fn expected(text: &str, rows: &BTreeMap<u8, String>) -> String {
     let view = plain(text);
-    let fold = view.fold(&mut Shard::default(), &batch(rows.values()), NO_TIME);
+    let fold = view.fold(&mut Shard::default(), &batch(rows.values()), ViewTime::default());
     let groups = fold.groups.or_else(|| view.no_groups()).expect("it has groups");
     String::from_utf8(view.rows(groups, 0).text.into()).expect("text")
 }

@@ -8,7 +8,7 @@ use swiftwater_event::{Millis, Value};
 
 use super::{Collector, ResultSet};
 use crate::{
-    NO_TIME, SingleRow,
+    Peak, SingleRow,
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
     operate::{
         Axis, GroupInput, Groups, OwnedValue, Partial, PatternChunk, RecordWriter, RowChunk, RowPosition,
@@ -64,7 +64,7 @@ impl Collector {
     /// The latest event time so far is this.
     pub(super) fn pattern_time(
         &mut self,
-        latest: Millis,
+        latest: Peak,
         slices: &mut Slices,
         now_micros: i64,
         out: &mut Vec<ResultSet>,
@@ -190,7 +190,7 @@ impl Collector {
                     SingleRow {
                         arrival: at,
                         at,
-                        peak: NO_TIME,
+                        peak: Peak::NONE,
                         key,
                         groups: one.groups(group, &query, matches),
                     }

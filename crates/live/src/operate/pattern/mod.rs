@@ -29,7 +29,7 @@ use partial::{Cell, Partial};
 
 use super::{RowTimes, owned::OwnedValue};
 use crate::{
-    NO_TIME,
+    NO_TIME, Peak,
     expr::{EvalCounts, Program, Rows, Scratch, decode_group_value},
     standing::CompiledPattern,
 };
@@ -44,7 +44,7 @@ pub struct PatternEvent {
     /// When it happened, and the latest event time of its batch before it, where the pattern goes by that.
     pub at: Millis,
     /// See `at`.
-    pub peak: Millis,
+    pub peak: Peak,
     /// Its key.
     pub(crate) key: Box<[u8]>,
     /// Which variables it may be, as bits, by itself.
@@ -73,7 +73,7 @@ pub(crate) struct Match {
 }
 
 /// The matches that are begun.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Matches {
     /// Those of each key, in the order of their first events.
     begun: HashMap<Arc<[u8]>, Vec<Partial>>,
@@ -86,7 +86,7 @@ pub(crate) struct Matches {
     /// How far time has come.
     now: Millis,
     /// The latest event time.
-    peak: Millis,
+    peak: Peak,
     bytes: usize,
     /// Matches that were made rows of.
     pub(crate) given: u64,
@@ -114,7 +114,21 @@ pub(crate) struct Recognizer<'q> {
 
 impl Matches {
     pub(crate) fn new() -> Matches {
-        Matches { now: NO_TIME, peak: NO_TIME, ..Matches::default() }
+        Matches {
+            begun: HashMap::new(),
+            ends: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            events: 0,
+            now: NO_TIME,
+            peak: Peak::NONE,
+            bytes: 0,
+            given: 0,
+            late: 0,
+            mistyped: 0,
+            counts: EvalCounts::default(),
+            failure: None,
+            scratch: Scratch::default(),
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -147,12 +161,26 @@ impl Matches {
     }
 
     /// By the events' own time: the latest of all events so far is this.
-    pub(crate) fn reach(&mut self, of: Recognizer<'_>, latest: Millis, out: &mut Vec<Match>) {
+    pub(crate) fn reach(&mut self, of: Recognizer<'_>, latest: Peak, out: &mut Vec<Match>) {
         let Some(lateness) = of.pattern.lateness_ms else { return };
-        if latest > self.peak {
+        if latest.time > self.peak.time {
             self.peak = latest;
-            self.release(of, latest.saturating_sub_unsigned(lateness), out);
+            self.release(of, latest.time.saturating_sub_unsigned(lateness), out);
         }
+    }
+
+    /// The latest event time.
+    pub(crate) fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// The arrival at which an idle stream releases the next event, or completes a match; none if nothing waits.
+    pub(crate) fn idle_due(&self, pattern: &CompiledPattern) -> Option<Millis> {
+        let lateness = pattern.lateness_ms?;
+        let waiting = self.waiting.first_key_value().map(|((at, _), _)| *at);
+        let ends = self.ends.first_key_value().map(|((end, _), _)| *end);
+        let next = waiting.into_iter().chain(ends.filter(|_| pattern.automaton.waits())).min()?;
+        self.peak.reaches_at(next.checked_add_unsigned(lateness)?)
     }
 
     /// By the events' own time: takes what has waited, up to the watermark.
@@ -169,7 +197,7 @@ impl Matches {
     pub(crate) fn finish(&mut self, of: Recognizer<'_>, now: Millis, out: &mut Vec<Match>) {
         match of.pattern.lateness_ms {
             None => self.expire(of, now, out),
-            Some(_) => self.release(of, self.peak, out),
+            Some(_) => self.release(of, self.peak.time, out),
         }
     }
 

@@ -38,6 +38,7 @@ pub(crate) fn input_from(batch: &EventBatch, first: u64) -> StepInput<'_> {
     StepInput {
         batch,
         arrivals: &[],
+        before: None,
         place: Place::Number(first),
         now_micros: 0,
         record_bytes_max: usize::MAX,
