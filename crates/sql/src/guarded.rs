@@ -4,7 +4,7 @@
 //! call. Once a plan is optimized, each function in it, and `||`, is wrapped: a call over rows that are large, or whose result may
 //! be, is made for some of them at a time, with a check of the statement between ([`watched`](crate::watched)). The wrapper
 //! knows three functions whose cost is not that of reading their arguments ([`Cost`]); the others are measured by their bytes.
-//! Limits: [`STEPS_MAX`] for one row; half of the statement's memory for the result of one call, which is then made again with
+//! Limits: [`STEPS_MAX`] for one row; the statement's memory for the arguments of one row; half of the statement's memory for the result of one call, which is then made again with
 //! smaller batches. Rows that are small pass through in one call.
 
 use std::sync::Arc;
@@ -144,8 +144,13 @@ impl Guarded {
         ))
     }
 
-    /// Refuses a row that nothing could end.
+    /// Refuses a row that nothing could end, and one whose arguments take more than the statement may have: the same constant may be
+    /// there many times, and be so often in the result.
     fn check_row(&self, bytes: &[u64]) -> Result<()> {
+        let all = usize::try_from(Cost::Bytes.row(bytes)).unwrap_or(usize::MAX);
+        if all > self.bytes_max.saturating_mul(RESULT_SHARE) {
+            return Err(self.too_large(all));
+        }
         let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
         if self.cost == Cost::Compare && at(0).saturating_mul(at(1)) > STEPS_MAX {
             return exec_err!(

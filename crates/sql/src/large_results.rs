@@ -10,14 +10,16 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, Int64Type, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::execution::memory_pool::human_readable_size;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
+use regex::Regex;
 
 /// One result may have the memory of its statement divided by this.
 const SHARE: usize = 8;
@@ -25,12 +27,17 @@ const SHARE: usize = 8;
 const SMALL_BYTES: usize = 64;
 
 /// What is bounded, and how its result grows.
-const FUNCTIONS: [(&str, Growth); 8] = [
+const FUNCTIONS: [(&str, Growth); 13] = [
     ("replace", Growth::Replace),
+    ("regexp_replace", Growth::ReplaceMatches),
+    ("array_to_string", Growth::Join),
+    ("concat_ws", Growth::Separate),
     ("repeat", Growth::Repeat),
     ("lpad", Growth::Pad),
     ("rpad", Growth::Pad),
     ("array_repeat", Growth::RepeatElement),
+    ("array_replace_n", Growth::ReplaceElements),
+    ("array_replace_all", Growth::ReplaceElements),
     ("array_resize", Growth::Resize),
     ("range", Growth::Range),
     ("generate_series", Growth::Range),
@@ -89,12 +96,20 @@ fn centroids(expr: &Expr) -> Option<u64> {
 enum Growth {
     /// A text in place of each occurrence of another.
     Replace,
+    /// A text in place of each match of a pattern.
+    ReplaceMatches,
+    /// A text between the elements of a list.
+    Join,
+    /// A text between others.
+    Separate,
     /// A text, that many times.
     Repeat,
     /// Up to that many characters.
     Pad,
     /// An element, that many times.
     RepeatElement,
+    /// An element in place of each equal one of a list.
+    ReplaceElements,
     /// A list of that many elements.
     Resize,
     /// From here to there, by steps.
@@ -124,6 +139,10 @@ impl ScalarUDFImpl for Bounded {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         self.inner.return_type(arguments)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(arguments)
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
@@ -183,9 +202,13 @@ impl Given {
     fn bytes(&self, growth: Growth, bytes_max: usize) -> usize {
         let made = match growth {
             Growth::Replace => self.replaced(bytes_max),
+            Growth::ReplaceMatches => self.matches_replaced(bytes_max),
+            Growth::Join => self.joined(),
+            Growth::Separate => self.separated(),
             Growth::Repeat => self.repeated(),
             Growth::Pad => self.padded(),
             Growth::RepeatElement => self.elements(),
+            Growth::ReplaceElements => self.elements_replaced(),
             Growth::Resize => self.resized(),
             Growth::Range => self.ranges(),
         };
@@ -219,6 +242,75 @@ impl Given {
         }))
     }
 
+    fn matches_replaced(&self, bytes_max: usize) -> Option<usize> {
+        let [Some(texts), Some(to)] = [0, 2].map(|index| self.columns.get(index).and_then(text_bytes)) else {
+            return None;
+        };
+        // As if each character were found, and each one put in were a reference to all that was.
+        let most = self.total(|row| {
+            let (text, to) = (at(&texts, row)?, at(&to, row)?);
+            Some(text.saturating_add(text.saturating_mul(2).saturating_add(1).saturating_mul(to)))
+        });
+        if most <= bytes_max {
+            return Some(most);
+        }
+        let all = |index: usize| cast(self.columns.get(index)?, &DataType::LargeUtf8).ok();
+        let (texts, patterns, to, flags) = (all(0)?, all(1)?, all(2)?, all(3));
+        let mut last: Option<((&str, &str), Option<Regex>)> = None;
+        let mut bytes = 0_usize;
+        for row in 0..self.rows {
+            let given = (text(&texts, row), text(&patterns, row), text(&to, row));
+            let (Some(text), Some(pattern), Some(to)) = given else { continue };
+            let flags = flags.as_ref().and_then(|flags| self::text(flags, row)).unwrap_or("");
+            if last.as_ref().is_none_or(|(of, _)| *of != (pattern, flags)) {
+                let others = flags.replace('g', "");
+                let flagged =
+                    if others.is_empty() { pattern.to_owned() } else { format!("(?{others}){pattern}") };
+                // A pattern that is none is refused by the function.
+                last = Some(((pattern, flags), Regex::new(&flagged).ok()));
+            }
+            let Some((_, Some(regex))) = &last else { continue };
+            let wanted = if flags.contains('g') { usize::MAX } else { 1 };
+            let (found, gone) = regex
+                .find_iter(text)
+                .take(wanted)
+                .fold((0_usize, 0), |(found, gone), one| (found + 1, gone + one.len()));
+            let references = to.bytes().filter(|byte| matches!(byte, b'$' | b'\\')).count();
+            let put_in = found.saturating_mul(to.len()).saturating_add(references.saturating_mul(gone));
+            bytes = bytes.saturating_add(text.len()).saturating_add(put_in);
+        }
+        Some(bytes)
+    }
+
+    /// What the elements take is there already, about: a number is no longer as text than a few times that.
+    fn joined(&self) -> Option<usize> {
+        let lists = self.columns.first()?;
+        let between = text_bytes(self.columns.get(1)?)?;
+        let null = self.columns.get(2).and_then(text_bytes);
+        let lengths = lengths(lists, leaves)?;
+        Some(self.total(|row| {
+            let length = *lengths.get(if lengths.len() == 1 { 0 } else { row })?;
+            let null = null.as_ref().and_then(|null| at(null, row)).unwrap_or(0);
+            Some(length.saturating_mul(at(&between, row)?.saturating_add(null)))
+        }))
+    }
+
+    fn separated(&self) -> Option<usize> {
+        let (between, others) = self.columns.split_first()?;
+        let between = text_bytes(between)?;
+        let others: Vec<Option<Int64Array>> = others.iter().map(text_bytes).collect();
+        Some(self.total(|row| {
+            let between = at(&between, row)?;
+            let one =
+                |other: &Option<Int64Array>| other.as_ref().and_then(|other| at(other, row)).unwrap_or(0);
+            Some(
+                others
+                    .iter()
+                    .fold(0, |all: usize, other| all.saturating_add(one(other).saturating_add(between))),
+            )
+        }))
+    }
+
     fn repeated(&self) -> Option<usize> {
         let (texts, counts) = (text_bytes(self.columns.first()?)?, self.numbers(1)?);
         Some(self.total(|row| Some(at(&texts, row)?.saturating_mul(at(&counts, row)?))))
@@ -237,6 +329,20 @@ impl Given {
         let (sizes, counts) = (element_bytes(self.columns.first()?), self.numbers(1)?);
         // A null is repeated like any other element.
         Some(self.total(|row| Some(at(&sizes, row).unwrap_or(1).saturating_mul(at(&counts, row)?))))
+    }
+
+    fn elements_replaced(&self) -> Option<usize> {
+        let (lists, to) = (self.columns.first()?, self.columns.get(2)?);
+        // A number takes the place of a number.
+        if to.data_type().primitive_width().is_some() {
+            return Some(size(lists));
+        }
+        let (lengths, sizes) = (lengths(lists, |list| list.map_or(0, |list| list.len()))?, element_bytes(to));
+        let replaced = self.total(|row| {
+            let length = *lengths.get(if lengths.len() == 1 { 0 } else { row })?;
+            Some(length.saturating_mul(at(&sizes, row).unwrap_or(1)))
+        });
+        Some(size(lists).saturating_add(replaced))
     }
 
     fn resized(&self) -> Option<usize> {
@@ -305,6 +411,35 @@ fn at(column: &Int64Array, row: usize) -> Option<usize> {
 /// What a column takes, about.
 fn size(column: &ArrayRef) -> usize {
     column.to_data().get_slice_memory_size().unwrap_or(0)
+}
+
+/// Of a column of large texts, or of a constant.
+fn text(column: &ArrayRef, row: usize) -> Option<&str> {
+    let column = column.as_string_opt::<i64>()?;
+    let row = if column.len() == 1 { 0 } else { row };
+    column.is_valid(row).then(|| column.value(row))
+}
+
+/// What there is in each list of a column.
+fn lengths(lists: &ArrayRef, of: impl Fn(Option<&ArrayRef>) -> usize) -> Option<Vec<usize>> {
+    Some(match lists.data_type() {
+        DataType::List(_) => lists.as_list::<i32>().iter().map(|list| of(list.as_ref())).collect(),
+        DataType::LargeList(_) => lists.as_list::<i64>().iter().map(|list| of(list.as_ref())).collect(),
+        DataType::FixedSizeList(..) => {
+            lists.as_fixed_size_list().iter().map(|list| of(list.as_ref())).collect()
+        }
+        _ => return None,
+    })
+}
+
+/// The elements of a list, and of those in it.
+fn leaves(list: Option<&ArrayRef>) -> usize {
+    let Some(list) = list else { return 0 };
+    match list.data_type() {
+        DataType::List(_) => list.as_list::<i32>().iter().map(|inner| leaves(inner.as_ref())).sum(),
+        DataType::LargeList(_) => list.as_list::<i64>().iter().map(|inner| leaves(inner.as_ref())).sum(),
+        _ => list.len(),
+    }
 }
 
 fn text_bytes(column: &ArrayRef) -> Option<Int64Array> {

@@ -14,6 +14,7 @@ mod finite;
 mod intervals;
 mod refused;
 mod regexp_match;
+mod replacement;
 mod similar;
 mod syntax;
 mod template;
@@ -46,6 +47,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         ScalarUDF::from(to_char::ToChar::new(to_char::Whose::Spark)),
         ScalarUDF::from(casts::Varchar::new()),
         ScalarUDF::from(any_of_list::EqualsAny::new(state.udf("array_has")?)),
+        ScalarUDF::from(replacement::Replacement::new()),
         ScalarUDF::from(regexp_match::RegexpMatch::new(state.udf("regexp_match")?)),
     ];
     domain::register(state)?;

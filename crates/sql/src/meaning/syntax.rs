@@ -14,6 +14,7 @@ use super::any_of_list::EqualsAny;
 use super::at_time_zone::AtTimeZone;
 use super::casts::Varchar;
 use super::finite::out_of_range;
+use super::replacement::Replacement;
 use super::similar::SimilarToEscape;
 use super::to_char;
 use crate::error::state;
@@ -382,7 +383,9 @@ fn function_rewritten(function: &mut Function, dialect: Dialect) -> Result<Optio
             [_, pattern, ..],
         ) if dialect == Dialect::Native => {
             let replacement = match (name.as_str(), arguments.get(2)) {
-                ("regexp_replace", Some(replacement)) => replacement_of(replacement),
+                ("regexp_replace", Some(replacement)) => {
+                    Some(call(Replacement::NAME, vec![(*replacement).clone()]))
+                }
                 _ => None,
             };
             return Ok(with_arguments(function, [(1, over_lines(pattern)), (2, replacement)]));
@@ -441,19 +444,6 @@ fn with_arguments<const N: usize>(function: &Function, other: [(usize, Option<Ex
         }
     }
     is_changed.then_some(Expr::Function(function))
-}
-
-/// What `regexp_replace` puts in: `\\1` and `\\&` are what was matched, and a dollar sign is one, which it is not to the library.
-fn replacement_of(replacement: &Expr) -> Option<Expr> {
-    match replacement {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(literal) if literal.contains('$') || literal.contains("\\&") => {
-                Some(text(&literal.replace('$', "$$").replace("\\&", "\\0")))
-            }
-            _ => None,
-        },
-        other => Some(call("replace", vec![other.clone(), text("$"), text("$$")])),
-    }
 }
 
 fn is_text(expr: &Expr, wanted: &[&str]) -> bool {

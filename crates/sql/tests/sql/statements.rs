@@ -187,6 +187,16 @@ fn what_an_expression_makes_has_the_statements_memory_and_no_more() {
         "SELECT range(5000000)",
         "SELECT generate_series(1, 10000000, 2)",
         "SELECT range(TIMESTAMP '2026-01-01', TIMESTAMP '2026-02-01', INTERVAL '1 second')",
+        "SELECT octet_length(regexp_replace(repeat('x', 10000), '.', repeat('z', 3000), 'g'))",
+        "SELECT octet_length(regexp_replace(repeat(s, 5000), '[a-z0-9]', repeat('z', 3000), 'gi')) FROM n",
+        "SELECT octet_length(regexp_replace(repeat('x', 20000), '.*', repeat('\\1', 2000))) FROM n",
+        "SELECT octet_length(array_to_string(range(1000), repeat('z', 100000)))",
+        "SELECT octet_length(array_to_string(array_repeat(range(100), 10), repeat('z', 100000)))",
+        "SELECT octet_length(array_to_string(array_repeat(NULL, 1000), ',', repeat('z', 100000)))",
+        "SELECT array_length(array_replace_all(array_repeat([1], 1000), [1], range(10000)))",
+        "SELECT octet_length(array_to_string(array_replace_all(array_repeat(s, 1000), s, repeat('z', 100000)), '')) FROM n",
+        "SELECT array_length(array_concat(r, r, r, r, r, r, r, r, r, r, r, r, r, r, r, r, r, r, r, r)) FROM (SELECT range(150000) r) q",
+        "SELECT octet_length(concat_ws(repeat('z', 900000), s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s)) FROM n",
     ] {
         let error = run(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{text}: {error}");
@@ -195,6 +205,15 @@ fn what_an_expression_makes_has_the_statements_memory_and_no_more() {
     }
     assert_eq!(run("SELECT octet_length(repeat('ab', 500000)) AS n").unwrap(), "n\n1000000\n");
     assert_eq!(run("SELECT sum(octet_length(repeat(s, 100))) AS n FROM n").unwrap(), "n\n60000\n");
+    // Whatever a pattern and its flags could find, what they do find counts.
+    let replaced = "SELECT octet_length(regexp_replace(repeat('x', 10000) || 'Y', 'y', repeat('z', 3000), 'gi')) AS a, \
+                    octet_length(regexp_replace(repeat('x', 10000), 'x', repeat('z', 3000))) AS b, \
+                    octet_length(regexp_replace(repeat('x', 10000), 'y', repeat('z', 3000), 'g')) AS c, \
+                    regexp_replace(s, NULL, repeat('z', 300000), 'g') IS NULL AS d FROM n LIMIT 1";
+    assert_eq!(run(replaced).unwrap(), "a,b,c,d\n13000,12999,10000,true\n");
+    let joined = "SELECT array_to_string([1, NULL, 3], ', ', '-') AS a, array_to_string([[1, 2], [3]], '+') AS b, \
+                  list_to_string(['x', NULL], '') AS c, concat_ws(',', 'a', NULL, 'b') AS d, concat_ws(NULL, 'a', 'b') IS NULL AS e";
+    assert_eq!(run(joined).unwrap(), "a,b,c,d,e\n\"1, -, 3\",1+2+3,x,\"a,b\",true\n");
     assert_eq!(
         run("SELECT rpad(lpad('é', 3, 'ü'), 4) AS t, repeat('a', -1) AS e").unwrap(),
         "t,e\n\"üüé \",\"\"\n"
