@@ -110,7 +110,7 @@ impl History {
         while rows < ROWS_MAX && bytes < BYTES_MAX && portions < PORTIONS_MAX {
             let Gathered { batches, delivered } = &mut gathered;
             let after = delivered.last_key();
-            let Some(portion) = view.closed(after.as_deref(), entry.from, at.latest, limit, now)? else {
+            let Some(portion) = view.closed(after.as_deref(), entry.from, at.latest(), limit, now)? else {
                 break;
             };
             portions += 1;
