@@ -299,20 +299,25 @@ fn start_keeps_one_file_in_reserve_of_those_that_an_earlier_run_has_left() {
     assert_eq!(log.usage().file_bytes, bytes_of_files(directory.path()));
 }
 
-#[test]
-fn files_of_segments_that_had_another_size_are_gone_after_a_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = open(directory.path(), small()).unwrap();
+/// Fills segments, lets go of them and closes the log: their files are spares.
+fn leave_spares(log: Log) {
     let mut end = LogPosition(0);
     for number in 0..100 {
-        end = append(&log, events(number), &payload(number, 4000)).unwrap();
+        end = append(&log, events(number), &payload(number, 4000)).expect("there is room");
     }
-    log.wait_synced(end).unwrap();
+    log.wait_synced(end).expect("the disk works");
     log.trim(end);
     while log.usage().segments > 1 {
         std::thread::yield_now();
     }
-    log.close().unwrap();
+    log.close().expect("the disk works");
+}
+
+#[test]
+fn files_of_segments_that_had_another_size_are_gone_after_a_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = open(directory.path(), small()).unwrap();
+    leave_spares(log);
     assert!(spares(directory.path()) >= 5);
     let log =
         open(directory.path(), LogOptions { segment_bytes: 32 << 10, record_bytes_max: 8 << 10, ..small() });
@@ -334,16 +339,7 @@ fn start_on_a_disk_without_room_keeps_the_files_that_it_could_not_make_again() {
         names.iter().filter(|name| name.ends_with(".spare")).count()
     };
     let log = open(0);
-    let mut end = LogPosition(0);
-    for number in 0..100 {
-        end = append(&log, events(number), &payload(number, 4000)).unwrap();
-    }
-    log.wait_synced(end).unwrap();
-    log.trim(end);
-    while log.usage().segments > 1 {
-        std::thread::yield_now();
-    }
-    log.close().unwrap();
+    leave_spares(log);
     let left = spares();
     assert!(left >= 5, "{left}");
     // Others have taken so much that the log may take no more of it.
