@@ -163,7 +163,7 @@ impl Log {
         queue.appended + SMALL_RECORD_BYTES <= queue.position_max
     }
 
-    /// What the log has of its disk, and what it needs to take records for ever.
+    /// The bytes of the disk that the log has, and those that it needs to take records for ever.
     pub fn disk_room(&self) -> std::io::Result<DiskRoom> {
         let options = &self.shared.options;
         // Where nobody needs what the log has, its files are used again.

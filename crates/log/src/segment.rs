@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 36;
 /// What is known of a segment from its name and header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentId {
-    /// Of the format; the seed has it, so it stays as it was when the segment was begun.
+    /// The format's version; the seed contains it, so it stays as it was when the segment was begun.
     pub(crate) version: u32,
     pub(crate) sequence: u64,
     pub(crate) base: u64,

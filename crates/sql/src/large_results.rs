@@ -282,7 +282,7 @@ impl Given {
         Some(bytes)
     }
 
-    /// What the elements take is there already, about: a number is no longer as text than a few times that.
+    /// Separators and texts for nulls alone: the elements are about as large already, as a number's text is a few times its size.
     fn joined(&self) -> Option<usize> {
         let lists = self.columns.first()?;
         let between = text_bytes(self.columns.get(1)?)?;
@@ -413,14 +413,14 @@ fn size(column: &ArrayRef) -> usize {
     column.to_data().get_slice_memory_size().unwrap_or(0)
 }
 
-/// Of a column of large texts, or of a constant.
+/// A value of a column of large texts; a constant has the same for each row.
 fn text(column: &ArrayRef, row: usize) -> Option<&str> {
     let column = column.as_string_opt::<i64>()?;
     let row = if column.len() == 1 { 0 } else { row };
     column.is_valid(row).then(|| column.value(row))
 }
 
-/// What there is in each list of a column.
+/// A size of each list of a column, by `of`.
 fn lengths(lists: &ArrayRef, of: impl Fn(Option<&ArrayRef>) -> usize) -> Option<Vec<usize>> {
     Some(match lists.data_type() {
         DataType::List(_) => lists.as_list::<i32>().iter().map(|list| of(list.as_ref())).collect(),

@@ -178,7 +178,7 @@ fn story(seed: u64) -> Story {
     Story { stream: "CREATE STREAM s WITH (store = true)", texts, steps, shards: 1 + rng.below(2) }
 }
 
-/// Of a stream whose time, an hour behind the clock, goes on when it has had no event for a second.
+/// Queries over a stream whose time, an hour behind the clock, goes on when it has had no event for a second.
 fn idle_story(seed: u64) -> Story {
     let mut rng = Rng::new(seed ^ 0x1d1e);
     let texts = [

@@ -1,4 +1,4 @@
-//! What `regexp_replace` puts in: PostgreSQL's form made that of the library that DataFusion has.
+//! The replacement of `regexp_replace`: PostgreSQL's form made that of the library that DataFusion has.
 //!
 //! | PostgreSQL | what is put in | the library's |
 //! | --- | --- | --- |

@@ -148,7 +148,7 @@ async fn a_thousand_single_insertions_leave_few_files_and_the_same_answers() {
     assert_eq!(again, expected);
 }
 
-/// What comes of work, or an error where the store goes down before: its owner tries on for ever.
+/// The result of work, or an error where the store goes down before: its owner tries on for ever.
 async fn alive<T>(failing: &FailingStore, work: impl Future<Output = Result<T>>) -> Result<T> {
     let down = async {
         while !failing.is_down() {
