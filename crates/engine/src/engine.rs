@@ -26,14 +26,14 @@ use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, Emit, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, Metrics, Numbered, QueryId, QueryMeta, QueryStatus, StreamStatus, Ticket,
     append::is_reserved_producer,
-    begin::WantedQuery,
-    fault::restarted,
     history::{DataDir, Declared, History, HistoryTables, JoinSources, Statements},
     indexer::run_indexer,
-    mailbox::{Reader, Waiting},
+    panic_guard::restarted,
     running::{Fleeting, QueryHandle},
     shared::{Errand, Shared},
     stream::lock,
+    submit::WantedQuery,
+    subscriber_queue::{Reader, Waiting},
 };
 
 /// How long somebody waits for a disk that takes nothing.

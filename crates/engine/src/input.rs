@@ -36,13 +36,13 @@ use swiftwater_live::{
 
 use crate::{
     Emit, EndReason, EngineConfig, EngineError, QueryForm, QueryMeta, StreamMeta,
-    doubting::warnings_of,
     engine::{compile, spawn, with_shards},
-    fault::guarded,
     id::QueryId,
-    mailbox::Mailbox,
+    panic_guard::guarded,
     running::{EmitContext, QueryHandle, Running, Totals},
     stream::lock,
+    subscriber_queue::SubscriberQueue,
+    warnings::warnings_of,
 };
 
 /// Where the bytes come from.
@@ -364,7 +364,7 @@ impl<'m> Merger<'m> {
             ends: None,
             is_detached: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
-            mailbox: Mailbox::default(),
+            mailbox: SubscriberQueue::default(),
             following: None,
             fleeting: OnceLock::new(),
             warnings: warnings.into(),

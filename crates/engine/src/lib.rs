@@ -3,48 +3,46 @@
 
 mod analyze;
 mod append;
-mod check;
 mod config;
-mod doubting;
 mod emit;
 mod engine;
 mod error;
 mod history;
 mod input;
 mod status;
+mod validate;
+mod warnings;
 
-mod gate;
+mod byte_budget;
+mod fan_out;
 mod id;
 mod limits;
-mod line;
 mod lines;
 mod listing;
-mod mailbox;
-mod members;
 mod merge;
 mod operator;
 mod rate;
+mod run_queue;
 mod running;
+mod subscriber_queue;
 
-mod begin;
-mod ends;
-mod fault;
-mod following;
+mod finish;
 mod indexer;
+mod panic_guard;
+mod resume_point;
 mod shard;
 mod shared;
-mod steady;
+mod steady_clock;
 mod stream;
+mod submit;
 mod ticker;
 
 pub use analyze::Analysis;
 pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket, hash_of, is_reserved_producer};
-pub use check::QueryFacts;
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
-pub use fault::faults;
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
@@ -56,6 +54,7 @@ pub use history::{
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use listing::{QueryList, QueryPage, QuerySort};
+pub use panic_guard::faults;
 pub use status::{
     HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
     StreamStatus, TableMetrics, ViewsMetrics,
@@ -64,3 +63,4 @@ pub use swiftwater_live::columns::Rule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 pub use swiftwater_log::{Compressing, Compression};
 pub use swiftwater_store::causes;
+pub use validate::QueryFacts;

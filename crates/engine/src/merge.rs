@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use swiftwater_event::Millis;
-use swiftwater_live::{Cuts, Index, Meaning, MeaningKey, QueryNumber, QueryStep};
+use swiftwater_live::{Cuts, Fingerprint, FingerprintKey, Index, QueryNumber, QueryStep};
 
 use crate::{
     EndReason,
@@ -21,7 +21,7 @@ pub(crate) struct Merge {
     /// Those that queries share, by their numbers in the index.
     pub(crate) operators: HashMap<QueryNumber, Box<Operator>>,
     /// The operators of each meaning, those opened last at the end.
-    pub(crate) by_meaning: HashMap<MeaningKey, Vec<QueryNumber>>,
+    pub(crate) by_meaning: HashMap<FingerprintKey, Vec<QueryNumber>>,
     /// When each query with a time window or a duration is next to be looked at.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     /// Queries of which windows that are over wait for their turn: each event closes one.
@@ -85,7 +85,7 @@ impl Merge {
     /// An operator that a query of this meaning and with these cuts may join, and where its aggregates are there.
     pub(crate) fn find_operator(
         &self,
-        meaning: &Meaning,
+        meaning: &Fingerprint,
         cuts: &Cuts,
     ) -> Option<(QueryNumber, Box<[usize]>)> {
         let latest = self.by_meaning.get(&meaning.key())?.iter().rev().take(OPERATORS_LOOKED_AT);

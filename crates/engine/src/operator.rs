@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
 
 use swiftwater_event::Millis;
 use swiftwater_live::{
-    CutCounts, Cuts, Meaning, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
+    CutCounts, Cuts, Fingerprint, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
 };
 
 use crate::{EngineConfig, limits, lines::Lines, running::Totals};
@@ -50,7 +50,7 @@ pub(crate) struct Operator {
     /// Its members' windows by the events' own time.
     pub(crate) lines: Lines,
     pub(crate) plan: Arc<SlicePlan>,
-    pub(crate) meaning: Meaning,
+    pub(crate) meaning: Fingerprint,
     /// Its members make their windows of single events, each its own: it holds nothing for them.
     pub(crate) passes_on: bool,
     members: BTreeMap<QueryNumber, Box<Member>>,
@@ -86,7 +86,7 @@ impl Tally {
 }
 
 impl Operator {
-    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Meaning, passes_on: bool) -> Operator {
+    pub(crate) fn new(plan: Arc<SlicePlan>, meaning: Fingerprint, passes_on: bool) -> Operator {
         Operator {
             slices: Slices::default(),
             lines: Lines::default(),

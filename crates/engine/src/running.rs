@@ -18,11 +18,11 @@ use tracing::warn;
 
 use crate::{
     Counts, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
-    following::{Following, Noted, Point},
     limits::{self, Full},
-    mailbox::{Delivery, EmitRest, Mailbox, Numbering, Waiting},
     operator::{Operator, Tally},
     rate::{EmitRate, Looks},
+    resume_point::{Noted, ResumePoint, ResumePoints},
+    subscriber_queue::{Delivery, EmitRest, Numbering, SubscriberQueue, Waiting},
 };
 
 /// What everybody may know of a query without a lock.
@@ -37,9 +37,9 @@ pub(crate) struct QueryHandle {
     pub(crate) is_detached: AtomicBool,
     /// It was killed, and its last results are there for who asks for them by its id.
     pub(crate) is_killed: AtomicBool,
-    pub(crate) mailbox: Mailbox,
+    pub(crate) mailbox: SubscriberQueue,
     /// Where it is durable, what is to be known of that.
-    pub(crate) following: Option<Box<Following>>,
+    pub(crate) following: Option<Box<ResumePoints>>,
     /// Why it is not, where it outlives its asker.
     pub(crate) fleeting: OnceLock<Fleeting>,
     /// What its asker should know: in its first emit and in its last.
@@ -244,7 +244,7 @@ impl Running {
     fn pass_at(&self, at: Millis, position: u64) {
         let (Some(following), Some(work)) = (&self.handle.following, &self.work) else { return };
         let counts = self.counts(position);
-        following.passed(Point {
+        following.passed(ResumePoint {
             number: self.number(),
             at,
             offset: position,

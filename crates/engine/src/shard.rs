@@ -6,9 +6,9 @@ use swiftwater_live::{Place, QueryNumber, QueryStep, ResultSet, StepInput, StepN
 
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
-    fault::guarded,
-    members::set_due_sooner,
+    fan_out::set_due_sooner,
     merge::{Merge, Output},
+    panic_guard::guarded,
     running::{EmitContext, Running},
     shared::Shared,
     stream::{ShardState, Stream, Take, Work, lock},

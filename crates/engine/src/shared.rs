@@ -12,18 +12,18 @@ use std::{
 
 use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_lang::Dialect;
-use swiftwater_live::{Commons, SlicePlan};
+use swiftwater_live::{PlanInterner, SlicePlan};
 use swiftwater_sql::Sql;
 use tokio::sync::OnceCell;
 
 use crate::{
     EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
     StreamStatus,
-    gate::Gate,
-    history::{Declared, History, HistoryTables, Stored},
-    line::Line,
+    byte_budget::ByteBudget,
+    history::{Declared, History, HistoryTables, StoredStream},
+    run_queue::RunQueue,
     running::{EmitContext, QueryHandle, Running, Totals},
-    steady::SteadyClock,
+    steady_clock::SteadyClock,
     stream::{Stream, lock},
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) reserved: AtomicUsize,
     pub(crate) next_number: AtomicU64,
     pub(crate) id_secret: RandomState,
-    pub(crate) pending: Gate,
+    pub(crate) pending: ByteBudget,
     pub(crate) totals: Totals,
     /// The plan of all queries that have no groups to cut.
     pub(crate) uncut: Arc<SlicePlan>,
@@ -51,11 +51,11 @@ pub(crate) struct Shared {
     pub(crate) is_closing: AtomicBool,
     /// Set when all has stopped.
     pub(crate) stopped: OnceCell<()>,
-    pub(crate) line: Line,
+    pub(crate) line: RunQueue,
     /// Detached queries that ended.
     pub(crate) kept: Mutex<Kept>,
     /// What standing queries have in common.
-    pub(crate) commons: Mutex<Commons>,
+    pub(crate) commons: Mutex<PlanInterner>,
     /// What is durable, where anything is; set before the engine is given out.
     pub(crate) history: OnceLock<Arc<History>>,
     /// SQL over it; set with it.
@@ -98,7 +98,7 @@ impl Shared {
         let shards = config.shards;
         let steady = Arc::new(SteadyClock::new(clock));
         let shared = Shared {
-            pending: Gate::new(config.pending_bytes_max),
+            pending: ByteBudget::new(config.pending_bytes_max),
             config,
             clock: Arc::<SteadyClock>::clone(&steady),
             steady,
@@ -115,7 +115,7 @@ impl Shared {
             errands,
             is_closing: AtomicBool::new(false),
             stopped: OnceCell::new(),
-            line: Line::default(),
+            line: RunQueue::default(),
             kept: Mutex::default(),
             commons: Mutex::default(),
             history: OnceLock::new(),
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Where the events of a stream are stored, if they are.
-    pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<Stored>)> {
+    pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<StoredStream>)> {
         let history = self.history.get()?;
         Some((history, history.stored(name)?))
     }

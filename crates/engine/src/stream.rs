@@ -21,7 +21,7 @@ use std::{
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Cuts, Index, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 
-use crate::{AppendOptions, StreamMeta, StreamStatus, doubting::SeenFields, merge::Merge, rate::Looks};
+use crate::{AppendOptions, StreamMeta, StreamStatus, merge::Merge, rate::Looks, warnings::SeenFields};
 
 #[derive(Debug)]
 pub(crate) struct Stream {

@@ -11,8 +11,8 @@ use swiftwater_live::QueryNumber;
 
 use crate::{
     EndReason, QueryId,
-    fault::guarded,
     indexer::IndexErrand,
+    panic_guard::guarded,
     running::QueryHandle,
     shared::{Errand, Shared},
     stream::{Stream, lock},

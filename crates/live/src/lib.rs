@@ -7,23 +7,23 @@
 pub mod expr;
 
 pub mod columns;
-mod commons;
 mod condition;
 mod explain;
+mod fingerprint;
 mod joined;
 mod kept_rows;
 mod keyed;
 mod matching;
-mod meaning;
 mod operate;
+mod plan_interning;
 mod standing;
 mod step;
 mod stream_join;
 
-pub use commons::Commons;
 pub use condition::RowCondition;
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
+pub use fingerprint::{Fingerprint, FingerprintKey};
 pub use joined::{CompiledJoin, JoinFailure, JoinedRows, LookUp, RowsOfKey, value_in};
 pub use kept_rows::KeptRows;
 pub use keyed::{
@@ -31,12 +31,12 @@ pub use keyed::{
     ViewTime, ViewWindows, by_part, count_rows,
 };
 pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
-pub use meaning::{Meaning, MeaningKey};
 pub use operate::{
     Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, NoState, Partial,
     PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, Resumes, RowChunk, RowTimes, Series,
     SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
 };
+pub use plan_interning::PlanInterner;
 pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
 pub use step::{Generation, NO_TIME, Peak, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
 pub use stream_join::{

@@ -37,7 +37,7 @@ pub struct StandingQuery {
 }
 
 /// What of a compiled query does not depend on how its events are found. Queries that are equal in it share it:
-/// [`Commons`](crate::Commons).
+/// [`PlanInterner`](crate::Commons).
 #[derive(Debug)]
 pub struct Common {
     /// The plan that it was compiled from; where it is shared, without its texts and what the matcher knows of it.

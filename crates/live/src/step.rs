@@ -1,11 +1,11 @@
 //! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
 //! the shard's state until they are flushed.
 
-mod alike;
 mod event_time;
 mod fold;
 mod pattern;
 mod shape;
+mod shared_outputs;
 
 use std::ops::ControlFlow;
 
@@ -28,12 +28,12 @@ use crate::{
     },
     standing::{CompiledBody, CompiledViews},
 };
-use alike::Alike;
 use event_time::EventTimes;
 pub use event_time::{NO_TIME, Peak};
 use fold::Fold;
 pub use fold::{Generation, SingleRow, Timed};
 use shape::{ShapeInput, Shapes};
+use shared_outputs::SharedOutputs;
 
 /// What a step is told besides the batch.
 pub struct StepInput<'b> {
@@ -200,7 +200,7 @@ impl Shard {
             (true, _) => 0,
         };
         let mut late_rows = Vec::new();
-        let mut alike = Alike::default();
+        let mut alike = SharedOutputs::default();
         out.reserve(matched.len());
         for (place, found) in matched.iter().enumerate() {
             if let Some(ahead) = matched.get(place + AHEAD) {

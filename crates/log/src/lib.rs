@@ -45,25 +45,25 @@ mod options;
 
 mod log;
 mod queue;
-mod waits;
+mod sync_futures;
 
 mod segments;
 mod writer;
 
-mod cut;
+mod log_snapshot;
 mod reader;
 mod recovery;
 mod window;
 
-pub use cut::{LogCut, LogCutFile, LogHold};
 pub use dir_disk::{DirDisk, create_directories};
 pub use disk::{Disk, DiskFile};
 pub use error::{LogError, LogErrorKind};
 pub use frame::check_frame;
 pub use log::Log;
+pub use log_snapshot::{LogHold, LogSnapshot, LogSnapshotFile};
 pub use options::LogOptions;
 pub use packed::{Compressing, Compression, Packed};
 pub use position::{DiskRoom, Horizons, LogPosition, LogUsage, Trouble};
 pub use reader::LogReader;
 pub use record::{EventsHead, Head, PRODUCER_ID_BYTES_MAX, Producer, Record, StreamId};
-pub use waits::{Reservation, Reserve, Synced};
+pub use sync_futures::{Reservation, Reserve, Synced};

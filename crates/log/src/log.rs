@@ -9,12 +9,12 @@ use bytes::Bytes;
 use swiftwater_event::Clock;
 
 use crate::{
-    Compressing, Compression, Disk, DiskRoom, Head, Horizons, LogCut, LogError, LogHold, LogOptions,
-    LogPosition, LogReader, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
+    Compressing, Compression, Disk, DiskRoom, Head, Horizons, LogError, LogHold, LogOptions, LogPosition,
+    LogReader, LogSnapshot, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
     queue::{Queue, Queued, Shared},
     recovery,
     segments::file_bytes,
-    waits::{block_on, try_reserve},
+    sync_futures::{block_on, try_reserve},
     writer::Writer,
 };
 
@@ -201,8 +201,8 @@ impl Log {
     }
 
     /// The log as it is, up to what is synced, to be copied.
-    pub fn cut(&self) -> LogCut {
-        LogCut::new(&self.shared)
+    pub fn cut(&self) -> LogSnapshot {
+        LogSnapshot::new(&self.shared)
     }
 
     /// What the log takes.

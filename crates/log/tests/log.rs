@@ -7,8 +7,8 @@ use std::{
 
 use swiftwater_event::{Offset, SystemClock};
 use swiftwater_log::{
-    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogCut, LogError, LogErrorKind, LogOptions,
-    LogPosition, Packed, Producer, StreamId,
+    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogError, LogErrorKind, LogOptions, LogPosition,
+    LogSnapshot, Packed, Producer, StreamId,
 };
 use swiftwater_testkit::{SimDisk, at_once};
 
@@ -381,7 +381,7 @@ fn reader_of_a_trimmed_segment_reads_it_to_its_end() {
 }
 
 /// Puts the files of a cut into a directory.
-fn copied(log: &LogCut, to: &Path) {
+fn copied(log: &LogSnapshot, to: &Path) {
     for file in log.files() {
         let mut bytes = vec![0; file.bytes() as usize];
         file.read_exact_at(&mut bytes, 0).expect("a cut can be read");

@@ -161,7 +161,7 @@ fn wanted(parameters: &Parameters) -> Result<Wanted, Problem> {
 pub(crate) fn wanted_as(consistent: Option<&str>) -> Result<Wanted, Problem> {
     match consistent {
         None | Some("false") => Ok(Wanted::AsItIs),
-        Some("true" | "") => Ok(Wanted::Acknowledged),
+        Some("true" | "") => Ok(Wanted::AckHorizon),
         Some(position) => position.parse().map(Wanted::Position).map_err(|_| {
             bad(format!("parameter `consistent` is `true`, `false` or a position, not `{}`", cut(position)))
         }),

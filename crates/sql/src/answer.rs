@@ -12,8 +12,8 @@ use futures_util::Stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::cancellation::Cancellation;
 use crate::error::state;
-use crate::stop::Stop;
 use crate::{ErrorKind, Progress, SqlError};
 
 /// What the last statement of a text was.
@@ -57,13 +57,13 @@ pub struct Answer {
     pub(crate) given_up: GivenUp,
 }
 
-/// See [`Stop::given_up`].
+/// See [`Cancellation::given_up`].
 pub(crate) type GivenUp = Pin<Box<dyn Future<Output = SqlError> + Send + Sync>>;
 
 /// The task that runs the statements; it ends with this.
 pub(crate) struct Task {
     pub(crate) handle: JoinHandle<()>,
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Arc<Cancellation>,
 }
 
 impl Drop for Task {

@@ -21,9 +21,10 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
+use crate::cancellation::{Cancellation, stoppable, took_longer};
 use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
-use crate::first_together::groups_together;
+use crate::first_batch_barrier::groups_together;
 use crate::guarded::guard;
 use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
@@ -32,11 +33,10 @@ use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::Aim;
 use crate::sliced::sliced;
 use crate::sql::Inner;
-use crate::stop::{Stop, stoppable, took_longer};
 use crate::text::{StatementText, split};
 use crate::watched::{Watch, elsewhere};
 use crate::{
-    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, doubled, grouping, meaning,
+    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, duplicate_columns, grouping, meaning,
     partitioned, plan_size, standard_forms,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Arc<Cancellation>,
     pub(crate) watch: Arc<Watch>,
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
@@ -243,7 +243,7 @@ impl Run {
         let schemas: HashMap<String, SchemaRef> =
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
-        doubled::name_apart(&mut statement, &schemas);
+        duplicate_columns::name_apart(&mut statement, &schemas);
         let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,
@@ -252,7 +252,7 @@ impl Run {
         let plan = bind(plan, &self.options.parameters)?;
         let plan = marked(in_three_values(plan)?)?;
         let plan = meaning::checked(plan, self.options.dialect)?;
-        let plan = doubled::columns_apart(plan)?;
+        let plan = duplicate_columns::columns_apart(plan)?;
         Ok(Planned { plan, state, names, resolved })
     }
 

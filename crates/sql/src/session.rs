@@ -25,14 +25,14 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
-use crate::distinct_apart::DistinctApart;
-use crate::few_groups::FewGroups;
+use crate::dictionary_group_by::DictionaryGroupBy;
+use crate::distinct_rewrite::DistinctRewrite;
 use crate::information::{self, Information};
-use crate::little_memory::LittleMemory;
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
 use crate::planning_watched::planning_watched;
-use crate::short_texts::ShortTexts;
+use crate::short_string_compare::ShortStringCompare;
+use crate::spill_rules::SpillRules;
 use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_constants};
 
 /// Consumers of memory that an error names.
@@ -103,8 +103,8 @@ impl Sessions {
             .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
             .with_query_planner(Arc::new(unique_keys::Planner))
             .with_physical_optimizer_rules(without_constants::rules())
-            .with_physical_optimizer_rule(Arc::new(FewGroups))
-            .with_physical_optimizer_rule(Arc::new(ShortTexts))
+            .with_physical_optimizer_rule(Arc::new(DictionaryGroupBy))
+            .with_physical_optimizer_rule(Arc::new(ShortStringCompare))
             .with_type_planner(Arc::new(Types));
         crate::map_keys::register(&mut template);
         let mut template = template.build();
@@ -169,8 +169,8 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
-            .with_physical_optimizer_rule(Arc::new(LittleMemory(aim)))
-            .with_optimizer_rule(Arc::new(DistinctApart(aim)))
+            .with_physical_optimizer_rule(Arc::new(SpillRules(aim)))
+            .with_optimizer_rule(Arc::new(DistinctRewrite(aim)))
             .build();
         let mut state = planning_watched(state);
         state.mark_start_execution();

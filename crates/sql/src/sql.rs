@@ -17,10 +17,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, GivenUp, Task, shutting_down};
+use crate::cancellation::Cancellation;
 use crate::copy::clear_unfinished;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
-use crate::stop::Stop;
 use crate::turns::Turns;
 use crate::watched::{Watch, Watched, watch_spawned_tasks};
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
@@ -71,7 +71,7 @@ struct Entry {
     text: String,
     begun: Instant,
     progress: Arc<Progress>,
-    stop: Arc<Stop>,
+    stop: Arc<Cancellation>,
     /// Known right after the task was started.
     abort: Option<AbortHandle>,
 }
@@ -134,7 +134,7 @@ impl Sql {
         }
         let progress = Arc::new(Progress::default());
         let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
-        let stop = Arc::new(Stop::new(duration_max));
+        let stop = Arc::new(Cancellation::new(duration_max));
         let registered = self.register(&text, &options, &progress, &stop)?;
         let id = Arc::clone(&registered.id);
         let (head, columns) = oneshot::channel();
@@ -272,7 +272,7 @@ impl Sql {
         text: &str,
         options: &RunOptions,
         progress: &Arc<Progress>,
-        stop: &Arc<Stop>,
+        stop: &Arc<Cancellation>,
     ) -> Result<Registered, SqlError> {
         let number = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let id: Arc<str> = match &options.id {

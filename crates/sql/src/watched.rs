@@ -26,7 +26,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync;
 
 use crate::SqlError;
-use crate::stop::Stop;
+use crate::cancellation::Cancellation;
 
 /// What a statement may allocate beyond the limit of its operators, in bytes: its plan, batches on their way, buffers of files.
 const BEYOND_POOL_BYTES: usize = 64 << 20;
@@ -60,7 +60,7 @@ fn net_bytes() -> i64 {
 /// What is watched of one run of statements.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    stop: Arc<Stop>,
+    stop: Arc<Cancellation>,
     /// Allocated by polls that are over.
     bytes: AtomicI64,
     /// The limit of the operators' memory, which errors tell.
@@ -78,7 +78,7 @@ struct Current {
 }
 
 impl Watch {
-    pub(crate) fn new(stop: Arc<Stop>, pool_bytes_max: usize) -> Watch {
+    pub(crate) fn new(stop: Arc<Cancellation>, pool_bytes_max: usize) -> Watch {
         let bytes_max = i64::try_from(pool_bytes_max.saturating_add(BEYOND_POOL_BYTES)).unwrap_or(i64::MAX);
         let (is_over, _) = sync::watch::channel(false);
         Watch { stop, bytes: AtomicI64::new(0), pool_bytes_max, bytes_max, is_over }
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     fn watch(pool_bytes_max: usize) -> Arc<Watch> {
-        Arc::new(Watch::new(Arc::new(Stop::new(None)), pool_bytes_max))
+        Arc::new(Watch::new(Arc::new(Cancellation::new(None)), pool_bytes_max))
     }
 
     #[tokio::test]
@@ -366,7 +366,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_statement_that_is_stopped_fails_its_next_check() {
-        let stop = Arc::new(Stop::new(None));
+        let stop = Arc::new(Cancellation::new(None));
         let watch = Arc::new(Watch::new(Arc::clone(&stop), usize::MAX));
         Watched::new(watch, async {
             check().unwrap();

@@ -31,11 +31,11 @@ use crate::{
     checksums::{Summing, TAG},
     error::{Result, StoreError},
     layout::Layout,
-    ledger::partition_text,
     life::Life,
     load::Place,
     options::StoreOptions,
     stats,
+    table_version::partition_text,
 };
 
 /// Rows of a row group.

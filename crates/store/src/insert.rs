@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 
 use crate::{
     actions::{Add, Commit, Txn},
+    committer::{Committer, Outcome, Reply, Request, is_fatal},
     encode::write_rows,
     error::{ErrorKind, Result, StoreError},
     layout::{Layout, bytes_of},
     load::Place,
     options::StoreOptions,
-    owner::{Outcome, Owner, Reply, Request, is_fatal},
     table::Application,
 };
 
@@ -99,7 +99,7 @@ impl Insertion {
     }
 }
 
-impl Owner {
+impl Committer {
     /// Commits insertions, and answers each. Fails only if the table cannot go on.
     pub(crate) async fn insert(&self, group: Vec<Insertion>) -> Result<()> {
         let result = self.commit_insertions(&group).await;

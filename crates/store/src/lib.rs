@@ -8,40 +8,40 @@
 //! Stores", VLDB 2020, and the Delta Lake protocol.
 
 mod actions;
-mod apart;
 mod checksums;
-mod cut;
+mod committer;
 mod disk;
 mod encode;
 mod error;
 mod insert;
+mod io_threads;
 mod layout;
-mod ledger;
 mod life;
 mod load;
 mod location;
-mod making;
-mod mark;
+mod maintenance;
 mod options;
-mod owner;
+mod pinned_snapshot;
 mod provider;
 mod read;
 mod schema;
 mod spec;
+mod staged_table;
 mod stats;
 mod store;
+mod store_id;
 mod table;
+mod table_version;
 mod tail;
-mod upkeep;
 
-pub use cut::{FilePut, StoreCut, StoredFile};
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError, causes};
-pub use making::NewTable;
 pub use options::StoreOptions;
+pub use pinned_snapshot::{FilePut, PinnedStore, StoredFile};
 pub use spec::{
     ColumnSpec, DAY_COLUMN, EVENT_COLUMN, HOUR_COLUMN, OFFSET_COLUMN, PARTITION_COLUMNS_MAX, Partitioning,
     TIME_COLUMN, TableSpec, arrow_type,
 };
+pub use staged_table::NewTable;
 pub use store::Store;
 pub use table::{Application, At, Failing, Progress, Rows, Status, Table};

@@ -12,11 +12,11 @@ use url::Url;
 use crate::{
     actions::{self, Add, MetaData},
     checksums::CheckedStore,
-    cut::Pins,
     error::{Result, StoreError},
-    ledger::{FileEntry, Ledger},
     life::Life,
-    mark::Expected,
+    pinned_snapshot::Pins,
+    store_id::Expected,
+    table_version::{FileEntry, TableVersions},
 };
 
 /// A store and where a table lies in it.
@@ -80,7 +80,7 @@ impl Place {
         &self,
         version: Option<u64>,
         time_column: Option<&str>,
-    ) -> Result<Option<Ledger>> {
+    ) -> Result<Option<TableVersions>> {
         if !self.exists().await? {
             return Ok(None);
         }
@@ -115,8 +115,15 @@ impl Place {
         let committed =
             state.transaction_version(log.as_ref(), app_id(&self.table)).await.map_err(&failed)?.unwrap_or(0);
         let committed = u64::try_from(committed).unwrap_or(0);
-        let mut ledger =
-            Ledger::new(&self.table, state.version(), metadata, time_column, adds, removed, committed)?;
+        let mut ledger = TableVersions::new(
+            &self.table,
+            state.version(),
+            metadata,
+            time_column,
+            adds,
+            removed,
+            committed,
+        )?;
         ledger.checkpointed = self.last_checkpoint().await?;
         Ok(Some(ledger))
     }

@@ -23,7 +23,7 @@ use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec
 use datafusion_pruning::PruningPredicateBuilder;
 use object_store::ObjectMeta;
 
-use crate::{checksums::CheckedReaders, layout::Layout, ledger::FileEntry, load::Place};
+use crate::{checksums::CheckedReaders, layout::Layout, load::Place, table_version::FileEntry};
 
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;

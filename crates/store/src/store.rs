@@ -22,20 +22,20 @@ use tokio::{
 
 use crate::{
     actions::{self, Add, Commit, Txn},
-    cut::Pins,
+    committer::{Committer, REQUESTS_MAX},
     error::{Result, StoreError},
     layout::Layout,
-    ledger::{self, KIND_KEY, Ledger},
     life::Life,
     load::Place,
     location::{self, Opened},
-    making::{self, Making, NewTable},
-    mark::Expected,
     options::StoreOptions,
-    owner::{Owner, REQUESTS_MAX},
+    pinned_snapshot::Pins,
     provider, schema,
     spec::{TableSpec, check_name},
+    staged_table::{self, NewTable, StagedTable},
+    store_id::Expected,
     table::{Application, ClockRef, Shared, Table},
+    table_version::{self, KIND_KEY, TableVersions},
 };
 
 /// A mark that a table is being dropped: if the server ends meanwhile, what is left of it goes with the next opening.
@@ -71,7 +71,7 @@ struct Inner {
     pins: Arc<Pins>,
     life: Life,
     expected: Arc<Expected>,
-    making: Making,
+    making: StagedTable,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
 }
@@ -117,7 +117,7 @@ impl Store {
             pins: Arc::default(),
             life: Life::begin(),
             expected: Arc::default(),
-            making: Making::default(),
+            making: StagedTable::default(),
             tables: Mutex::new(HashMap::new()),
         };
         Ok(Store { inner: Arc::new(inner) })
@@ -141,7 +141,7 @@ impl Store {
         &self.inner.pins
     }
 
-    pub(crate) fn making(&self) -> &Making {
+    pub(crate) fn making(&self) -> &StagedTable {
         &self.inner.making
     }
 
@@ -246,7 +246,7 @@ impl Store {
             return Err(StoreError::TableExists(name.into()));
         }
         self.finish_drop(&place).await?;
-        making::finish_making(&place).await?;
+        staged_table::finish_making(&place).await?;
         if tables.contains_key(name) || place.exists().await? {
             return Err(StoreError::TableExists(name.into()));
         }
@@ -331,7 +331,7 @@ impl Store {
             }
             let place = self.place(name);
             self.finish_drop(&place).await?;
-            making::finish_making(&place).await?;
+            staged_table::finish_making(&place).await?;
         }
         Ok(())
     }
@@ -442,7 +442,7 @@ impl Store {
         kind: &str,
         adds: Vec<Add>,
         once: Option<&Application>,
-    ) -> Result<Ledger> {
+    ) -> Result<TableVersions> {
         let options = &self.inner.options;
         let seconds = |duration: std::time::Duration| format!("interval {} seconds", duration.as_secs());
         let configuration = vec![
@@ -453,7 +453,7 @@ impl Store {
         let now = self.now();
         let id = uuid::Uuid::new_v4().to_string();
         let schema: &Schema = &layout.schema;
-        let metadata = ledger::metadata(&place.table, id, schema, partition, configuration, now)?;
+        let metadata = table_version::metadata(&place.table, id, schema, partition, configuration, now)?;
         let commit = Commit {
             operation: if adds.is_empty() { "CREATE TABLE" } else { "CREATE TABLE AS SELECT" },
             is_first: true,
@@ -472,12 +472,13 @@ impl Store {
             return Err(StoreError::store("creating a table")(error));
         }
         let time_column = Some(&*layout.time_column);
-        let mut ledger = Ledger::new(&place.table, 0, metadata, time_column, commit.adds, Vec::new(), 0)?;
+        let mut ledger =
+            TableVersions::new(&place.table, 0, metadata, time_column, commit.adds, Vec::new(), 0)?;
         ledger.applications.extend(once.map(|once| (once.id.clone(), once.version)));
         Ok(ledger)
     }
 
-    fn start(&self, place: Place, ledger: Ledger, spec: &TableSpec) -> Table {
+    fn start(&self, place: Place, ledger: TableVersions, spec: &TableSpec) -> Table {
         let inner = &self.inner;
         let shared = Arc::new(Shared::new(
             place,
@@ -489,7 +490,7 @@ impl Store {
             spec.retention,
         ));
         let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
-        let owner = Owner::new(Arc::clone(&shared), receiver);
+        let owner = Committer::new(Arc::clone(&shared), receiver);
         // Whoever opens a table may be on threads that are for something else, or end before it.
         inner.runtime.spawn(owner.run());
         Table { shared, requests }

@@ -24,15 +24,15 @@ use tokio::{
 
 use crate::{
     actions,
+    committer::Request,
     error::{Result, StoreError},
     insert::{Inserted, Insertion},
     layout::{Layout, evolve},
-    ledger::Ledger,
     load::Place,
     options::StoreOptions,
-    owner::Request,
     provider::Snapshot,
     spec::TableSpec,
+    table_version::TableVersions,
     tail::Tail,
 };
 
@@ -138,7 +138,7 @@ pub struct Failing {
 /// What changes under the lock.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) ledger: Arc<TableVersions>,
     /// What the table is to be: the ledger's layout, or one with columns that the next commit adds.
     pub(crate) layout: Layout,
     pub(crate) retention: Option<Duration>,
@@ -154,7 +154,7 @@ pub(crate) struct State {
     /// Why nothing can be appended any more.
     pub(crate) ended: Option<StoreError>,
     pub(crate) commits: u64,
-    old: VecDeque<Arc<Ledger>>,
+    old: VecDeque<Arc<TableVersions>>,
 }
 
 /// What callers and the owner share.
@@ -195,7 +195,7 @@ impl Shared {
         options: Arc<StoreOptions>,
         clock: ClockRef,
         (upkeep, writing): (Arc<Semaphore>, Arc<Semaphore>),
-        ledger: Ledger,
+        ledger: TableVersions,
         retention: Option<Duration>,
     ) -> Shared {
         let committed = ledger.committed;
@@ -495,7 +495,7 @@ impl Table {
         StoreError::NoVersion { table: self.name().into(), version: version.to_string().into() }
     }
 
-    async fn ledger_at(&self, version: u64) -> Result<Arc<Ledger>> {
+    async fn ledger_at(&self, version: u64) -> Result<Arc<TableVersions>> {
         let time_column = {
             let state = self.shared.state();
             if state.ledger.version == version {

@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Commit, LogCut};
+    use crate::{Commit, LogSnapshot};
 
     const OPTIONS: ViewStoreOptions = ViewStoreOptions { cache_bytes: 1 << 20 };
     const VIEWS: u32 = 3;
@@ -216,7 +216,7 @@ mod tests {
         let changes: Vec<(&[u8], Option<[u8; 1]>)> =
             changes.iter().map(|(key, state)| (&key[..], state.map(|state| [state]))).collect();
         let changes = changes.iter().map(|(key, state)| (*key, state.as_ref().map(|state| &state[..])));
-        let log = (view > 0).then_some(LogCut { done: &[], over: 0, without: &[] });
+        let log = (view > 0).then_some(LogSnapshot { done: &[], over: 0, without: &[] });
         store.commit_all(&[Commit { view, changes, position, note: &[7; 3], below: None, log }]).unwrap();
     }
 

@@ -116,7 +116,7 @@ impl Drop for Opened {
 
 /// What becomes of a view's log of changes with a commit, besides that it gets those of the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogCut<'c> {
+pub struct LogSnapshot<'c> {
     /// Changes up to this place go.
     pub done: &'c [u8],
     /// And so many of the rest, the oldest first.
@@ -173,7 +173,7 @@ pub struct Commit<'c, C> {
     pub below: Option<&'c [u8]>,
     /// The changes go into the view's log, too, and what it need not keep any more goes out of it, up to twice as many, or to
     /// [`CLEARED_AT_ONCE`].
-    pub log: Option<LogCut<'c>>,
+    pub log: Option<LogSnapshot<'c>>,
 }
 
 impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C> {
@@ -672,7 +672,7 @@ mod tests {
             store.commit_all(&[commit]).unwrap()[0]
         };
         let (first_place, before) = (place_of(255, b""), place_of(254, b"z"));
-        let cut = |done| Some(LogCut { done, over: 0, without: &[] });
+        let cut = |done| Some(LogSnapshot { done, over: 0, without: &[] });
         assert_eq!(commit(&[(b"a", Some(b"0"))], 250, None), Cleared::default());
         assert!(log(&store).is_empty(), "nobody wants it");
         commit(&[(b"", Some(b"1")), (b"b", None)], 255, cut(b""));
@@ -682,7 +682,7 @@ mod tests {
         assert_eq!(log(&store), [first, second.clone(), third.clone()]);
         assert_eq!(commit(&[], 257, cut(&first_place)), Cleared { done: 1, over: 0 });
         assert_eq!(log(&store), [second, third.clone()]);
-        let over = Some(LogCut { done: &before, over: 1, without: &[b"b", b"d"] });
+        let over = Some(LogSnapshot { done: &before, over: 1, without: &[b"b", b"d"] });
         let changes: [(&[u8], Option<&[u8]>); 3] =
             [(b"d", Some(b"4")), (b"c", Some(b"3")), (b"b", Some(b"5"))];
         assert_eq!(commit(&changes, 258, over), Cleared { done: 0, over: 1 });

@@ -457,7 +457,7 @@ mod tests {
     use std::{collections::BTreeMap, ops::Bound};
 
     use super::*;
-    use crate::{Commit, LogCut, ViewStoreOptions};
+    use crate::{Commit, LogSnapshot, ViewStoreOptions};
 
     const OPTIONS: ViewStoreOptions = ViewStoreOptions { cache_bytes: 1 << 20 };
     const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -478,7 +478,7 @@ mod tests {
             let rows: Vec<([u8; 8], Vec<u8>)> =
                 (0..40).map(|key: u64| (key.to_be_bytes(), vec![view as u8 ^ round as u8; 30])).collect();
             let changes = rows.iter().map(|(key, state)| (&key[..], Some(&state[..])));
-            let log = (view == 3).then_some(LogCut { done: &[], over: 0, without: &[] });
+            let log = (view == 3).then_some(LogSnapshot { done: &[], over: 0, without: &[] });
             let position = round * 40 + u64::from(view);
             store.commit_all(&[Commit { view, changes, position, note: b"n", below: None, log }]).unwrap();
         }

@@ -13,7 +13,7 @@
 
 use swiftwater_event::Millis;
 
-use super::feed::Feed;
+use super::log_tail::LogTail;
 
 /// A reader that was given nothing for so long makes no progress.
 const STALLED_MS: i64 = 10_000;
@@ -49,7 +49,7 @@ pub(crate) struct Progress {
 }
 
 /// A reader: its feed, how it goes on, and about when the oldest event arrived that it was not given.
-pub(crate) type ReaderAt<'s> = (&'s Feed, &'s mut Progress, Option<Millis>);
+pub(crate) type ReaderAt<'s> = (&'s LogTail, &'s mut Progress, Option<Millis>);
 
 /// The decision about events that a sender wants to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,9 +100,9 @@ impl Backpressure {
             (self.is_pacing, self.waited) = (true, now);
             going.iter_mut().for_each(|(_, progress, _)| progress.credit = 0);
         }
-        let used = |feed: &Feed| feed.bytes_and_max().0 + self.admitted_bytes;
+        let used = |feed: &LogTail| feed.bytes_and_max().0 + self.admitted_bytes;
         let is_nearly_empty =
-            |feed: &Feed| !feed.is_overrun() && used(feed) < feed.bytes_and_max().1 / USED_PART_MIN;
+            |feed: &LogTail| !feed.is_overrun() && used(feed) < feed.bytes_and_max().1 / USED_PART_MIN;
         let is_calm = now - self.waited >= CALM_MS || going.is_empty();
         if is_calm && going.iter().all(|(feed, ..)| is_nearly_empty(feed)) {
             self.is_pacing = false;
@@ -151,7 +151,7 @@ mod tests {
     use swiftwater_log::LogPosition;
 
     use super::*;
-    use crate::history::{arrivals::Arrivals, feed::Fed};
+    use crate::history::{arrivals::Arrivals, log_tail::Fed};
 
     const LAG_MS: u64 = 5_000;
     /// A feed has room for so many events, and so many are offered at a time.
@@ -165,7 +165,7 @@ mod tests {
         next: u64,
         /// Events that the reader took from the log, where it reads that.
         reads_log: Option<u64>,
-        feed: Feed,
+        feed: LogTail,
         progress: Progress,
         pressure: Backpressure,
         arrivals: Arrivals,
@@ -177,7 +177,7 @@ mod tests {
                 now: 0,
                 next: 0,
                 reads_log: None,
-                feed: Feed::new((FEED_EVENTS * EVENT_BYTES) as usize),
+                feed: LogTail::new((FEED_EVENTS * EVENT_BYTES) as usize),
                 progress: Progress::default(),
                 pressure: Backpressure::new(lag_ms_max),
                 arrivals: Arrivals::new(),

@@ -13,8 +13,8 @@
 //! Fields may be added, and are then not there in what is older; whatever else changes raises the format. A format that is
 //! newer than [`FORMAT`] is refused. Pure: reads no clock, and does no I/O.
 
+mod cycles;
 mod snapshot;
-mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,10 +31,10 @@ use swiftwater_live::columns::InferredColumn;
 use super::{
     HistoryError,
     alerts::{AlertEntry, AlertStart},
-    detached::{DetachedEntries, DetachedStep},
+    durable_query::{DetachedEntries, DetachedStep},
     endpoints::EndpointEntries,
     jobs::{JobEntry, JobStep},
-    joins::TableColumns,
+    lookup_join::TableColumns,
     quarantine::{QUARANTINE, wants_quarantine},
     sinks::{Delivered, SinkStart, Sinks},
     stream_joins::JoinEntry,

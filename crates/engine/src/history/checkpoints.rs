@@ -12,8 +12,8 @@ use swiftwater_log::{Head, LogPosition, Packed};
 use super::{
     HistoryError,
     catalog::Snapshot,
-    state::{History, heavy},
-    stored::{Stored, unavailable},
+    durable::{History, heavy},
+    stored_stream::{StoredStream, unavailable},
 };
 use crate::{EngineError, stream::lock};
 
@@ -86,7 +86,7 @@ impl History {
 
     /// The catalog as it is, with how far each stream is. It counts what may not be synced yet.
     pub(super) fn snapshot(&self) -> Snapshot {
-        let stored: HashMap<u32, Arc<Stored>> =
+        let stored: HashMap<u32, Arc<StoredStream>> =
             self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
         let (catalog, position) = {
             let unchanged = self.catalog.changing();
@@ -148,7 +148,7 @@ impl History {
     }
 
     /// Lets a table commit all that was appended to its stream.
-    async fn hurry(&self, stored: &Stored) {
+    async fn hurry(&self, stored: &StoredStream) {
         let Some(next) = stored.hurry(stored.next()) else { return };
         let Some(table) = stored.table() else { return };
         let mut progress = table.progress();

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, UnionFi
 use swiftwater_event::{Path, Step, Type};
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
-use super::stored::Declared;
+use super::stored_stream::Declared;
 
 /// How events are made of rows with certain columns.
 pub(super) struct EventShape {

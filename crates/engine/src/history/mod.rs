@@ -14,34 +14,34 @@ mod error;
 mod catalog;
 mod snapshots;
 
-mod acknowledged;
+mod ack_horizon;
 mod arrivals;
 mod backpressure;
-mod feed;
-mod producers;
+mod dedup;
+mod log_tail;
 mod quarantine;
 mod readiness;
-mod stored;
+mod stored_stream;
 
-mod changing;
 mod checkpoints;
 mod columns;
-mod feeding;
-mod holding;
-mod opening;
+mod ddl;
+mod durable;
 mod published;
+mod reconcile;
 mod spec;
-mod state;
+mod table_writer;
+mod validation;
 
-mod detached;
+mod backfill;
+mod durable_query;
 mod endpoints;
 mod inserted;
 mod jobs;
-mod joins;
-mod once;
-mod past;
+mod lookup_join;
 mod plain;
 mod rows;
+mod scoped;
 mod sinks;
 mod statements;
 mod stream_joins;
@@ -55,25 +55,25 @@ pub use backup::{
     MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
 pub use config::HistoryConfig;
-pub use detached::Detached;
+pub use dedup::PRODUCER_BYTES_MAX;
+pub use durable::Disks;
+pub use durable_query::Detached;
 pub use endpoints::{
     Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits, EndpointPlace,
     EndpointRoute,
 };
 pub use error::HistoryError;
 pub use jobs::ScheduleError;
-pub use producers::PRODUCER_BYTES_MAX;
 pub use quarantine::{QUARANTINE, QUARANTINED_BYTES};
 pub use sinks::SinkStatus;
-pub use state::Disks;
 pub use stream_joins::JoinsMetrics;
 pub use views::{
     KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted,
 };
 
 pub(crate) use directory::DataDir;
-pub(crate) use joins::JoinSources;
-pub(crate) use state::History;
+pub(crate) use durable::History;
+pub(crate) use lookup_join::JoinSources;
 pub(crate) use statements::Statements;
-pub(crate) use stored::{Declared, Stored};
+pub(crate) use stored_stream::{Declared, StoredStream};
 pub(crate) use tables::HistoryTables;

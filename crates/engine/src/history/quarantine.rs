@@ -10,7 +10,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::columns::Rejected;
 
-use super::{holding::Quarantined, state::History, stored::Declared};
+use super::{durable::History, stored_stream::Declared, validation::Quarantined};
 use crate::{AppendOptions, EngineError, Numbered, append::QUARANTINE_PRODUCER, shared::Shared};
 
 /// The stream that keeps bad events of all streams that have theirs kept.

@@ -16,7 +16,7 @@ use std::{
 
 use swiftwater_log::LogPosition;
 
-use super::{directory::DataDir, state::History};
+use super::{directory::DataDir, durable::History};
 use crate::{EngineError, stream::lock};
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use swiftwater_lang::{
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
 use tokio::sync::oneshot;
 
-use super::{state::History, stored::Stored, tables::from_engine};
+use super::{durable::History, stored_stream::StoredStream, tables::from_engine};
 use crate::{EngineError, shared::Shared};
 
 /// Whoever carries them out.
@@ -191,9 +191,9 @@ impl History {
     fn show_streams(&self) -> RecordBatch {
         let entries: Vec<_> =
             self.with_catalog(|catalog| catalog.streams().map(|(_, entry)| entry.clone()).collect());
-        let stored: Vec<Option<Arc<Stored>>> =
+        let stored: Vec<Option<Arc<StoredStream>>> =
             entries.iter().map(|entry| self.stored(&entry.create.name)).collect();
-        let number = |look: &dyn Fn(&Stored) -> Option<u64>| -> ArrayRef {
+        let number = |look: &dyn Fn(&StoredStream) -> Option<u64>| -> ArrayRef {
             let values =
                 stored.iter().map(|stored| stored.as_ref().and_then(|stored| look(stored)).map(|n| n as i64));
             Arc::new(values.collect::<Int64Array>())

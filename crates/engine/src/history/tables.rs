@@ -24,11 +24,11 @@ use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Tab
 use tokio::sync::oneshot;
 
 use super::{
+    durable::History,
     inserted::EventShape,
     jobs::JOB_RUNS,
     plain::{Plain, Taken},
-    state::History,
-    stored::Stored,
+    stored_stream::StoredStream,
 };
 use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
 
@@ -82,7 +82,7 @@ impl HistoryTables {
             .ok_or_else(|| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
     }
 
-    pub(super) fn stored(&self, name: &str) -> Result<Option<Arc<Stored>>, SqlError> {
+    pub(super) fn stored(&self, name: &str) -> Result<Option<Arc<StoredStream>>, SqlError> {
         let Ok(name) = StreamName::new(name) else { return Ok(None) };
         Ok(self.shared()?.stored(&name).map(|(_, stored)| stored))
     }
@@ -118,7 +118,7 @@ fn no_earlier_view(name: &str) -> SqlError {
 }
 
 /// The table of a stream. One that is being opened is waited for.
-async fn opened(stored: &Stored) -> Result<&Table, SqlError> {
+async fn opened(stored: &StoredStream) -> Result<&Table, SqlError> {
     if stored.table().is_none() && stored.unopened().is_none() {
         let _ = tokio::time::timeout(FRESH_TIME_MAX, stored.opened()).await;
     }
@@ -131,7 +131,7 @@ async fn opened(stored: &Stored) -> Result<&Table, SqlError> {
 }
 
 /// Waits until a table has all events of the stream that were acknowledged when this was called.
-async fn fresh(log: &Log, stored: &Stored, table: &Table) -> Result<(), SqlError> {
+async fn fresh(log: &Log, stored: &StoredStream, table: &Table) -> Result<(), SqlError> {
     let Some(next) = stored.hurry(stored.acknowledged(log)) else { return Ok(()) };
     let mut progress = table.progress();
     let waited =
@@ -438,7 +438,7 @@ impl HistoryTables {
     /// done once.
     async fn insert_events(
         &self,
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredStream>,
         rows: SendableRecordBatchStream,
         number: Option<Numbered>,
     ) -> Result<u64, SqlError> {

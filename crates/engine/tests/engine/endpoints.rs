@@ -60,7 +60,7 @@ async fn send(
 pub(crate) async fn ask(engine: &Engine, target: &str) -> Result<EndpointAnswer, EndpointError> {
     let endpoint = found(engine, "GET", target.split('?').next().unwrap()).expect("there is an endpoint");
     let input = EndpointInput { texts: texts(&endpoint, target), body: Bytes::new() };
-    engine.answer(&Principal::local(), &endpoint, &input, Wanted::Acknowledged).await
+    engine.answer(&Principal::local(), &endpoint, &input, Wanted::AckHorizon).await
 }
 
 /// The status and what is said: a body, or a message.
@@ -530,7 +530,7 @@ async fn an_endpoints_answer_is_the_views_row() {
                 let (a, b, c) = key(&mut rng);
                 let values = [KeyValue::Whole(a), KeyValue::Text(b.to_owned()), KeyValue::Double(c)];
                 let row =
-                    engine.view_row(&Principal::local(), "v", &values, Wanted::Acknowledged).await.unwrap().0;
+                    engine.view_row(&Principal::local(), "v", &values, Wanted::AckHorizon).await.unwrap().0;
                 let answer = told(ask(&engine, &format!("/v/{a}/{b}/{c}")).await);
                 let expected = match row {
                     Some(row) => (200, String::from_utf8(row.json).unwrap()),

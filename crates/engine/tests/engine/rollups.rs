@@ -96,7 +96,7 @@ fn rollup(windows: &Windows) -> String {
 
 async fn rows(engine: &Engine) -> Vec<String> {
     let range = ViewRange { limit: 100_000, ..ViewRange::default() };
-    let page = engine.view_rows(&Principal::local(), "r", &range, Wanted::Acknowledged).await.unwrap();
+    let page = engine.view_rows(&Principal::local(), "r", &range, Wanted::AckHorizon).await.unwrap();
     let mut rows: Vec<String> = String::from_utf8(page.rows).unwrap().lines().map(str::to_owned).collect();
     rows.sort();
     rows
@@ -162,7 +162,7 @@ async fn a_row_is_read_by_its_window_its_set_and_its_keys() {
     .await;
     let row = async |key: &[&str]| {
         let key: Vec<KeyValue> = key.iter().map(|value| KeyValue::Written((*value).to_owned())).collect();
-        let row = engine.view_row(&Principal::local(), "r", &key, Wanted::Acknowledged).await;
+        let row = engine.view_row(&Principal::local(), "r", &key, Wanted::AckHorizon).await;
         row.map(|(row, _)| row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default())
     };
     let of_a = r#"{"window_start":1000,"a":1,"b":null,"g":1,"n":2,"s":7}"#;

@@ -27,13 +27,13 @@ fn key(values: &[&str]) -> Vec<KeyValue> {
 
 /// The row of a key of a view that counts all that was acknowledged; empty where there is none.
 pub(crate) async fn row(engine: &Engine, view: &str, values: &[&str]) -> String {
-    let row = engine.view_row(&Principal::local(), view, &key(values), Wanted::Acknowledged).await;
+    let row = engine.view_row(&Principal::local(), view, &key(values), Wanted::AckHorizon).await;
     let (row, _) = row.unwrap();
     row.map(|row| String::from_utf8(row.json).unwrap()).unwrap_or_default()
 }
 
 pub(crate) async fn page(engine: &Engine, view: &str, range: ViewRange) -> ViewPage {
-    engine.view_rows(&Principal::local(), view, &range, Wanted::Acknowledged).await.unwrap()
+    engine.view_rows(&Principal::local(), view, &range, Wanted::AckHorizon).await.unwrap()
 }
 
 pub(crate) fn lines(rows: &[u8]) -> Vec<String> {

@@ -5,10 +5,10 @@ use bumpalo::Bump;
 use swiftwater_event::{Column, Kind, Value, Values};
 
 use super::{
+    bloom_filter::Mask,
+    interval_index::{Domain, IntervalIndex},
     number::{Span, long_key},
     points::{Points, TextKey, TextPoints},
-    sieve::Mask,
-    stabbing::{Domain, Stabbing},
     table::{Hits, add},
 };
 
@@ -32,7 +32,7 @@ fn key_of_size(size: usize) -> u64 {
 #[derive(Debug)]
 pub(super) struct Contents {
     sizes: Points,
-    size_spans: Option<Stabbing>,
+    size_spans: Option<IntervalIndex>,
     keys: TextPoints,
 }
 
@@ -47,7 +47,7 @@ impl Contents {
         }
         Some(Contents {
             sizes: Points::new(sizes),
-            size_spans: (!size_spans.is_empty()).then(|| Stabbing::new(Domain::Long, &size_spans)),
+            size_spans: (!size_spans.is_empty()).then(|| IntervalIndex::new(Domain::Long, &size_spans)),
             keys: TextPoints::new(keys),
         })
     }
@@ -89,7 +89,7 @@ impl Contents {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.sizes.bytes() + self.size_spans.as_ref().map_or(0, Stabbing::bytes) + self.keys.bytes()
+        self.sizes.bytes() + self.size_spans.as_ref().map_or(0, IntervalIndex::bytes) + self.keys.bytes()
     }
 }
 

@@ -9,10 +9,10 @@ use super::{
     ended::Ended,
     entry::Entry,
     filter::{Filter, Node},
-    part::Part,
+    index_segment::IndexSegment,
     points::prefetch,
+    posting::{Columns, Posting},
     table::Hits,
-    way::{Columns, Way},
 };
 use crate::expr::{EvalCounts, Rows, Scratch};
 
@@ -70,7 +70,7 @@ pub(crate) struct Finder {
 
 /// What a batch matched.
 pub(crate) struct Matches<'p> {
-    parts: smallvec::SmallVec<[&'p Part; 5]>,
+    parts: smallvec::SmallVec<[&'p IndexSegment; 5]>,
     found: &'p [Found],
     rows: &'p [u32],
     costs: &'p [Cost],
@@ -130,7 +130,7 @@ impl Finder {
     /// that go by the events' own time.
     pub(crate) fn find<'p>(
         &'p mut self,
-        parts: impl IntoIterator<Item = (&'p Part, &'p Ended)>,
+        parts: impl IntoIterator<Item = (&'p IndexSegment, &'p Ended)>,
         input: &MatchInput<'_>,
         scratch: &mut Scratch,
     ) -> Matches<'p> {
@@ -140,7 +140,7 @@ impl Finder {
         self.costs.clear();
         self.costs.push(Cost::default());
         let columns = Columns::of(input.decoded);
-        let mut all = smallvec::SmallVec::<[&Part; 5]>::new();
+        let mut all = smallvec::SmallVec::<[&IndexSegment; 5]>::new();
         for (number, (part, ended)) in parts.into_iter().enumerate() {
             all.push(part);
             hits += Search { finder: self, part, number: number as u32, ended, input, columns: &columns }
@@ -187,7 +187,7 @@ impl Finder {
 /// A search in one part.
 struct Search<'s> {
     finder: &'s mut Finder,
-    part: &'s Part,
+    part: &'s IndexSegment,
     /// The part's.
     number: u32,
     ended: &'s Ended,
@@ -238,7 +238,7 @@ impl<'s> Search<'s> {
     }
 
     /// Takes a query's hits from `at` on, where there is not more to test than one number; answers where they end.
-    fn simple(&mut self, way: &Way, hits: &[u64], mut at: usize) -> usize {
+    fn simple(&mut self, way: &Posting, hits: &[u64], mut at: usize) -> usize {
         let first_hit = at;
         let finder = &mut *self.finder;
         let start = finder.rows.len();
@@ -280,7 +280,7 @@ impl<'s> Search<'s> {
 
     /// Takes the hits of all ways to a group of one member from `at` on, of which conditions say all; answers where they
     /// end. Nothing but the ways is read, as a rule.
-    fn plain(&mut self, of: &Way, hits: &[u64], mut at: usize) -> usize {
+    fn plain(&mut self, of: &Posting, hits: &[u64], mut at: usize) -> usize {
         let start = self.finder.rows.len();
         let (mut ways, mut candidates, mut is_tested) = (0, 0, false);
         while let Some((way, end)) = self.next_way(of.group, hits, at) {
@@ -313,7 +313,7 @@ impl<'s> Search<'s> {
 
     /// Puts the rows of the way whose hits begin at a place among the candidates, in order, each once, if it is one to
     /// this group; answers where its hits end, too.
-    fn next_way(&mut self, group: u32, hits: &[u64], at: usize) -> Option<(&'s Way, usize)> {
+    fn next_way(&mut self, group: u32, hits: &[u64], at: usize) -> Option<(&'s Posting, usize)> {
         let number = hits.get(at)? >> 32;
         let way = &self.part.ways[number as usize];
         if way.group != group {
@@ -384,7 +384,7 @@ impl<'s> Search<'s> {
 
     /// Keeps of the candidates those of which all holds that a way's condition does not say, of the query at a place;
     /// answers whether there was any such thing.
-    fn test(&mut self, way: &Way, place: u32) -> bool {
+    fn test(&mut self, way: &Posting, place: u32) -> bool {
         let rows = &mut self.finder.candidates;
         if !way.bounds.are_absent() {
             rows.retain(|&row| way.bounds.hold(&self.columns.views, row));

@@ -14,7 +14,7 @@ use super::{
     ended::Ended,
     entry::{Entry, wants_of_all, wants_when_late},
     find::{Finder, MatchInput, Matched, Matches},
-    part::{Care, Filed, Part},
+    index_segment::{Care, Filed, IndexSegment},
     statistics::Statistics,
 };
 use crate::{expr::Scratch, operate::SlicePlan, standing::StandingQuery};
@@ -49,7 +49,7 @@ pub struct Index {
 /// A part and who has ended of it.
 #[derive(Debug, Clone, Default)]
 struct Level {
-    part: Arc<Part>,
+    part: Arc<IndexSegment>,
     ended: Ended,
 }
 
@@ -95,7 +95,7 @@ struct Sources {
 /// What a [`Rebuild`] made.
 #[derive(Debug)]
 pub struct Rebuilt {
-    part: Arc<Part>,
+    part: Arc<IndexSegment>,
     /// New plans, if new ones were made.
     plans: Option<[Arc<DecodePlan>; 2]>,
     /// Of the wants of every event, those that somebody in the part has.
@@ -167,7 +167,7 @@ impl Rebuild {
                 (Some([Arc::new(all), Arc::new(late)]), wanted)
             }
         };
-        let part = Arc::new(Part::build(filed, statistics.latest().as_deref(), Care::Thorough));
+        let part = Arc::new(IndexSegment::build(filed, statistics.latest().as_deref(), Care::Thorough));
         Rebuilt { part, plans: made, wanted, sources }
     }
 }
@@ -253,7 +253,7 @@ impl Index {
 
     fn level_of(&self, mut filed: Vec<Filed>) -> Level {
         filed.sort_unstable_by_key(|filed| filed.entry.number);
-        let part = Arc::new(Part::build(filed, self.statistics.latest().as_deref(), Care::Quick));
+        let part = Arc::new(IndexSegment::build(filed, self.statistics.latest().as_deref(), Care::Quick));
         Level { part, ended: Ended::default() }
     }
 

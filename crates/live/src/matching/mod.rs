@@ -2,22 +2,22 @@
 
 pub(crate) mod filter;
 
+mod bloom_filter;
 mod condition;
 mod contents;
 mod ended;
 mod entry;
 mod find;
 mod index;
+mod index_segment;
+mod interval_index;
 mod literals;
 mod number;
-mod part;
 mod pattern;
 mod points;
-mod sieve;
-mod stabbing;
+mod posting;
 mod statistics;
 mod table;
-mod way;
 
 use std::cmp::Ordering;
 
@@ -28,7 +28,7 @@ pub(crate) use entry::{CountsRows, Entry, body_is_late};
 pub use find::is_sampled;
 pub(crate) use find::{Finder, MatchInput, Matched, mistyped_rows};
 pub use index::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced};
-pub(crate) use part::Access;
+pub(crate) use index_segment::Access;
 pub(crate) use points::prefetch;
 pub(crate) use statistics::sampled_rows;
 

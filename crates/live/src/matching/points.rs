@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::sieve::{Mask, Sieve};
+use super::bloom_filter::{BloomFilter, Mask};
 
 /// Asks for the memory of an element that will be needed soon.
 #[inline(always)]
@@ -131,7 +131,7 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
 /// Keys and their postings.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
-    sieve: Sieve,
+    sieve: BloomFilter,
     slots: Slots<u64>,
     postings: Box<[u32]>,
 }
@@ -144,7 +144,7 @@ impl Points {
         let runs = runs(&pairs, &postings, |a, b| a.0 == b.0);
         let keys = runs.iter().map(|(at, run)| (fold(pairs[*at].0, 0), pairs[*at].0, *run));
         Points {
-            sieve: Sieve::of(keys.clone().map(|(_, key, _)| sieve_hash(key))),
+            sieve: BloomFilter::of(keys.clone().map(|(_, key, _)| sieve_hash(key))),
             slots: Slots::new(keys),
             postings,
         }
@@ -183,7 +183,7 @@ pub(super) const SHORT_MAX: usize = 12;
 /// Texts and their postings.
 #[derive(Debug, Default)]
 pub(crate) struct TextPoints {
-    sieve: Sieve,
+    sieve: BloomFilter,
     hasher: DefaultHashBuilder,
     short: Slots<TextKey>,
     long: HashTable<LongText>,
@@ -212,7 +212,7 @@ impl TextPoints {
             .map(|(text, run)| (TextKey::of(text).hash(), TextKey::of(text), run))
             .collect();
         let mut made = TextPoints {
-            sieve: Sieve::of(keys.map(|key| Mask::ALL.hash(key.as_view()))),
+            sieve: BloomFilter::of(keys.map(|key| Mask::ALL.hash(key.as_view()))),
             long: HashTable::with_capacity(runs.len() - short.len()),
             short: Slots::new(short.into_iter()),
             ..TextPoints::default()
@@ -236,7 +236,7 @@ impl TextPoints {
     }
 
     /// What tells texts that nobody asks for.
-    pub(super) fn sieve(&self) -> &Sieve {
+    pub(super) fn sieve(&self) -> &BloomFilter {
         &self.sieve
     }
 
@@ -332,14 +332,14 @@ pub(crate) struct Prefixes {
 #[derive(Debug)]
 pub(crate) struct PrefixClass {
     length: usize,
-    sieve: Sieve,
+    sieve: BloomFilter,
     mask: Mask,
     table: HashTable<PrefixRow>,
 }
 
 impl PrefixClass {
     /// What tells texts that begin with none of them, and what of them it is asked about.
-    pub(super) fn sieve(&self) -> (&Sieve, Mask) {
+    pub(super) fn sieve(&self) -> (&BloomFilter, Mask) {
         (&self.sieve, self.mask)
     }
 }
@@ -378,7 +378,7 @@ impl Prefixes {
         }
         let class = |(&length, rows): (&usize, Vec<PrefixRow>)| {
             let mask = Mask::prefix(length.min(8));
-            let sieve = Sieve::of(rows.iter().map(|row| mask.hash(row.first)));
+            let sieve = BloomFilter::of(rows.iter().map(|row| mask.hash(row.first)));
             let mut table = HashTable::with_capacity(rows.len());
             for row in rows {
                 table.insert_unique(row.hash, row, |row| row.hash);

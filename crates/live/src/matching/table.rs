@@ -7,14 +7,14 @@ use arrow_array::{Array, StringViewArray};
 use swiftwater_event::{Column, Kind, Values, WantId};
 
 use super::{
+    bloom_filter::Mask,
     condition::{Test, TextSpan},
     contents::Contents,
+    interval_index::{Domain, IntervalIndex},
     number::{Span, double_key, long_key},
     pattern::{Pattern, Patterns},
     points::{Points, Prefixes, TextKey, TextPoints},
-    sieve::Mask,
-    stabbing::{Domain, Stabbing},
-    way::View,
+    posting::View,
 };
 
 /// Who asks for which values at one path. Postings are numbers of ways.
@@ -24,8 +24,8 @@ pub(crate) struct PathTable {
     texts: TextPoints,
     longs: Points,
     doubles: Points,
-    long_spans: Option<Stabbing>,
-    double_spans: Option<Stabbing>,
+    long_spans: Option<IntervalIndex>,
+    double_spans: Option<IntervalIndex>,
     prefixes: Prefixes,
     text_spans: Vec<TextStabbing>,
     contains: Option<Contains>,
@@ -104,7 +104,7 @@ impl<'t> TableBuilder<'t> {
     /// `with_automata`: what takes long to make is made.
     pub(crate) fn finish(self, column: WantId, with_automata: bool) -> PathTable {
         let stabbing =
-            |domain, spans: Vec<(Span, u32)>| (!spans.is_empty()).then(|| Stabbing::new(domain, &spans));
+            |domain, spans: Vec<(Span, u32)>| (!spans.is_empty()).then(|| IntervalIndex::new(domain, &spans));
         PathTable {
             column,
             texts: TextPoints::new(self.texts),
@@ -335,7 +335,7 @@ impl PathTable {
 
     /// Bytes held, about.
     pub(crate) fn bytes(&self) -> usize {
-        let spans = [&self.long_spans, &self.double_spans].into_iter().flatten().map(Stabbing::bytes);
+        let spans = [&self.long_spans, &self.double_spans].into_iter().flatten().map(IntervalIndex::bytes);
         let lists =
             self.booleans.iter().chain(&self.nulls).chain([&self.not_null]).map(|list| list.len() * 4);
         size_of::<PathTable>()
@@ -368,7 +368,7 @@ fn all_points(
 
 /// Looks up which intervals hold each row's value.
 fn all_spans(
-    spans: &Stabbing,
+    spans: &IntervalIndex,
     rows: usize,
     value: impl Fn(usize) -> f64,
     key: impl Fn(usize) -> u64,
@@ -420,13 +420,13 @@ fn valid<A: Array>(array: &A, rows: usize, mut each: impl FnMut(usize)) {
     }
 }
 
-/// Intervals of text: their bounds cut the line of all texts into pieces, whose numbers are the keys of a [`Stabbing`].
+/// Intervals of text: their bounds cut the line of all texts into pieces, whose numbers are the keys of a [`IntervalIndex`].
 #[derive(Debug)]
 struct TextStabbing {
     utf16: bool,
     /// Ascending; `true`: behind the text, else before it.
     cuts: Box<[(Box<str>, bool)]>,
-    pieces: Stabbing,
+    pieces: IntervalIndex,
 }
 
 impl TextStabbing {
@@ -453,7 +453,7 @@ impl TextStabbing {
             .filter(|((from, to), _)| from <= to)
             .map(|((from, to), group)| ((piece_key(from), piece_key(to)), group))
             .collect();
-        TextStabbing { utf16, cuts: cuts.into(), pieces: Stabbing::new(Domain::Long, &pieces) }
+        TextStabbing { utf16, cuts: cuts.into(), pieces: IntervalIndex::new(Domain::Long, &pieces) }
     }
 
     fn find(&self, text: &str, found: impl FnMut(&[u32])) {

@@ -11,11 +11,11 @@ use swiftwater_lang::{Dialect, plan::AggregateFunction};
 use swiftwater_sketch::{Distinct, ExactSum, Quantiles, SketchSizes};
 
 use super::{
+    group_input::{InputValues, PASSED_OVER, Picked},
     ordered_cells::{Choice, OrderedCells, StreamOrder},
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},
     sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
-    taken::{PASSED_OVER, Picked, Taken},
 };
 use crate::expr::{cast_to_double, total_order};
 
@@ -147,39 +147,39 @@ impl Cells {
     pub(crate) fn update(
         &mut self,
         rows: Picked<'_>,
-        taken: &Taken<'_>,
+        taken: &InputValues<'_>,
         order: &StreamOrder<'_>,
         dialect: Dialect,
     ) -> (u64, isize) {
         let (mut mistyped, mut heap) = (0, 0);
         match (self, taken) {
-            (Cells::Count(cells), Taken::Rows) => rows.iter().for_each(|(group, _)| cells[group] += 1),
-            (Cells::Count(cells), Taken::Values(values)) => {
+            (Cells::Count(cells), InputValues::Rows) => rows.iter().for_each(|(group, _)| cells[group] += 1),
+            (Cells::Count(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
                     cells[group] += u64::from(!matches!(values[row], Value::Null | Value::Error));
                 }
             }
-            (Cells::Sum(cells) | Cells::Average(cells), Taken::Values(values)) => {
+            (Cells::Sum(cells) | Cells::Average(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
                     mistyped += u64::from(!cells[group].add(&values[row], dialect));
                 }
             }
-            (Cells::Least(cells), Taken::Values(values)) => {
+            (Cells::Least(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
                     let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_lt);
                     mistyped += u64::from(!kept);
                 }
             }
-            (Cells::Greatest(cells), Taken::Values(values)) => {
+            (Cells::Greatest(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
                     let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_gt);
                     mistyped += u64::from(!kept);
                 }
             }
-            (Cells::Distinct { cells, .. }, Taken::Hashes(hashes)) => {
+            (Cells::Distinct { cells, .. }, InputValues::Hashes(hashes)) => {
                 heap = update_distinct(cells, rows, hashes);
             }
-            (Cells::Quantile { cells, .. }, Taken::Numbers(numbers)) => {
+            (Cells::Quantile { cells, .. }, InputValues::Numbers(numbers)) => {
                 (mistyped, heap) = update_quantiles(cells, rows, numbers);
             }
             (Cells::Ordered(cells), taken) => (mistyped, heap) = cells.update(rows, taken, order),
@@ -423,7 +423,12 @@ mod tests {
     fn best_of(function: AggregateFunction, dialect: Dialect, values: [Value<'_>; 2]) -> String {
         let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
-        cells.update(Picked::all(&[0, 0]), &Taken::Values(values.to_vec()), &StreamOrder::default(), dialect);
+        cells.update(
+            Picked::all(&[0, 0]),
+            &InputValues::Values(values.to_vec()),
+            &StreamOrder::default(),
+            dialect,
+        );
         let (arena, mut out) = (Bump::new(), Vec::new());
         cells.evaluate(0..1, dialect, &arena, &mut out);
         format!("{:?}", out[0])

@@ -22,11 +22,11 @@ use swiftwater_sketch::{DistinctFigures, hash_of_bytes, sample_figures};
 use self::sets::Lead;
 use super::{
     cells::Cells,
-    lanes::Lanes,
+    group_input::{Combinations, GroupInput, InputValues, PASSED_OVER, Picked},
+    packed_counters::PackedCounters,
     sketch_cells::encode_combination,
     sketch_meta::{SketchFigures, SketchMeta},
     table::TableCells,
-    taken::{Combinations, GroupInput, PASSED_OVER, Picked, Taken},
 };
 use crate::{
     expr::{decode_group_value, encode_group_value},
@@ -58,7 +58,7 @@ pub struct GroupTable {
     dropped_from: Option<u64>,
     cells: Vec<Cells>,
     /// Counts and sums of whole numbers.
-    lanes: Lanes,
+    lanes: PackedCounters,
     table_cells: Option<TableCells>,
     /// The keys of each grouping set; none: all keys are one.
     sets: Arc<[Box<[usize]>]>,
@@ -121,7 +121,8 @@ impl GroupTable {
         let functions = group.aggregates.iter().map(|aggregate| aggregate.function);
         let cells = functions.map(|function| Cells::new(function, &group.sizes)).collect();
         let aggregates = group.aggregates.iter();
-        let lanes = Lanes::new(aggregates.map(|one| (one.function, !one.arguments.is_empty())), dialect);
+        let lanes =
+            PackedCounters::new(aggregates.map(|one| (one.function, !one.arguments.is_empty())), dialect);
         let table_cells = group.table.as_ref().map(|table| TableCells::new(&table.function, &group.sizes));
         let sets = (Arc::clone(&group.sets), Lead::of(&group.sets, false));
         GroupTable::with_cells((cells, lanes, table_cells), sets, group.keys.len(), dialect)
@@ -130,7 +131,7 @@ impl GroupTable {
     /// The group of an aggregation that only counts rows, where it is there: so many.
     pub(super) fn of_rows(count: Option<u64>, dialect: Dialect) -> GroupTable {
         let function = AggregateFunction::Count;
-        let mut lanes = Lanes::new([(function, false)].into_iter(), dialect);
+        let mut lanes = PackedCounters::new([(function, false)].into_iter(), dialect);
         let cells = match lanes.has(0) {
             true => Cells::Count(Vec::new()),
             false => Cells::Count(count.into_iter().collect()),
@@ -147,7 +148,7 @@ impl GroupTable {
     }
 
     fn with_cells(
-        (cells, lanes, table_cells): (Vec<Cells>, Lanes, Option<TableCells>),
+        (cells, lanes, table_cells): (Vec<Cells>, PackedCounters, Option<TableCells>),
         (sets, lead): (Arc<[Box<[usize]>]>, Lead),
         key_values: usize,
         dialect: Dialect,
@@ -287,7 +288,7 @@ impl GroupTable {
         for (place, (cells, taken)) in self.cells.iter_mut().zip(&input.aggregates).enumerate() {
             if self.lanes.has(place) {
                 // Only what a lane cannot take in is left.
-                let Taken::Values(_) = taken else { continue };
+                let InputValues::Values(_) = taken else { continue };
                 cells.resize(groups);
             }
             let (unusable, heap) = cells.update(rows, taken, &input.order, dialect);

@@ -8,8 +8,8 @@ use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 
 use super::{
+    group_input::{Combinations, GroupInput},
     group_table::{GroupRows, GroupTable},
-    taken::{Combinations, GroupInput},
 };
 use crate::standing::CompiledGroup;
 

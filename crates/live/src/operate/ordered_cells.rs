@@ -17,9 +17,9 @@ use swiftwater_lang::Dialect;
 pub(crate) use self::collected::Collected;
 use super::{
     cells::image::{NoState, decode_value, encode_value, push_varint, take_varint},
+    group_input::{InputValues, Picked},
     owned::OwnedValue,
     sketch_cells::merge_sketches,
-    taken::{Picked, Taken},
 };
 use crate::expr::{encode_group_value, total_order};
 
@@ -129,17 +129,19 @@ impl OrderedCells {
     pub(crate) fn update(
         &mut self,
         rows: Picked<'_>,
-        taken: &Taken<'_>,
+        taken: &InputValues<'_>,
         order: &StreamOrder<'_>,
     ) -> (u64, isize) {
         let mut mistyped = 0;
         let positions = &order.positions;
         let heap = match (self, taken) {
-            (OrderedCells::Chosen { choice, cells }, Taken::Rows | Taken::Values(_)) => {
+            (OrderedCells::Chosen { choice, cells }, InputValues::Rows | InputValues::Values(_)) => {
                 let value = |row: usize| match taken {
-                    Taken::Values(values) if !choice.is_event() => values[row],
+                    InputValues::Values(values) if !choice.is_event() => values[row],
                     // What is told of an event is whether it counts.
-                    Taken::Values(values) if matches!(values[row], Value::Null | Value::Error) => Value::Null,
+                    InputValues::Values(values) if matches!(values[row], Value::Null | Value::Error) => {
+                        Value::Null
+                    }
                     _ => Value::String(order.events[row]),
                 };
                 let mut heap = 0;
@@ -153,7 +155,7 @@ impl OrderedCells {
                 }
                 heap
             }
-            (OrderedCells::Chosen { choice, cells }, Taken::Pairs(values, by)) => {
+            (OrderedCells::Chosen { choice, cells }, InputValues::Pairs(values, by)) => {
                 let mut heap = 0;
                 for (group, row) in rows.iter() {
                     if matches!(by[row], Value::List(_) | Value::Map(_)) {
@@ -164,7 +166,7 @@ impl OrderedCells {
                 }
                 heap
             }
-            (OrderedCells::Collected { is_set, values_max, cells }, Taken::Values(values)) => {
+            (OrderedCells::Collected { is_set, values_max, cells }, InputValues::Values(values)) => {
                 let mut bytes = Vec::new();
                 rows.fold(cells, Collected::bytes, |cell, row| {
                     let (value, at) = (&values[row], positions[row]);

@@ -4,7 +4,7 @@ use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 
-use super::taken::{Combinations, Number, PASSED_OVER, Picked};
+use super::group_input::{Combinations, Number, PASSED_OVER, Picked};
 use crate::expr::{encode_group_value, java_text};
 
 /// What Bullet puts between the texts of several values that are one.

@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        operate::{GroupInput, taken::Taken},
+        operate::{GroupInput, group_input::InputValues},
         standing::{CompiledBody, StandingQuery},
     };
 
@@ -179,7 +179,7 @@ mod tests {
             1,
             &GroupInput {
                 keys: vec![vec![Value::Long(key)]],
-                aggregates: vec![Taken::Rows],
+                aggregates: vec![InputValues::Rows],
                 ..GroupInput::default()
             },
         );

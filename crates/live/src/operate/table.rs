@@ -7,10 +7,10 @@ use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
 
 use super::{
     cells::image::{NoState, push_bytes, take_bytes},
+    group_input::{InputValues, Picked},
     points::{distribution_rows, wrong_points},
     sketch_cells::{SEPARATOR, merge_sketches, update_frequent, update_quantiles},
     sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
-    taken::{Picked, Taken},
 };
 use crate::{expr::decode_group_value, standing::CompiledTable};
 
@@ -57,12 +57,12 @@ impl TableCells {
     }
 
     /// Takes in rows; answers how many values could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &Taken<'_>) -> (u64, isize) {
+    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &InputValues<'_>) -> (u64, isize) {
         match (self, taken) {
-            (TableCells::Distribution { cells, .. }, Taken::Numbers(numbers)) => {
+            (TableCells::Distribution { cells, .. }, InputValues::Numbers(numbers)) => {
                 update_quantiles(cells, rows, numbers)
             }
-            (TableCells::Top { cells, .. }, Taken::Combinations(combinations)) => {
+            (TableCells::Top { cells, .. }, InputValues::Combinations(combinations)) => {
                 (0, update_frequent(cells, rows, combinations))
             }
             // Without arguments there is nothing to take in; other forms are those of other aggregates.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use swiftwater_lang::{Dialect, ParseOptions};
-use swiftwater_live::{Collector, CollectorLimits, Commons, Index, QueryNumber, Shard, StandingQuery};
+use swiftwater_live::{Collector, CollectorLimits, Index, PlanInterner, QueryNumber, Shard, StandingQuery};
 use swiftwater_testkit::MixedEvents;
 
 use crate::support::{ONE_ANSWER, batch_of, finish, input_of};
@@ -16,7 +16,7 @@ type Told = (String, u64, u64, u64);
 
 /// Lets queries stand together over events in batches.
 fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
-    let mut commons = Commons::default();
+    let mut commons = PlanInterner::default();
     let queries: Vec<Arc<StandingQuery>> = texts
         .iter()
         .map(|text| {

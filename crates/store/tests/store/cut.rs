@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::common::*;
 use swiftwater_event::{Clock, Offset};
-use swiftwater_store::{ErrorKind, Store, StoreCut, StoreOptions};
+use swiftwater_store::{ErrorKind, PinnedStore, Store, StoreOptions};
 
 /// A store in which everything that no version needs goes at once.
 async fn hasty(directory: &Path) -> (Store, Arc<TestClock>, StoreOptions) {
@@ -18,7 +18,7 @@ async fn hasty(directory: &Path) -> (Store, Arc<TestClock>, StoreOptions) {
 }
 
 /// Puts all files of a cut into a store, each in pieces.
-async fn copied(cut: &StoreCut, to: &Store) {
+async fn copied(cut: &PinnedStore, to: &Store) {
     assert!(to.is_empty().await.unwrap());
     for file in cut.files() {
         let mut put = to.put_file(&file.path).unwrap();

@@ -17,9 +17,9 @@ use super::AlertEntry;
 use crate::{
     EngineError,
     history::{
+        durable::History,
         rows::as_events,
-        sinks::{DeliverError, Tries},
-        state::History,
+        sinks::{DeliverError, Retry},
         views::{View, ViewChange, query_error},
     },
 };
@@ -32,7 +32,7 @@ pub(crate) struct Alert {
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
     /// Why it does not go on at present.
-    pub(super) tries: Tries,
+    pub(super) tries: Retry,
     pub(super) is_dropped: watch::Sender<bool>,
 }
 
@@ -111,7 +111,7 @@ impl Alert {
             condition,
             store,
             counts: Counts::default(),
-            tries: Tries::default(),
+            tries: Retry::default(),
             is_dropped: watch::Sender::new(false),
         })
     }

@@ -14,7 +14,7 @@ use crate::{
     EngineError,
     history::{
         catalog::Change,
-        state::History,
+        durable::History,
         views::{NeededBy, Source, View, compile_view},
     },
     shared::Shared,

@@ -9,10 +9,10 @@
 mod alert;
 mod create;
 mod entry;
-mod keeping;
-mod known;
+mod notify;
 mod show;
-mod telling;
+mod state;
+mod task;
 mod windows;
 
 pub(crate) use alert::Alert;

@@ -16,12 +16,12 @@ use swiftwater_live::{Key, Shard, ViewWindows};
 use super::{
     Alert,
     alert::{Told, WatchError},
-    known::Known,
+    state::AlertState,
 };
 use crate::{
     EngineError,
     history::{
-        state::{History, heavy},
+        durable::{History, heavy},
         views::{At, ClosedGroups, NeededBy, ViewChange},
     },
     shared::Shared,
@@ -31,7 +31,7 @@ use crate::{
 const LOOK_GROUPS: u64 = 4096;
 
 /// The view need not keep windows before the one that was looked at last, now that this is on disk.
-pub(super) fn need_windows(alert: &Alert, known: &Known) {
+pub(super) fn need_windows(alert: &Alert, known: &AlertState) {
     let looked_at = known.last.as_deref().and_then(Key::window_of_ordered);
     if !alert.has_own_view() {
         let first = looked_at.or(alert.entry.from);
@@ -47,7 +47,7 @@ impl History {
         &self,
         shared: &Weak<Shared>,
         alert: &Alert,
-        (told, known): (&Told, &mut Known),
+        (told, known): (&Told, &mut AlertState),
         windows: ViewWindows,
     ) -> Result<(), WatchError> {
         let (mut kept, mut shard) = (alert.view.kept_at(), Shard::default());
@@ -85,7 +85,7 @@ impl History {
         &self,
         shared: &Weak<Shared>,
         alert: &Alert,
-        (told, known): (&Told, &mut Known),
+        (told, known): (&Told, &mut AlertState),
     ) -> Result<(), WatchError> {
         self.keep_known(alert, known).await?;
         self.tell(shared, alert, told, known).await
@@ -94,7 +94,7 @@ impl History {
     fn look_at_groups(
         &self,
         alert: &Alert,
-        known: &mut Known,
+        known: &mut AlertState,
         shard: &mut Shard,
         windows: &ViewWindows,
         groups: ClosedGroups,
@@ -126,7 +126,7 @@ impl History {
     fn look_behind_last(
         &self,
         alert: &Alert,
-        known: &mut Known,
+        known: &mut AlertState,
         windows: &ViewWindows,
         at: At,
     ) -> Result<(), EngineError> {
@@ -141,7 +141,7 @@ impl History {
     fn end_window(
         &self,
         alert: &Alert,
-        known: &mut Known,
+        known: &mut AlertState,
         windows: &ViewWindows,
         next: Millis,
         now: Millis,
@@ -162,7 +162,7 @@ impl History {
     fn resolve(
         &self,
         alert: &Alert,
-        known: &mut Known,
+        known: &mut AlertState,
         gone: Vec<Vec<u8>>,
         now: Millis,
     ) -> Result<(), EngineError> {

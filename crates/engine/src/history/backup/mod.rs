@@ -31,14 +31,14 @@ use std::{
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_event::{Clock, Millis};
-use swiftwater_log::{LogCut, LogError};
-use swiftwater_store::{StoreCut, StoreError};
+use swiftwater_log::{LogError, LogSnapshot};
+use swiftwater_store::{PinnedStore, StoreError};
 use swiftwater_views::StoreSnapshot;
 
 use super::{
     directory::DataDir,
-    state::{History, causes},
-    stored::unavailable,
+    durable::{History, causes},
+    stored_stream::unavailable,
 };
 use crate::{EngineError, QueryId, stream::lock};
 
@@ -85,8 +85,8 @@ struct Cut {
     sources: Vec<Source>,
     taken: Millis,
     catalog: Bytes,
-    log: LogCut,
-    store: StoreCut,
+    log: LogSnapshot,
+    store: PinnedStore,
     clock: Arc<dyn Clock>,
     touched: AtomicU64,
 }

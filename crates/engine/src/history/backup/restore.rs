@@ -20,7 +20,7 @@ use swiftwater_views::{DumpError, ViewStore};
 use super::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 use crate::{
     HistoryConfig, HistoryError,
-    history::{directory::DataDir, state::heavy},
+    history::{directory::DataDir, durable::heavy},
 };
 
 /// Bytes that are read at a time.

@@ -9,10 +9,10 @@ use super::{Catalog, FORMAT, StreamEntry, ViewEntry, check_format, joined_by, re
 use crate::history::{
     HistoryError,
     alerts::AlertSnapshot,
-    detached::{DetachedEntries, DetachedSnapshot},
+    durable_query::{DetachedEntries, DetachedSnapshot},
     endpoints::{EndpointEntries, EndpointsSnapshot},
     jobs::{JobEntry, JobSnapshot},
-    joins::TableColumns,
+    lookup_join::TableColumns,
     sinks::{Sinks, SinksSnapshot},
     stream_joins::{JoinEntry, JoinSnapshot},
 };

@@ -8,14 +8,14 @@
 mod compile;
 mod counts;
 mod entry;
+mod event_builder;
+mod group_commit;
 mod input;
-mod into;
 mod routes;
 mod running;
 mod select;
 mod shape;
 mod show;
-mod together;
 
 pub use compile::{Endpoint, EndpointPlace};
 pub use counts::EndpointCounts;

@@ -12,12 +12,13 @@ use super::{
     Endpoint, EndpointInput, EndpointRoute,
     compile::{Action, with_counts_of},
     entry::EndpointEntry,
+    event_builder,
     input::checked,
-    into, select,
+    select,
 };
 use crate::{
     Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, ViewReading, Wanted,
-    history::state::{History, heavy},
+    history::durable::{History, heavy},
 };
 
 /// What a request may be.
@@ -243,8 +244,9 @@ impl Engine {
         };
         let micros = self.clock().now_micros();
         let now = micros.div_euclid(1000);
-        let (event, body) =
-            with_work(|scratch, arena| into::event(endpoint, plan, input, (now, limits), (scratch, arena)))?;
+        let (event, body) = with_work(|scratch, arena| {
+            event_builder::event(endpoint, plan, input, (now, limits), (scratch, arena))
+        })?;
         if numbered.is_none() {
             let position =
                 Some(self.take_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);

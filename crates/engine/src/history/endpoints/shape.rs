@@ -9,9 +9,9 @@ use swiftwater_live::expr::{Program, Scratch};
 
 use super::{
     EndpointError,
+    group_commit::GroupCommit,
     input::{OtherFields as Others, Said},
     select::ShownColumn,
-    together::Together,
     unfit,
 };
 use crate::EngineError;
@@ -22,7 +22,7 @@ pub(super) struct IntoPlan {
     pub(super) stream: StreamName,
     pub(super) event: EventShape,
     pub(super) returning: Option<Vec<ShownColumn>>,
-    pub(super) together: Arc<Together>,
+    pub(super) together: Arc<GroupCommit>,
 }
 
 /// The fields of an event, or of an object within.

@@ -10,7 +10,7 @@ use super::Endpoint;
 use crate::{
     EngineError,
     history::{
-        state::History,
+        durable::History,
         statements::{table, texts},
         tables::from_engine,
     },

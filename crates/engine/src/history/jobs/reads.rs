@@ -10,9 +10,9 @@ use swiftwater_store::OFFSET_COLUMN;
 use super::entry::{JobStep, StreamRead};
 use crate::history::{
     catalog::Change,
-    once::SeenOtherwise,
-    state::History,
-    stored::Stored,
+    durable::History,
+    scoped::SeenOtherwise,
+    stored_stream::StoredStream,
     tables::{HistoryTables, from_engine},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct JobReads {
 
 impl JobReads {
     /// What the run reads of a stream, written down before it does. An attempt after the first reads the same.
-    async fn read(&self, stored: &Stored, ends: &HashMap<u32, u64>) -> Result<StreamRead, SqlError> {
+    async fn read(&self, stored: &StoredStream, ends: &HashMap<u32, u64>) -> Result<StreamRead, SqlError> {
         let id = stored.id.0;
         let end = ends.get(&id).copied().unwrap_or_else(|| stored.acknowledged(&self.history.log));
         let (known, unread) = self.history.with_catalog(|catalog| {

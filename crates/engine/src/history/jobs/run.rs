@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     EngineError,
-    history::{catalog::Change, once::OnceTables, state::History, tables::from_engine},
+    history::{catalog::Change, durable::History, scoped::ScopedTables, tables::from_engine},
     shared::Shared,
 };
 
@@ -62,7 +62,7 @@ impl History {
         let pieces = split_statements(&job.create.sql);
         for (place, piece) in pieces.iter().enumerate().skip(done) {
             let reads = JobReads { history: Arc::clone(self), job: id, run: number, ends: ends.clone() };
-            let tables = OnceTables {
+            let tables = ScopedTables {
                 tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
                 otherwise: reads,
                 application: application(&job, number, place),
@@ -125,7 +125,7 @@ fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
 async fn statement(
     shared: &Shared,
     piece: &Piece<'_>,
-    tables: OnceTables<JobReads>,
+    tables: ScopedTables<JobReads>,
 ) -> Result<u64, SqlError> {
     let sql = shared.sql.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };

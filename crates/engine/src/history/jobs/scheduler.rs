@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::{entry::JobRun, run::AttemptError};
-use crate::{EngineError, history::state::History, shared::Shared, stream::lock};
+use crate::{EngineError, history::durable::History, shared::Shared, stream::lock};
 
 /// The time between looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

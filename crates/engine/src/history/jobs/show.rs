@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     history::{
-        state::History,
+        durable::History,
         statements::{table, texts},
         tables::from_engine,
     },

@@ -19,9 +19,9 @@ use swiftwater_store::Application;
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, Refusal,
     history::{
-        once::{OnceTables, SeenOtherwise},
+        durable::{History, heavy},
         rows::as_events,
-        state::{History, heavy},
+        scoped::{ScopedTables, SeenOtherwise},
         tables::HistoryTables,
         views::View,
     },
@@ -289,7 +289,7 @@ pub(super) async fn insert(
     let names: Vec<String> = rows.schema().fields().iter().map(|field| quoted(field.name())).collect();
     let names = names.join(", ");
     let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
-    let tables = OnceTables {
+    let tables = ScopedTables {
         tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
         otherwise: DeliveredRows { view: view.into(), rows },
         application,

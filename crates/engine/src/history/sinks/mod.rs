@@ -10,14 +10,14 @@
 
 mod deliver;
 mod entry;
+mod group_commit;
+mod retry;
 mod show;
-mod together;
-mod tries;
-mod work;
+mod task;
 
 pub use show::SinkStatus;
 
 pub(crate) use deliver::{DeliverError, Delivery};
 pub(crate) use entry::{Delivered, SinkStart, Sinks, SinksSnapshot};
-pub(crate) use tries::Tries;
-pub(crate) use work::SinksAtWork;
+pub(crate) use retry::Retry;
+pub(crate) use task::SinkTasks;

@@ -15,7 +15,7 @@ use crate::{
     history::{
         catalog::Change,
         directory::DataDir,
-        state::History,
+        durable::History,
         statements::{table, texts},
         tables::{HistoryTables, from_engine},
         views::{NeededBy, View},

@@ -21,11 +21,11 @@ use swiftwater_log::LogPosition;
 use swiftwater_views::{Commit, ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
-use super::{JoinEntry, kept::KeptEvents};
+use super::{JoinEntry, state::JoinState};
 use crate::{
     EngineError,
     history::{
-        stored::Stored,
+        stored_stream::StoredStream,
         views::{Defaults, query_error},
     },
     stream::lock,
@@ -38,8 +38,8 @@ const OUTBOX: u8 = b'o';
 pub(crate) struct Join {
     pub(crate) entry: JoinEntry,
     /// The streams that are joined, and the one that gets the pairs.
-    pub(super) sides: [Arc<Stored>; SIDES],
-    pub(super) target: Arc<Stored>,
+    pub(super) sides: [Arc<StoredStream>; SIDES],
+    pub(super) target: Arc<StoredStream>,
     pub(super) query: JoinQuery,
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
@@ -89,7 +89,7 @@ pub(super) struct Known {
     pub(super) waiting: VecDeque<u64>,
     /// Numbers of pairs that are on disk and went into the target.
     pub(super) told: Vec<u64>,
-    pub(super) kept: KeptEvents,
+    pub(super) kept: JoinState,
 }
 
 /// The same as it stands beside the position.
@@ -150,7 +150,7 @@ pub(super) fn plan(create: &CreateJoin, streams: [&CreateStream; SIDES]) -> Resu
 impl Join {
     pub(super) fn new(
         entry: JoinEntry,
-        (sides, target): ([Arc<Stored>; SIDES], Arc<Stored>),
+        (sides, target): ([Arc<StoredStream>; SIDES], Arc<StoredStream>),
         query: JoinQuery,
         store: Arc<ViewStore>,
     ) -> Join {
@@ -211,7 +211,7 @@ impl Known {
     /// What is on disk. `was_told`: whether the target knows pairs of this join.
     pub(super) fn load(join: &Join, memory_bytes_max: usize, was_told: bool) -> Result<Known, LoadError> {
         let (id, store) = (join.entry.id, &join.store);
-        let kept = KeptEvents::load(store, id, join.query.apart(), memory_bytes_max)?;
+        let kept = JoinState::load(store, id, join.query.apart(), memory_bytes_max)?;
         let mut known = Known {
             position: LogPosition(join.entry.from),
             place: JoinPlace::default(),

@@ -9,11 +9,11 @@
 
 mod entry;
 mod join;
-mod keeping;
-mod kept;
 mod show;
+mod state;
+mod task;
 
 pub(crate) use entry::{JoinEntry, JoinSnapshot};
 pub(crate) use join::{Join, JoinHolds};
-pub(in crate::history) use keeping::joins_at_start;
 pub use show::JoinsMetrics;
+pub(in crate::history) use task::joins_at_start;

@@ -11,7 +11,7 @@ use swiftwater_sql::SqlError;
 
 use super::{Join, join::Counts};
 use crate::history::{
-    state::History,
+    durable::History,
     statements::{table, texts},
     tables::from_engine,
 };

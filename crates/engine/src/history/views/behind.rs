@@ -15,8 +15,8 @@ use super::{query_error, rebuild::EventsGone, view::View};
 use crate::{
     EngineError,
     history::{
-        past::{PAST_EVENTS, first_past, past_events},
-        state::History,
+        backfill::{PAST_EVENTS, first_past, past_events},
+        durable::History,
     },
 };
 

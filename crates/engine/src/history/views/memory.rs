@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::PoisonError};
 
 use super::view::View;
 use crate::{
-    history::state::{History, heavy},
+    history::durable::{History, heavy},
     stream::lock,
 };
 

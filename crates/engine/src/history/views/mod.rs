@@ -12,33 +12,33 @@
 //! is bounded ([`memory`]). One whose files were damaged takes its events in again ([`rebuild`]). Views of other views' rows ([`over`]) change with the commits of those ([`raising`]).
 
 mod behind;
-mod changes;
+mod changefeed;
+mod changelog;
 mod closed;
 mod defaults;
+mod derived;
 mod found;
-mod keeping;
 mod key_conditions;
 mod keys;
-mod lifetime;
-mod log;
+mod lifecycle;
 mod memory;
-mod needed;
-mod over;
-mod raising;
+mod propagate;
 mod reading;
 mod rebuild;
+mod retention;
 mod show;
+mod task;
 mod view;
 
-pub use changes::{ViewChange, ViewChanges, ViewChangesSome};
+pub use changefeed::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
 pub(in crate::history) use defaults::Defaults;
-pub(in crate::history) use keeping::Next;
 pub use keys::KeyValue;
 pub(in crate::history) use keys::after_prefix;
-pub(in crate::history) use lifetime::open_view_store;
+pub(in crate::history) use lifecycle::open_view_store;
 pub(in crate::history) use memory::ViewsMemory;
-pub(crate) use needed::NeededBy;
 pub use reading::{ViewPage, ViewRange, ViewReading, Wanted};
+pub(crate) use retention::NeededBy;
 pub use show::ViewStatus;
+pub(in crate::history) use task::Next;
 pub(crate) use view::{At, Compiled, Source, View, compile_view, query_error};

@@ -32,8 +32,8 @@ use super::{
 use crate::{
     Engine, EngineError, Principal,
     history::{
+        durable::{History, heavy},
         rows::as_events,
-        state::{History, heavy},
         tables::from_engine,
     },
 };
@@ -499,7 +499,7 @@ impl History {
     /// The rows of a view that counts all that was acknowledged before.
     pub(in crate::history) async fn rows_of_view(&self, name: &str) -> Result<ViewRows, EngineError> {
         let view = self.view(name)?;
-        self.wait_for_view(&view, Wanted::Acknowledged).await?;
+        self.wait_for_view(&view, Wanted::AckHorizon).await?;
         if let Some(why) = view.broken() {
             return Err(view.unavailable(why));
         }
@@ -537,7 +537,7 @@ impl History {
         let position = match wanted {
             Wanted::AsItIs if view.is_whole() => return Ok(()),
             Wanted::AsItIs => 0,
-            Wanted::Acknowledged => view.stored.acknowledged(&self.log),
+            Wanted::AckHorizon => view.stored.acknowledged(&self.log),
             Wanted::Position(position) => position,
         };
         view.hasten(position);
@@ -575,7 +575,7 @@ pub enum Wanted {
     #[default]
     AsItIs,
     /// All that was acknowledged before.
-    Acknowledged,
+    AckHorizon,
     /// The events of its stream before this offset.
     Position(u64),
 }

@@ -11,7 +11,7 @@ use super::View;
 use crate::{
     Engine, EngineError, Principal, ViewsMetrics,
     history::{
-        state::History,
+        durable::History,
         statements::{table, texts},
         tables::from_engine,
     },

@@ -25,16 +25,16 @@ use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::{
-    changes::{TOLD_MAX, Told, ToldKey},
+    changefeed::{TOLD_MAX, Told, ToldKey},
+    changelog::Changelog,
     defaults::Defaults,
+    derived::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
     found::Found,
-    log::ChangesLog,
-    needed::Needed,
-    over::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
+    retention::Needed,
 };
 use crate::{
     EngineError,
-    history::{catalog::ViewEntry, joins::JoinSources, state::History, stored::Stored},
+    history::{catalog::ViewEntry, durable::History, lookup_join::JoinSources, stored_stream::StoredStream},
     stream::lock,
 };
 
@@ -48,7 +48,7 @@ pub(super) const GROUP_KEY_BYTES_MAX: usize = KEY_BYTES_MAX / 3;
 pub(crate) struct View {
     pub(crate) entry: ViewEntry,
     pub(crate) stream: StreamName,
-    pub(crate) stored: Arc<Stored>,
+    pub(crate) stored: Arc<StoredStream>,
     pub(crate) query: KeyedQuery,
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
@@ -88,7 +88,7 @@ pub(crate) struct View {
     /// Who else reads its closed windows.
     pub(super) needed: Mutex<Needed>,
     /// What its commits changed.
-    pub(super) log: ChangesLog,
+    pub(super) log: Changelog,
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
     /// Of a view of another's rows, how it stands to that.
@@ -270,7 +270,7 @@ impl View {
     /// A view that goes on from `position`; with `is_new` nothing is kept of it.
     pub(crate) fn new(
         entry: ViewEntry,
-        stored: Arc<Stored>,
+        stored: Arc<StoredStream>,
         Compiled { query, columns, joined }: Compiled,
         store: Arc<ViewStore>,
         (position, time): (u64, ViewTime),
@@ -310,7 +310,7 @@ impl View {
             told: broadcast::Sender::new(TOLD_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
             needed: Mutex::default(),
-            log: ChangesLog::default(),
+            log: Changelog::default(),
             is_streamed: AtomicBool::new(false),
         })
     }

@@ -14,7 +14,7 @@ use crate::{
     expr::{decode_group_value, encode_group_value, encode_whole},
     operate::{
         cells::Cells,
-        taken::{Combinations, GroupInput},
+        group_input::{Combinations, GroupInput},
     },
     standing::CompiledGroup,
 };

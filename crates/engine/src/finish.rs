@@ -1,0 +1,324 @@
+//! The ends of queries, and what is kept of the detached ones.
+
+use std::sync::{Arc, PoisonError, atomic::Ordering};
+
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::Dialect;
+use swiftwater_live::ResultSet;
+use tracing::{debug, warn};
+
+use crate::{
+    Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
+    merge::Merge,
+    panic_guard::guarded,
+    running::{EmitContext, QueryHandle, Running},
+    shared::{Errand, Shared},
+    stream::{Stream, Turn, lock},
+    subscriber_queue::{EmitRest, Waiting},
+};
+
+impl Shared {
+    pub(crate) fn ask_to_end(&self, id: QueryId, reason: EndReason) {
+        if let Err(error) = self.errands.send(Errand::End(id, reason)) {
+            debug!(errand = ?error.0, "the ticker has stopped: shutdown ends all queries");
+        }
+    }
+
+    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood. What is over by then is
+    /// closed first, and a query whose duration is ends with that: so what its reader gets is a matter of when it was
+    /// ended, and not of whether the ticker has come by.
+    pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
+        let handle = self.queries.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let Some(handle) = handle else { return false };
+        let Some(stream) = self.stream_of(&handle) else { return false };
+        let tick = lock(&stream.tick);
+        // Before it leaves: no window is taken for whole that it has left by then.
+        let now = self.clock.now();
+        let is_fault = matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_) | EndReason::Limit);
+        let reason = match handle.ends {
+            Some(ends) if ends <= now && !is_fault => EndReason::Duration,
+            _ => reason,
+        };
+        // Of a durable query it goes by the time of the events that it follows.
+        if !is_fault && handle.following.is_none() {
+            self.tick_held(&stream, now);
+        }
+        let has_ended = self.end_held(&stream, &handle, reason, now);
+        drop(tick);
+        self.forget_if_empty(&stream);
+        has_ended
+    }
+
+    /// Ends all queries that stand over a name whose events have ended for good, the oldest first.
+    pub(crate) fn fail_all_over(&self, name: &StreamName, why: &str) {
+        let Some(stream) = self.find_stream(name) else { return };
+        let mut standing: Vec<QueryId> =
+            lock(&stream.merge).running.values().map(|running| running.handle.meta.id).collect();
+        // Whoever ends the last one lets the stream go where nobody else holds it.
+        drop(stream);
+        standing.sort_unstable();
+        for id in standing {
+            self.end(&id, EndReason::Failed(why.to_owned()));
+        }
+    }
+
+    /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
+    pub(crate) fn end_held(
+        &self,
+        stream: &Stream,
+        handle: &QueryHandle,
+        reason: EndReason,
+        now: Millis,
+    ) -> bool {
+        let number = handle.number;
+        let (last_position, shared) = {
+            let _change = lock(&stream.change);
+            let shared = {
+                let mut merge = lock(&stream.merge);
+                // Whoever comes second finds that somebody else is ending it.
+                let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving)
+                else {
+                    return false;
+                };
+                running.is_leaving = true;
+                let shared = running.operator();
+                shared.and_then(|shared| Some((shared, merge.operators.get(&shared)?.is_last(number))))
+            };
+            // Without the lock, which every shard needs: nobody else joins or leaves meanwhile.
+            let index = match shared {
+                None => Some(stream.index().without(number)),
+                Some((operator, true)) => Some(stream.index().without(operator)),
+                Some((_, false)) => None,
+            };
+            let left = match (shared, index) {
+                (None, Some(index)) => (stream.turn(Turn::Leaves(now), Some(index), None).0, None),
+                (_, index) => {
+                    let left = lock(&stream.merge).leave(stream, number, now, index);
+                    let Some(last) = left else { return false };
+                    (last, shared)
+                }
+            };
+            stream.forget_replaced();
+            left
+        };
+        let mut left = Vec::new();
+        for shard in &stream.shards {
+            let mut state = lock(shard);
+            match shared {
+                None => left.extend(state.shard.remove(number)),
+                Some((shared, is_last)) => {
+                    // Put down before the shard is let go: whoever comes through next leaves after this.
+                    let slices = if is_last {
+                        state.shard.remove(shared)
+                    } else {
+                        state.shard.flush_epochs(shared, last_position)
+                    };
+                    if let Some(operator) = lock(&stream.merge).operators.get_mut(&shared) {
+                        operator.take_slices(slices);
+                    }
+                }
+            }
+        }
+        let mut failure = None;
+        {
+            let mut merge = lock(&stream.merge);
+            let merge: &mut Merge = &mut merge;
+            let early = merge.take_early(number);
+            merge.tell(number);
+            let Some(mut running) = merge.running.remove(&number) else { return false };
+            // A table keeps its size when queries leave: a crowd that is gone is not to be paid for.
+            if merge.running.len() * 4 < merge.running.capacity() && merge.running.capacity() > 256 {
+                let standing = merge.running.len() * 2;
+                merge.running.shrink_to(standing);
+            }
+            if let Some(due) = running.due {
+                merge.agenda.remove(&(due, number));
+            }
+            merge.lagging.remove(&number);
+            stream.set_next_due(merge);
+            // What was taken after its end it has not seen.
+            running.work().last_position.get_or_insert(last_position);
+            let context = self.context(stream, merge.position);
+            let mut results = Vec::new();
+            for (first, step) in early {
+                running.take_step(step, first, &mut results, context.now_micros);
+            }
+            running.take_slices(left);
+            let at = match reason {
+                EndReason::Duration => running.handle.ends.unwrap_or(now),
+                _ => now,
+            };
+            let mut reason = reason.clone();
+            if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
+                if matches!(reason, EndReason::RateLimited(_)) {
+                    running.cut_off();
+                }
+                let finished = guarded("a last result could not be made", || {
+                    let operator = shared.and_then(|(shared, _)| merge.operators.get_mut(&shared));
+                    running.finish(operator.map(Box::as_mut), at, context.now_micros, &mut results);
+                });
+                reason = finished.err().unwrap_or(reason);
+            }
+            match &reason {
+                EndReason::Failed(why) => {
+                    failure = Some(why.clone());
+                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
+                    results.clear();
+                }
+                EndReason::RateLimited(_) => {
+                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
+                    // Only the window that it was ended in is told; in Bullet with what is in it.
+                    let last = results.pop().map(|last| match running.handle.dialect {
+                        Dialect::Bullet => last,
+                        Dialect::Native => ResultSet { window: last.window, ..ResultSet::default() },
+                    });
+                    results.clear();
+                    results.extend(last);
+                }
+                _ => {}
+            }
+            running.forget(&self.totals);
+            if let Some((shared, _)) = shared {
+                merge.forget_member(shared, number, &self.totals);
+            }
+            if !running.is_finished {
+                running.give_out(&mut results, Some(reason.clone()), &context);
+            }
+            running.work().ended = Some(reason);
+            self.totals.ended.fetch_add(1, Ordering::Relaxed);
+            self.put_away(&running, &context);
+        }
+        match failure {
+            Some(why) => warn!(query = %handle.meta.id, why, "a query was ended"),
+            None => debug!(query = %handle.meta.id, reason = ?reason, "query ended"),
+        }
+        true
+    }
+
+    /// Removes a query that has ended, or keeps a detached one's results. A killed query is neither listed nor counted any
+    /// more; its last results can be read by its id.
+    fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
+        let handle = &running.handle;
+        if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
+            let mut status = self.status_of(running, context);
+            let ended = self.note_end(running, context);
+            status.finished = Some(ended);
+            let until = ended.saturating_add_unsigned(self.config.detached_kept_ms);
+            let mut kept = lock(&self.kept);
+            kept.until.insert((until, handle.meta.id));
+            kept.by_id.insert(handle.meta.id, (until, status));
+            if running.end().0 == EndReason::Killed {
+                handle.is_killed.store(true, Ordering::Release);
+                kept.killed.insert(handle.meta.id);
+            }
+            drop(kept);
+            // Its reader may have taken the last emit and gone before it was kept.
+            if handle.mailbox.is_done_with() && !handle.mailbox.is_attached() {
+                self.forget(&handle.meta.id);
+            }
+        } else {
+            self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
+            self.note_forgotten(handle);
+        }
+    }
+
+    /// Has it written down that a durable query has ended; answers when that was.
+    fn note_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
+        let handle = &running.handle;
+        let Some(following) = &handle.following else { return context.now };
+        if let Some(ended) = following.ended.get() {
+            return *ended;
+        }
+        let ended = *following.ended.get_or_init(|| context.now);
+        let (reason, offset) = running.end();
+        if let Some(history) = self.history.get() {
+            history.note_end(handle.meta.id, &reason, offset, ended);
+        }
+        ended
+    }
+
+    /// Has it written down that nothing is left of a durable query.
+    fn note_forgotten(&self, handle: &QueryHandle) {
+        if handle.following.is_some()
+            && let Some(history) = self.history.get()
+        {
+            history.note_forgotten(handle.meta.id);
+        }
+    }
+
+    /// Ends a durable query that cannot go on and has not begun.
+    pub(crate) fn fail_before(&self, handle: &Arc<QueryHandle>, stream: &Stream, why: String) {
+        let context = self.context(stream, 0);
+        let finished =
+            Finished { at: context.now, reason: EndReason::Failed(why), cost: QueryCost::default() };
+        let emit = Waiting {
+            records: Records::default(),
+            number: handle.mailbox.frontier().read + 1,
+            position: 0,
+            lag_ms: 0,
+            sample: None,
+            counts: Counts::default(),
+            rest: Some(Box::new(EmitRest { finished: Some(finished), ..EmitRest::default() })),
+        };
+        handle.mailbox.put(emit, &self.config, &self.totals.subscriber_bytes);
+        self.queries
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(handle.meta.id, Arc::clone(handle));
+        let status = QueryStatus { finished: Some(context.now), ..self.status_before(handle, &context) };
+        let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
+        let mut kept = lock(&self.kept);
+        kept.until.insert((until, handle.meta.id));
+        kept.by_id.insert(handle.meta.id, (until, status));
+    }
+
+    /// Forgets a query that has ended; false where it still stands.
+    pub(crate) fn forget(&self, id: &QueryId) -> bool {
+        {
+            let mut kept = lock(&self.kept);
+            let Some((until, _)) = kept.by_id.remove(id) else { return false };
+            kept.until.remove(&(until, *id));
+            kept.killed.remove(id);
+        }
+        if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
+            handle.mailbox.clear(&self.totals.subscriber_bytes);
+            self.note_forgotten(&handle);
+        }
+        true
+    }
+
+    /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
+    pub(crate) fn forget_oldest_kept(&self) -> bool {
+        let oldest = lock(&self.kept).until.first().map(|(_, id)| *id);
+        oldest.is_some_and(|id| self.forget(&id))
+    }
+
+    /// A stream that was only asked about, and no longer is, leaves no trace.
+    fn forget_if_empty(&self, stream: &Arc<Stream>) {
+        if stream.exists() {
+            return;
+        }
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if !stream.exists() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
+            streams.remove(&stream.name);
+        }
+    }
+
+    /// As [`Shared::forget_if_empty`] for all: whoever held one while its last query ended does so no longer.
+    pub(crate) fn forget_empty_streams(&self) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|_, stream| {
+            Arc::strong_count(stream) > 1 || stream.exists() || !lock(&stream.merge).running.is_empty()
+        });
+    }
+
+    pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {
+        let kept = lock(&self.kept);
+        let over: Vec<QueryId> =
+            kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect();
+        drop(kept);
+        for id in over {
+            self.forget(&id);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Events of requests that come at one time, taken in together.
+//!
+//! To check an event, to decode it, to pack it and to put it into the log costs several times as much alone as among
+//! others. So a request puts its event by, and a task that the first of them begins takes all that was put by once the
+//! requests that were ready have had their turn; where nobody else came that is the one event, at once. Each request waits
+//! for what became of its own. Bound: there are no more events than requests under way, whose bodies are in memory anyhow.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use swiftwater_event::{EventBatch, EventMeta, StreamName};
+use tokio::sync::oneshot;
+
+use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
+use crate::{Ack, AppendOptions, Appended, Engine, EngineError, Principal, stream::lock};
+
+/// The most bytes of events that are taken in at once, but for one event that is longer.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Events of an endpoint's requests that wait to be taken in.
+#[derive(Debug, Default)]
+pub(super) struct GroupCommit(Mutex<Vec<Group>>);
+
+/// Events that are taken in at once.
+#[derive(Debug, Default)]
+struct Group {
+    /// One a line.
+    text: Vec<u8>,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    /// Where its event ends in the text.
+    end: usize,
+    /// Told the stream's offset after the event.
+    told: oneshot::Sender<Result<u64, EndpointError>>,
+}
+
+impl GroupCommit {
+    /// Puts an event by; answers whether it is the first, for which somebody must see to it that they are taken in.
+    fn put(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
+        let (told, told_later) = oneshot::channel();
+        let mut groups = lock(&self.0);
+        let is_first = groups.is_empty();
+        if groups.last().is_none_or(|group| group.text.len() + event.len() > BYTES_MAX) {
+            groups.push(Group::default());
+        }
+        if let Some(group) = groups.last_mut() {
+            group.text.extend_from_slice(event);
+            group.members.push(Member { end: group.text.len(), told });
+            group.text.push(b'\n');
+        }
+        (told_later, is_first)
+    }
+
+    fn take(&self) -> Vec<Group> {
+        std::mem::take(&mut lock(&self.0))
+    }
+}
+
+impl Engine {
+    /// Lets the stream of an endpoint take an event in, with those that come at the same time; answers the offset after it.
+    pub(super) async fn take_together(
+        &self,
+        endpoint: &Endpoint,
+        (together, stream): (&Arc<GroupCommit>, &StreamName),
+        event: &[u8],
+        limits: &EndpointLimits,
+    ) -> Result<u64, EndpointError> {
+        let (told, is_first) = together.put(event);
+        if is_first {
+            let (engine, together, stream) = (self.clone(), Arc::clone(together), stream.clone());
+            let ack = endpoint.ack().or(self.ack(&stream)).unwrap_or_default();
+            let limits = *limits;
+            // A task of its own, which goes on where the first request is given up.
+            tokio::spawn(async move {
+                // Whoever else is ready puts an event by before this goes on.
+                tokio::task::yield_now().await;
+                for group in together.take() {
+                    group.take_in(&engine, &stream, ack, &limits).await;
+                }
+            });
+        }
+        // Nobody tells any more where the server ends.
+        told.await.unwrap_or(Err(EngineError::ShuttingDown.into()))
+    }
+}
+
+impl Group {
+    async fn take_in(self, engine: &Engine, stream: &StreamName, ack: Ack, limits: &EndpointLimits) {
+        let Group { text, members } = self;
+        let text = Bytes::from(text);
+        let ends: Vec<usize> = members.iter().map(|member| member.end).collect();
+        let (batch, faults) = match checked_all(&text, &ends, limits) {
+            Some(batch) => (batch, vec![None; members.len()]),
+            None => one_by_one(&text, &ends, limits),
+        };
+        let appended =
+            if batch.is_empty() { Ok(None) } else { append(engine, stream, batch, ack).await.map(Some) };
+        let mut offsets = appended.map(|appended| appended.map(Offsets::new));
+        for (Member { told, .. }, fault) in members.into_iter().zip(faults) {
+            let answer = match (fault, &mut offsets) {
+                (Some(fault), _) => Err(fault),
+                (None, Ok(offsets)) => {
+                    offsets.as_mut().map_or(Err(EngineError::ShuttingDown.into()), Offsets::next)
+                }
+                (None, Err(error)) => Err(error.clone().into()),
+            };
+            // Who does not wait any more is told nothing.
+            let _ = told.send(answer);
+        }
+    }
+}
+
+/// What is wrong with each event, and those of which nothing is.
+fn one_by_one(
+    text: &Bytes,
+    ends: &[usize],
+    limits: &EndpointLimits,
+) -> (EventBatch, Vec<Option<EndpointError>>) {
+    let mut good = Vec::new();
+    let mut start = 0;
+    let mut faults = Vec::with_capacity(ends.len());
+    for &end in ends {
+        let checked = checked("event", &text.slice(start..end), limits);
+        faults.push(checked.map(|event| good.push(event)).err());
+        start = end + 1;
+    }
+    (EventBatch::concat(&good), faults)
+}
+
+async fn append(
+    engine: &Engine,
+    stream: &StreamName,
+    batch: EventBatch,
+    ack: Ack,
+) -> Result<Appended, EngineError> {
+    let micros = engine.clock().now_micros();
+    let batch = batch.with_meta(EventMeta {
+        arrival: micros.div_euclid(1000),
+        read_micros: micros,
+        ..EventMeta::default()
+    });
+    let options = AppendOptions { ack, ..AppendOptions::default() };
+    let appended = engine.append(&Principal::anonymous(), stream, batch, options).await?;
+    if let (Some(ticket), Ack::Disk) = (appended.ticket, ack) {
+        engine.synced(ticket).await?;
+    }
+    Ok(appended)
+}
+
+/// What became of events that were appended, one after another.
+struct Offsets {
+    row: u32,
+    /// After the event before.
+    offset: u64,
+    refusals: std::iter::Peekable<std::vec::IntoIter<crate::Refusal>>,
+}
+
+impl Offsets {
+    fn new(appended: Appended) -> Offsets {
+        let offset = appended.position.offset.0.saturating_sub(appended.accepted);
+        Offsets { row: 0, offset, refusals: appended.refusals.into_iter().peekable() }
+    }
+
+    fn next(&mut self) -> Result<u64, EndpointError> {
+        let row = self.row;
+        self.row += 1;
+        match self.refusals.next_if(|refusal| refusal.row == row) {
+            Some(refusal) => Err(EndpointError::refused(400, refusal.message)),
+            None => {
+                self.offset += 1;
+                Ok(self.offset)
+            }
+        }
+    }
+}

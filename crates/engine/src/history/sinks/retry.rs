@@ -1,0 +1,81 @@
+//! How often something was tried since it last came about: how long to wait, what to say, and when to give up.
+
+use std::{sync::Mutex, time::Duration};
+
+use swiftwater_lang::ddl::SinkOptions;
+
+use super::DeliverError;
+use crate::stream::lock;
+
+/// The pause after a first failure; each further one doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest pause between tries.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Tries since something came about.
+#[derive(Debug, Default)]
+pub(crate) struct Retry(Mutex<Option<(String, u32)>>);
+
+impl Retry {
+    /// Notes a try that failed. Answers whether its reason is news, and how long to wait before the next one.
+    pub(crate) fn failed(&self, why: String) -> (bool, Duration) {
+        let mut failing = lock(&self.0);
+        let (before, tries) = failing.take().unwrap_or_default();
+        let is_news = before != why;
+        *failing = Some((why, tries.saturating_add(1)));
+        (is_news, PAUSE_MIN.saturating_mul(1 << tries.min(16)).min(PAUSE_MAX))
+    }
+
+    /// Notes that it came about.
+    pub(crate) fn came_about(&self) {
+        lock(&self.0).take();
+    }
+
+    /// Why the last try failed, and how many did, if any since it came about.
+    pub(crate) fn failing(&self) -> Option<(String, u32)> {
+        lock(&self.0).clone()
+    }
+
+    /// Whether what cannot be delivered is to go elsewhere.
+    pub(crate) fn gives_up(&self, options: &SinkOptions, error: &DeliverError) -> bool {
+        if options.dead_letter.is_none() {
+            return false;
+        }
+        let tries = self.failing().map_or(0, |(_, tries)| tries);
+        error.is_final() || options.retries.is_some_and(|retries| tries >= retries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute_and_begin_anew_when_it_came_about() {
+        let tries = Retry::default();
+        let pauses: Vec<u64> = (0..12).map(|_| tries.failed("no".to_owned()).1.as_millis() as u64).collect();
+        assert_eq!(pauses[..4], [100, 200, 400, 800]);
+        assert_eq!(pauses[9..], [51_200, 60_000, 60_000]);
+        assert!(!tries.failed("no".to_owned()).0);
+        assert!(tries.failed("still not".to_owned()).0);
+        assert_eq!(tries.failing().unwrap(), ("still not".to_owned(), 14));
+        tries.came_about();
+        assert_eq!(tries.failing(), None);
+        assert_eq!(tries.failed("no".to_owned()), (true, PAUSE_MIN));
+    }
+
+    #[test]
+    fn only_what_has_somewhere_to_go_is_given_up() {
+        let (tries, error) = (Retry::default(), DeliverError::Refused(Vec::new()));
+        let later = DeliverError::Engine(crate::EngineError::ShuttingDown);
+        let mut options = SinkOptions { retries: Some(1), ..SinkOptions::default() };
+        assert!(!tries.gives_up(&options, &error));
+        options.dead_letter = Some("lost".into());
+        assert!(tries.gives_up(&options, &error), "it would fail again");
+        assert!(!tries.gives_up(&options, &later));
+        tries.failed(String::new());
+        assert!(tries.gives_up(&options, &later));
+    }
+}

@@ -1,0 +1,283 @@
+//! Sinks at work: a task for each takes what its view has kept, windows that are closed or changes, one delivery after another.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+};
+
+use swiftwater_lang::ddl::CreateSink;
+use tokio::sync::{Notify, watch};
+
+use super::{
+    deliver::{DeliverError, Delivery, Target},
+    entry::{Delivered, SinkEntry},
+    group_commit::NotGrouped,
+    retry::Retry,
+};
+use crate::{
+    EngineError,
+    history::{
+        catalog::Change,
+        durable::{History, heavy},
+        views::{At as ViewAt, NeededBy, Portion, View},
+    },
+    shared::Shared,
+    stream::lock,
+};
+
+/// Rows of a delivery where the sink does not say.
+const BATCH_ROWS: u32 = 1000;
+
+/// The sinks whose tasks run.
+#[derive(Debug, Default)]
+pub(crate) struct SinkTasks {
+    at_work: Mutex<HashMap<u32, Arc<SinkTask>>>,
+    /// A sink was created or dropped.
+    pub(crate) changed: Notify,
+}
+
+/// One that runs.
+#[derive(Debug, Default)]
+pub(super) struct SinkTask {
+    is_dropped: watch::Sender<bool>,
+    pub(super) tries: Retry,
+}
+
+impl SinkTasks {
+    pub(super) fn of(&self, id: u32) -> Option<Arc<SinkTask>> {
+        lock(&self.at_work).get(&id).cloned()
+    }
+}
+
+/// What ends a sink's task.
+enum End {
+    Closing,
+    Dropped,
+}
+
+impl History {
+    /// Lets a task run for each sink that there is, until the engine ends.
+    pub(crate) async fn keep_sinks(self: Arc<Self>, shared: Weak<Shared>) {
+        let mut closing = self.closing();
+        loop {
+            let changed = self.sinks.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let Some(shared) = shared.upgrade() else { return };
+                self.begin_and_end(&shared);
+            }
+            tokio::select! {
+                () = changed => {}
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
+        }
+    }
+
+    fn begin_and_end(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks.all().cloned().collect());
+        let mut at_work = lock(&self.sinks.at_work);
+        at_work.retain(|id, work| {
+            let is_there = entries.iter().any(|entry| entry.id == *id);
+            if !is_there {
+                work.is_dropped.send_replace(true);
+            }
+            is_there
+        });
+        for entry in entries {
+            if let std::collections::hash_map::Entry::Vacant(vacant) = at_work.entry(entry.id) {
+                let work = Arc::new(SinkTask::default());
+                vacant.insert(Arc::clone(&work));
+                let (history, shared) = (Arc::clone(self), Arc::downgrade(shared));
+                self.spawn(async move {
+                    history.keep_sink(&shared, entry, &work).await;
+                });
+            }
+        }
+    }
+
+    async fn keep_sink(
+        self: &Arc<Self>,
+        shared: &Weak<Shared>,
+        mut entry: SinkEntry,
+        work: &SinkTask,
+    ) -> End {
+        loop {
+            let error = match self.deliver_all(shared, &mut entry, work).await {
+                Ok(end) => return end,
+                Err(error) => error,
+            };
+            let (is_news, pause) = work.tries.failed(error.to_string());
+            if is_news {
+                tracing::warn!(sink = &*entry.create.name, %error, "a sink does not take what it is given; it is tried again");
+            }
+            tokio::select! {
+                end = ends(self, work) => return end,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Delivers what there is and what comes, until a delivery fails.
+    async fn deliver_all(
+        self: &Arc<Self>,
+        shared: &Weak<Shared>,
+        entry: &mut SinkEntry,
+        work: &SinkTask,
+    ) -> Result<End, DeliverError> {
+        let view = self.view(&entry.create.view)?;
+        let mut kept = view.kept_at();
+        // All before is on disk: it was when the sink was begun, or was noted since.
+        let_go(&view, entry);
+        let mut target = Target::of(self, &entry.create)?;
+        // The last delivery that a table had before, once it was asked; and so many go one by one, as they failed together.
+        let (mut inserted, mut alone) = (None, 0_u64);
+        loop {
+            let at = *kept.borrow_and_update();
+            loop {
+                let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
+                if let Target::Table(table) = &target
+                    && alone == 0
+                {
+                    let of = &*entry;
+                    let gathered = async {
+                        let inserted = match inserted {
+                            Some(inserted) => inserted,
+                            None => *inserted.insert(self.last_in_table(&shared, table, of).await?),
+                        };
+                        self.deliver_together(&shared, (&*view, &**table), (of, at), inserted).await
+                    };
+                    let together = tokio::select! {
+                        biased;
+                        end = ends(self, work) => return Ok(end),
+                        together = gathered => together,
+                    };
+                    match together {
+                        Ok(None) => break,
+                        Ok(Some(delivered)) => {
+                            if delivered.count > entry.delivered.count {
+                                self.note(entry, delivered).await?;
+                                work.tries.came_about();
+                            } else {
+                                entry.delivered = delivered;
+                            }
+                            let_go(&view, entry);
+                            continue;
+                        }
+                        Err(NotGrouped { deliveries, error }) => {
+                            let sink = &*entry.create.name;
+                            tracing::debug!(sink, deliveries, %error, "deliveries fail together, and go one by one");
+                            alone = deliveries.max(1);
+                        }
+                    }
+                }
+                let Some(portion) = self.next_portion(&view, entry, at)? else { break };
+                alone = alone.saturating_sub(1);
+                let Portion { rows, count, last, now } = portion;
+                if count == 0 {
+                    // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
+                    entry.delivered.pass(&last);
+                    let_go(&view, entry);
+                    continue;
+                }
+                let delivery =
+                    Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
+                let length = entry.delivered.bytes;
+                let delivered = tokio::select! {
+                    biased;
+                    end = ends(self, work) => return Ok(end),
+                    delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
+                };
+                let (dead, bytes) = match delivered {
+                    Ok(bytes) => (0, bytes),
+                    Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
+                        let CreateSink { name, options, .. } = &entry.create;
+                        let dead_letter = options.dead_letter.as_deref();
+                        let dead =
+                            self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
+                        // These go on without those.
+                        let bytes = match delivery.without(&error) {
+                            Some(good) => target.deliver(self, &shared, &good, (&*view, now), length).await?,
+                            None => length,
+                        };
+                        (dead, bytes)
+                    }
+                    Err(error) => return Err(error),
+                };
+                self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
+                let_go(&view, entry);
+                work.tries.came_about();
+            }
+            tokio::select! {
+                end = ends(self, work) => return Ok(end),
+                _ = kept.changed() => {}
+            }
+        }
+    }
+
+    /// The next rows: of one window that is closed, or of one commit.
+    fn next_portion(
+        &self,
+        view: &View,
+        entry: &SinkEntry,
+        at: ViewAt,
+    ) -> Result<Option<Portion>, DeliverError> {
+        let rows = rows_of_portion(entry);
+        let (after, now) = (entry.delivered.last_key(), self.clock.now());
+        let read = || match entry.create.of_changes {
+            true => view.changes_kept(after.as_deref(), at.position, rows, now),
+            false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
+        };
+        Ok(heavy(usize::MAX, read)?)
+    }
+
+    /// Writes down how far a sink is.
+    async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
+        self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
+        entry.delivered = delivered;
+        Ok(())
+    }
+
+    /// The sinks of a view's changes, by number, and up to which place each has them. That need not be on disk, but at a start.
+    pub(in crate::history) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
+        let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
+        let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
+        self.with_catalog(|catalog| catalog.sinks.all().filter(is_of).map(place).collect())
+    }
+
+    /// Changes of a view need not be kept for a sink that is not in the catalog, or not any more. The caller changes the catalog,
+    /// one at a time, and what it changed is on disk.
+    pub(in crate::history) fn let_go_of_changes(&self, view: &View) {
+        let sinks: Vec<u32> = self.sinks_of_changes(view).into_keys().collect();
+        // A log that nobody wants is deleted.
+        heavy(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
+    }
+}
+
+/// The view need not keep for a sink what that has delivered, which is noted on disk: of windows, those before the last one.
+fn let_go(view: &View, entry: &SinkEntry) {
+    if entry.create.of_changes {
+        view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
+    } else {
+        view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
+    }
+}
+
+/// The most rows of a delivery.
+pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
+    u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
+}
+
+/// In whose name a sink writes. No other has this one's number and time of creation.
+pub(super) fn id_of(entry: &SinkEntry) -> String {
+    format!("swiftwater/sink/{}-{}", entry.id, entry.created)
+}
+
+/// Ready when the engine ends, or the sink is dropped.
+async fn ends(history: &History, work: &SinkTask) -> End {
+    let (mut closing, mut dropped) = (history.closing(), work.is_dropped.subscribe());
+    tokio::select! {
+        _ = closing.wait_for(|closing| *closing) => End::Closing,
+        _ = dropped.wait_for(|dropped| *dropped) => End::Dropped,
+    }
+}

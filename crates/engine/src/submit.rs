@@ -1,0 +1,282 @@
+//! How queries begin: compiled, with a handle that all may hold, and put into a stream's index.
+
+use std::sync::{
+    Arc, OnceLock, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use swiftwater_event::{Millis, Path, StreamName, Type};
+use swiftwater_lang::{Dialect, plan::Body};
+use swiftwater_live::{Collector, CollectorLimits, Fingerprint, Resumes, SlicePlan, StandingQuery};
+
+use crate::{
+    EngineConfig, EngineError, QueryId, QueryMeta, SubmitOptions,
+    operator::Operator,
+    resume_point::ResumePoints,
+    running::{QueryHandle, Running},
+    shared::Shared,
+    stream::{Stream, Turn, lock},
+    subscriber_queue::{Numbering, Reader, SubscriberQueue},
+};
+
+/// A query that may stand.
+pub(crate) struct WantedQuery {
+    pub(crate) query: Arc<StandingQuery>,
+    pub(crate) stream: StreamName,
+    text: Arc<str>,
+    printed: Arc<str>,
+    meaning: Option<Fingerprint>,
+    /// What it asks of the events, where that is not all.
+    pub(crate) paths: Option<Box<[(Path, Type)]>>,
+    pub(crate) received: Millis,
+    ends: Option<Millis>,
+    /// The view or table that its events are joined with first.
+    pub(crate) joined: Option<Box<str>>,
+    /// What its asker should know.
+    pub(crate) warnings: Box<[String]>,
+}
+
+/// What a query's results may cost.
+fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
+    CollectorLimits {
+        one_answer: options.one_answer,
+        answer_rows_default: config.answer_rows_default,
+        emits_empty_windows: true,
+        times: options.times,
+        closes_singly: options.dialect == Dialect::Bullet,
+        pattern_partials_max: config.pattern_partials_max,
+    }
+}
+
+impl WantedQuery {
+    /// How it could go on after a restart, and how its emits are numbered then.
+    pub(crate) fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (Resumes, Numbering) {
+        let (query, received) = (Arc::clone(&self.query), self.received);
+        let collector = Collector::new(query, received, received, limits(config, options));
+        let numbering = match collector.gives_as_they_come() {
+            true => Numbering::Records,
+            false => Numbering::Emits,
+        };
+        (collector.resumes(), numbering)
+    }
+
+    /// The same with the text of another query, in place of one that cannot be compiled.
+    pub(crate) fn called(self, text: &str) -> WantedQuery {
+        WantedQuery { text: text.into(), printed: text.into(), ..self }
+    }
+
+    /// It with the end that it was given when it was asked.
+    pub(crate) fn ending(self, ends: Option<Millis>) -> WantedQuery {
+        WantedQuery { ends, ..self }
+    }
+
+    /// When its duration is over.
+    pub(crate) fn ends(&self) -> Option<Millis> {
+        self.ends
+    }
+}
+
+impl Shared {
+    /// A compiled query of a stream.
+    pub(crate) fn wanted_of(
+        &self,
+        query: StandingQuery,
+        stream: StreamName,
+        received: Millis,
+        ends: Option<Millis>,
+        joined: Option<Box<str>>,
+    ) -> WantedQuery {
+        let meaning = query.meaning();
+        let asks_all = matches!(&query.plan.body, Body::Raw(raw) if raw.star.is_some());
+        let paths = query.plan.paths().into_iter().map(|(path, ty)| (path.clone(), ty.clone()));
+        let paths = (!asks_all).then(|| paths.collect());
+        // What is shared has no texts of its own.
+        let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
+        let query = Arc::new(lock(&self.commons).share(query));
+        let warnings = Box::default();
+        WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined, warnings }
+    }
+
+    /// A handle for a query that begins on a stream, and its first reader; the caller holds `change` of that.
+    pub(crate) fn new_handle(
+        &self,
+        wanted: &WantedQuery,
+        stream: &StreamName,
+        is_detached: bool,
+    ) -> (Arc<QueryHandle>, Reader) {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let id = QueryId::new(wanted.received, number, &self.id_secret);
+        let handle = self.handle_of(wanted, stream, (id, number), is_detached);
+        let reader = handle.mailbox.attach(None, &self.totals.subscriber_bytes);
+        (Arc::new(handle), reader)
+    }
+
+    /// The handle of a query that is durable, with the id that it has or a new one.
+    pub(crate) fn durable_handle(
+        &self,
+        wanted: &WantedQuery,
+        stream: &StreamName,
+        id: Option<QueryId>,
+        following: ResumePoints,
+    ) -> QueryHandle {
+        // And one for its operator: others get theirs before it begins.
+        let number = self.next_number.fetch_add(2, Ordering::Relaxed);
+        let id = id.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
+        let handle = self.handle_of(wanted, stream, (id, number), true);
+        handle.mailbox.resume(following.numbering, following.from.frontier());
+        QueryHandle { following: Some(Box::new(following)), ..handle }
+    }
+
+    fn handle_of(
+        &self,
+        wanted: &WantedQuery,
+        stream: &StreamName,
+        (id, number): (QueryId, u64),
+        is_detached: bool,
+    ) -> QueryHandle {
+        let WantedQuery { query, text, printed, received, ends, .. } = wanted;
+        let meta = Arc::new(QueryMeta {
+            id,
+            printed: if printed == text { Arc::clone(text) } else { Arc::clone(printed) },
+            text: Arc::clone(text),
+            received: *received,
+            sample: query.plan.sample,
+            columns: query.column_names(),
+        });
+        let mailbox = SubscriberQueue::default();
+        if is_detached {
+            mailbox.keep();
+        }
+        QueryHandle {
+            number,
+            meta,
+            // The stream's own: a name in each query's would be one more text each.
+            stream: stream.clone(),
+            dialect: query.dialect(),
+            ends: *ends,
+            is_detached: AtomicBool::new(is_detached),
+            is_killed: AtomicBool::new(false),
+            mailbox,
+            following: None,
+            fleeting: OnceLock::new(),
+            warnings: wanted.warnings.clone(),
+        }
+    }
+
+    /// Gives a query that has just begun its warnings at once: it may never have another emit.
+    pub(crate) fn give_warnings(&self, stream: &Stream, handle: &QueryHandle) {
+        let mut merge = lock(&stream.merge);
+        let context = self.context(stream, merge.position);
+        if let Some(running) = merge.running.get_mut(&handle.number) {
+            let mut nothing = vec![running.nothing(context.now)];
+            // A first emit passes no limit.
+            let _ = running.give_out(&mut nothing, None, &context);
+        }
+    }
+
+    /// Takes a query in among those that stand, or refuses it where there are too many. Counted and inserted under one
+    /// lock: any number of clients that ask at once stay within the limit.
+    pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), EngineError> {
+        let mut queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_queries(queries.len())?;
+        queries.insert(handle.meta.id, Arc::clone(handle));
+        Ok(())
+    }
+
+    /// Reserves the place of a query that is admitted later, once it is on disk, or refuses it where there are too many.
+    pub(crate) fn reserve(&self) -> Result<Place<'_>, EngineError> {
+        let queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_queries(queries.len())?;
+        self.reserved.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { shared: self })
+    }
+
+    /// An error where so many queries, and those for which a place is reserved, leave no room for one more.
+    fn check_queries(&self, queries: usize) -> Result<(), EngineError> {
+        let standing = queries + self.reserved.load(Ordering::Relaxed);
+        if standing >= self.config.queries_max {
+            return Err(EngineError::too_many_queries(standing, &self.config));
+        }
+        Ok(())
+    }
+
+    /// Lets a query that was taken in begin with the next event of a stream. The caller holds `change`.
+    pub(crate) fn begin(
+        &self,
+        stream: &Stream,
+        handle: &Arc<QueryHandle>,
+        wanted: &WantedQuery,
+        options: &SubmitOptions,
+    ) {
+        let WantedQuery { query, meaning, received, .. } = wanted;
+        let number = handle.number;
+        let limits = limits(&self.config, options);
+        let mut running = Running::new(Arc::clone(handle), Arc::clone(query), limits, u64::MAX);
+        let shared_with = meaning.as_ref().and_then(|meaning| {
+            let cuts = running.work().collector.cuts();
+            lock(&stream.merge).find_operator(meaning, &cuts)
+        });
+        let (shared_with, places) = shared_with.unzip();
+        // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
+        let entry = shared_with.unwrap_or_else(|| match meaning {
+            Some(_) if handle.following.is_some() => number + 1,
+            Some(_) => self.next_number.fetch_add(1, Ordering::Relaxed),
+            None => number,
+        });
+        let slices = match query.plan.body {
+            Body::Raw(_) => Arc::clone(&self.uncut),
+            Body::Group(_) => Arc::new(SlicePlan::of(query, *received)),
+        };
+        let index = shared_with.is_none().then(|| stream.index().with_slices(entry, query, &slices));
+        {
+            let mut merge = lock(&stream.merge);
+            running.resume();
+            running.due = running.next_due();
+            if let Some(due) = running.due {
+                merge.agenda.insert((due, number));
+            }
+            // Before it begins: no shard is to take for it what arrives when it is due.
+            stream.set_next_due(&merge);
+            let turn = Turn::Begins(number, *received);
+            match (meaning, index) {
+                (None, Some(index)) => (running.first_offset, _) = stream.turn(turn, Some(index), None),
+                (None, None) => {}
+                (Some(meaning), index) => {
+                    if index.is_some() {
+                        let operator = Operator::new(slices, meaning.clone(), query.is_of_single_events());
+                        merge.open(entry, operator);
+                    }
+                    merge.join(stream, (entry, places), &mut running, turn, index);
+                }
+            }
+            if let Some(following) = &handle.following {
+                // It has seen those that are not gone through again.
+                running.first_offset = following.first;
+            }
+            merge.running.insert(number, Box::new(running));
+        }
+        stream.forget_replaced();
+    }
+}
+
+/// A place among the queries that stand. It is free again when it is dropped.
+#[must_use]
+pub(crate) struct Place<'a> {
+    shared: &'a Shared,
+}
+
+impl Place<'_> {
+    /// Admits the query that it was reserved for.
+    pub(crate) fn take(self, handle: &Arc<QueryHandle>) {
+        let mut queries = self.shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+        queries.insert(handle.meta.id, Arc::clone(handle));
+        // Before the lock is released: nobody counts the query twice, or not at all.
+        drop(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.shared.reserved.fetch_sub(1, Ordering::Relaxed);
+    }
+}

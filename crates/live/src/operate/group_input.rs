@@ -1,0 +1,353 @@
+//! What an aggregation takes in of the rows of a batch: worked out once, taken in by however many aggregations of its
+//! shape stand.
+//!
+//! That is the values themselves, or what a sketch makes of them: hashes, numbers, combinations as bytes.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use swiftwater_event::Value;
+use swiftwater_lang::{
+    Dialect,
+    plan::{AggregateFunction, TableFunction},
+};
+use swiftwater_sketch::hash_of_bytes;
+
+use super::{ordered_cells::StreamOrder, packed_counters::CounterInput, sketch_cells::encode_combination};
+use crate::{
+    expr::{Program, cast_to_double, encode_group_value},
+    standing::CompiledGroup,
+};
+
+/// In place of a group's number: the row is of no group, and nothing is taken in of it.
+pub(crate) const PASSED_OVER: u32 = u32::MAX;
+
+/// In which form an aggregate takes values in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Values,
+    Pairs,
+    /// Values, of which only counts whether they are there.
+    Ones,
+    /// Values that are added up.
+    Wholes,
+    Hashes,
+    Numbers,
+    Combinations,
+}
+
+/// What one aggregate takes in, by row.
+#[derive(Debug)]
+pub(crate) enum InputValues<'v> {
+    /// COUNT(*): the rows themselves.
+    Rows,
+    Values(Vec<Value<'v>>),
+    /// Values, and others to choose among them by.
+    Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
+    /// Nothing here: they are in the input of the lanes.
+    Words,
+    /// Of combinations of values; `None` where one does not count.
+    Hashes(Vec<Option<u64>>),
+    Numbers(Vec<Number>),
+    Combinations(Combinations),
+}
+
+/// A value where numbers are wanted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Number {
+    Nothing,
+    /// It is of a type that is no number's.
+    Unusable,
+    Is(f64),
+}
+
+/// Combinations of values as bytes, by row.
+#[derive(Debug, Default)]
+pub(crate) struct Combinations {
+    /// The place of each row's combination; [`PASSED_OVER`] where it does not count.
+    pub(crate) place_of_row: Vec<u32>,
+    /// Their bytes, one after another, and where each ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+/// Some rows of what is taken in, each with its group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Picked<'p> {
+    groups: &'p [u32],
+    /// `None`: they are all rows.
+    rows: Option<&'p [u32]>,
+}
+
+/// All that an aggregation takes in.
+#[derive(Debug, Default)]
+pub(crate) struct GroupInput<'v> {
+    /// By key, then by row.
+    pub(crate) keys: Vec<Vec<Value<'v>>>,
+    /// By aggregate.
+    pub(crate) aggregates: Vec<InputValues<'v>>,
+    /// What counts and sums of whole numbers take in.
+    pub(crate) lanes: CounterInput,
+    /// Of the aggregate that gives rows.
+    pub(crate) table: Option<InputValues<'v>>,
+    pub(crate) order: StreamOrder<'v>,
+    /// By row, whether it deletes its group; empty where none can.
+    pub(crate) deletes: Vec<bool>,
+}
+
+impl Form {
+    /// That of an aggregate.
+    pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> Form {
+        let adds_wholes = !dialect.aggregates_are_double();
+        match function {
+            AggregateFunction::Count if adds_wholes => Form::Ones,
+            AggregateFunction::Sum | AggregateFunction::Avg if adds_wholes => Form::Wholes,
+            AggregateFunction::CountDistinct => Form::Hashes,
+            AggregateFunction::Percentile { .. } => Form::Numbers,
+            AggregateFunction::ArgMin | AggregateFunction::ArgMax => Form::Pairs,
+            _ => Form::Values,
+        }
+    }
+
+    /// That of an aggregate that gives rows.
+    pub(crate) fn of_table(function: &TableFunction) -> Form {
+        match function {
+            TableFunction::Top { .. } => Form::Combinations,
+            _ => Form::Numbers,
+        }
+    }
+
+    /// Arguments, each by row, in this form. With `share`, equal combinations have one place.
+    fn taken<'v>(self, mut arguments: Vec<Vec<Value<'v>>>, dialect: Dialect, share: bool) -> InputValues<'v> {
+        let Some(first) = arguments.first() else { return InputValues::Rows };
+        match self {
+            Form::Values | Form::Ones | Form::Wholes => InputValues::Values(arguments.swap_remove(0)),
+            Form::Pairs => {
+                let by = arguments.pop().unwrap_or_default();
+                InputValues::Pairs(arguments.pop().unwrap_or_default(), by)
+            }
+            Form::Numbers => {
+                InputValues::Numbers(first.iter().map(|value| Number::of(value, dialect)).collect())
+            }
+            Form::Hashes => {
+                let mut bytes = Vec::new();
+                let hash = |row| {
+                    bytes.clear();
+                    let is_one = encode_combination(&arguments, row, dialect, false, &mut bytes);
+                    // Bullet's sketch takes in no empty text.
+                    let counts = is_one && !(bytes.is_empty() && dialect.keys_are_text());
+                    counts.then(|| hash_of_bytes(&bytes))
+                };
+                InputValues::Hashes((0..first.len()).map(hash).collect())
+            }
+            Form::Combinations => {
+                InputValues::Combinations(Combinations::new(first.len(), share, |row, out| {
+                    encode_combination(&arguments, row, dialect, true, out)
+                }))
+            }
+        }
+    }
+}
+
+impl Number {
+    fn of(value: &Value<'_>, dialect: Dialect) -> Number {
+        match value {
+            Value::Null | Value::Error => Number::Nothing,
+            Value::Boolean(_) | Value::String(_) | Value::Timestamp(_)
+                if !dialect.aggregates_are_double() =>
+            {
+                Number::Unusable
+            }
+            value => cast_to_double(value).map_or(Number::Unusable, Number::Is),
+        }
+    }
+}
+
+impl Combinations {
+    /// Those of so many rows, as `encode` appends them; false: the row's does not count. With `share`, equal ones have
+    /// one place.
+    fn new(rows: usize, share: bool, mut encode: impl FnMut(usize, &mut Vec<u8>) -> bool) -> Combinations {
+        let mut all = Combinations::default();
+        let (hasher, mut table) = (DefaultHashBuilder::default(), HashTable::<u32>::new());
+        for row in 0..rows {
+            let (start, next) = (all.bytes.len(), all.ends.len() as u32);
+            if !encode(row, &mut all.bytes) {
+                all.bytes.truncate(start);
+                all.place_of_row.push(PASSED_OVER);
+                continue;
+            }
+            let mut place = next;
+            if share {
+                let Combinations { bytes, ends, .. } = &all;
+                let of = |place: u32| {
+                    if place == next { &bytes[start..] } else { slice(bytes, ends, place) }
+                };
+                let hash = hasher.hash_one(of(next));
+                let entry =
+                    table.entry(hash, |&place| of(place) == of(next), |&place| hasher.hash_one(of(place)));
+                place = *entry.or_insert(next).get();
+            }
+            if place == next {
+                all.ends.push(all.bytes.len());
+            } else {
+                all.bytes.truncate(start);
+            }
+            all.place_of_row.push(place);
+        }
+        all
+    }
+
+    /// One for each row, as `encode` appends it; a row's place is its number.
+    pub(crate) fn of_rows(rows: usize, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> Combinations {
+        let mut all = Combinations::default();
+        for row in 0..rows {
+            encode(row, &mut all.bytes);
+            all.ends.push(all.bytes.len());
+        }
+        all
+    }
+
+    /// Different places.
+    pub(crate) fn places(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The bytes of a place.
+    pub(crate) fn get(&self, place: u32) -> &[u8] {
+        slice(&self.bytes, &self.ends, place)
+    }
+}
+
+fn slice<'b>(bytes: &'b [u8], ends: &[usize], place: u32) -> &'b [u8] {
+    let place = place as usize;
+    let start = if place == 0 { 0 } else { ends[place - 1] };
+    &bytes[start..ends[place]]
+}
+
+impl<'p> Picked<'p> {
+    /// All rows, by the group of each.
+    pub(crate) fn all(groups: &'p [u32]) -> Picked<'p> {
+        Picked { groups, rows: None }
+    }
+
+    /// Some rows, and the group of each.
+    pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> Picked<'p> {
+        Picked { groups, rows: Some(rows) }
+    }
+
+    /// How many rows.
+    pub(crate) fn len(self) -> usize {
+        self.groups.len()
+    }
+
+    /// The group of the row at a place.
+    pub(crate) fn group_at(self, place: usize) -> Option<u32> {
+        self.groups.get(place).copied()
+    }
+
+    /// Each row's group and the row, without those that are passed over.
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = (usize, usize)> + 'p {
+        let rows = self.groups.iter().enumerate().filter(|(_, group)| **group != PASSED_OVER);
+        rows.map(move |(place, &group)| {
+            (group as usize, self.rows.map_or(place, |rows| rows[place] as usize))
+        })
+    }
+
+    /// Calls `update` with each row's cell and the row; answers by how much the cells grew. Rows of one group that stand
+    /// together are measured together: a look at a sketch's size costs as much as an update.
+    pub(crate) fn fold<T>(
+        self,
+        cells: &mut [T],
+        bytes: impl Fn(&T) -> usize,
+        mut update: impl FnMut(&mut T, usize),
+    ) -> isize {
+        let mut heap = 0;
+        let mut rows = self.iter().peekable();
+        while let Some((group, row)) = rows.next() {
+            let cell = &mut cells[group];
+            let before = bytes(cell) as isize;
+            update(cell, row);
+            while let Some((_, row)) = rows.next_if(|(next, _)| *next == group) {
+                update(cell, row);
+            }
+            heap += bytes(cell) as isize - before;
+        }
+        heap
+    }
+}
+
+impl<'v> GroupInput<'v> {
+    /// All that an aggregation takes in of so many rows, each program evaluated by `evaluate`. `share`: equal combinations are looked
+    /// for, which is worth it where many aggregations take them in.
+    pub(crate) fn evaluate(
+        group: &CompiledGroup,
+        rows: usize,
+        dialect: Dialect,
+        share: bool,
+        evaluate: &mut impl FnMut(&Program) -> Vec<Value<'v>>,
+    ) -> GroupInput<'v> {
+        let keys = group.keys.iter().map(&mut *evaluate).collect();
+        let is_true = |value: &Value<'_>| matches!(value, Value::Boolean(true));
+        let deletes = group.deletes.as_ref().map(|deletes| evaluate(deletes).iter().map(is_true).collect());
+        let deletes = deletes.unwrap_or_default();
+        let mut taken = |form: Form, arguments: &[Program]| {
+            form.taken(arguments.iter().map(&mut *evaluate).collect(), dialect, share)
+        };
+        let aggregates = group.aggregates.iter().map(|one| {
+            let form = Form::of(one.function, dialect);
+            (form, taken(form, &one.arguments))
+        });
+        let mut aggregates: Vec<_> = aggregates.collect();
+        GroupInput {
+            keys,
+            lanes: CounterInput::of(rows, &mut aggregates),
+            aggregates: aggregates.into_iter().map(|(_, taken)| taken).collect(),
+            table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
+            order: StreamOrder::default(),
+            deletes,
+        }
+    }
+
+    /// The native keys of so many rows, equal ones once.
+    pub(crate) fn encoded_keys(&self, rows: usize) -> Combinations {
+        Combinations::new(rows, true, |row, out| {
+            self.keys.iter().for_each(|column| encode_group_value(&column[row], Dialect::Native, out));
+            true
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_combinations_have_one_place_where_they_are_shared() {
+        let texts = ["a", "", "b", "a", "-", ""];
+        let made = |share| {
+            Combinations::new(texts.len(), share, |row, out| {
+                out.extend(texts[row].bytes());
+                texts[row] != "-"
+            })
+        };
+        let shared = made(true);
+        assert_eq!(shared.place_of_row, [0, 1, 2, 0, PASSED_OVER, 1]);
+        assert_eq!(shared.places(), 3);
+        let alone = made(false);
+        assert_eq!(alone.place_of_row, [0, 1, 2, 3, PASSED_OVER, 4]);
+        for all in [shared, alone] {
+            for (row, text) in texts.iter().enumerate().filter(|(_, text)| **text != "-") {
+                assert_eq!(all.get(all.place_of_row[row]), text.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn cells_grow_by_what_their_rows_bring() {
+        let groups = [0, 0, PASSED_OVER, 1, 0];
+        let mut cells = vec![Vec::new(), Vec::new()];
+        let grown =
+            Picked::some(&[9, 8, 7, 6, 5], &groups).fold(&mut cells, Vec::len, |cell, row| cell.push(row));
+        assert_eq!((grown, cells), (4, vec![vec![9, 8, 5], vec![6]]));
+    }
+}

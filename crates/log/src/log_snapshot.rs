@@ -1,0 +1,92 @@
+//! A cut: the log up to what is synced, as files that are a log of their own.
+//!
+//! Each file is a segment up to where the cut, or the next segment, begins; put under its name into an empty directory,
+//! they open as a log that ends where the cut does. A cut holds its segments open: one that is given up meanwhile is
+//! removed and not used again, and is read to its end all the same. So neither writing nor giving up segments waits for a
+//! cut, however long somebody reads it; what it costs is their room on the disk until it is dropped.
+
+use std::sync::Arc;
+
+use crate::{LogError, LogPosition, queue::Shared, segments::Segment};
+
+/// The log up to a position.
+pub struct LogSnapshot {
+    end: LogPosition,
+    files: Vec<LogSnapshotFile>,
+}
+
+/// A file of a cut.
+pub struct LogSnapshotFile {
+    segment: Arc<Segment>,
+    bytes: u64,
+}
+
+impl LogSnapshot {
+    pub(crate) fn new(shared: &Shared) -> LogSnapshot {
+        let synced = shared.queue().synced;
+        let live = shared.live();
+        let begins = |at: usize| live.segments.get(at).map(|segment| segment.id.base);
+        let files = live.segments.iter().enumerate().filter(|(_, segment)| segment.id.base < synced);
+        let files = files.map(|(at, segment)| {
+            let end = begins(at + 1).map_or(synced, |next| next.min(synced));
+            LogSnapshotFile { segment: Arc::clone(segment), bytes: segment.id.place(end) }
+        });
+        LogSnapshot { end: LogPosition(synced), files: files.collect() }
+    }
+
+    /// Where it ends: all before this is in it, as far as the log still had it.
+    pub fn end(&self) -> LogPosition {
+        self.end
+    }
+
+    /// Its files, in the order of the log.
+    pub fn files(&self) -> &[LogSnapshotFile] {
+        &self.files
+    }
+}
+
+impl LogSnapshotFile {
+    /// The name that it has in the log's directory.
+    pub fn name(&self) -> &str {
+        &self.segment.name
+    }
+
+    /// How many bytes of the file belong to the cut.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Fills a buffer with what stands at a place, which must not reach beyond [`bytes`](Self::bytes).
+    pub fn read_exact_at(&self, mut into: &mut [u8], mut at: u64) -> Result<(), LogError> {
+        let failed = |source| LogError::io("read", self.name(), source);
+        while !into.is_empty() {
+            match self.segment.file.read_at(into, at).map_err(failed)? {
+                0 => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
+                read => (into, at) = (&mut into[read..], at + read as u64),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the log from giving up segments as long as it lives.
+pub struct LogHold {
+    shared: Arc<Shared>,
+}
+
+impl LogHold {
+    pub(crate) fn new(shared: &Arc<Shared>) -> LogHold {
+        shared.live().holds += 1;
+        LogHold { shared: Arc::clone(shared) }
+    }
+}
+
+impl Drop for LogHold {
+    fn drop(&mut self) {
+        self.shared.live().holds -= 1;
+        // What was to be given up meanwhile can go now.
+        let mut queue = self.shared.queue();
+        queue.chores.trim = true;
+        self.shared.notify_writer(&mut queue);
+    }
+}

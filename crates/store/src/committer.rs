@@ -1,0 +1,687 @@
+//! The owner of a table: the one task that commits to it.
+//!
+//! It commits the tail by time and bytes, and between commits what upkeep has found. A commit is durable files first,
+//! then one conditional put into the Delta log, then the change of what callers see, in one step. A failing store is
+//! tried again for as long as it takes, with growing pauses, in which what has expired goes: a full disk may get room by that.
+//! What was read from the tail stays there until then, so memory is bounded and nothing is lost. If a put succeeded but its answer was lost, the commit is found in the log by
+//! its id and not made twice.
+//! Before files are written and after the put the store must be the one that is expected: a disk can go at any time, and the
+//! directory that it is mounted on takes all that is put. A commit that went there is made anew, with its files.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use arrow_array::RecordBatch;
+use arrow_schema::Field;
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
+use swiftwater_event::Millis;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::Instant,
+};
+use tracing::{debug, warn};
+
+use crate::{
+    actions::{self, Add, Commit, Txn},
+    encode::Encoder,
+    error::{Result, StoreError, causes},
+    insert::{Insertion, together},
+    io_threads::apart,
+    layout::{Layout, evolve},
+    load, maintenance,
+    table::{Failing, Shared},
+    table_version::{self, FileEntry, TableVersions},
+    tail::Cut,
+};
+
+/// The pause after a first failure; each further one doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest pause between tries.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Requests that wait for the owner: so many insertions at most go into one commit.
+pub(crate) const REQUESTS_MAX: usize = 256;
+
+pub(crate) type Reply = oneshot::Sender<Result<()>>;
+
+/// What callers ask of the owner.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Widen { fields: Vec<Field>, reply: Reply },
+    Insert(Insertion),
+    Upkeep { reply: Reply },
+}
+
+/// What a task of upkeep does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Checkpoint,
+    Compact,
+    Vacuum,
+}
+
+/// A task of upkeep.
+type Work = futures_util::future::BoxFuture<'static, Result<Upkept>>;
+
+/// What a task of upkeep found.
+enum Upkept {
+    Compacted { inputs: Vec<Arc<FileEntry>>, adds: Vec<Add> },
+    Checkpointed(u64),
+    Vacuumed(HashSet<Box<str>>),
+}
+
+/// Whether a commit took place.
+pub(crate) enum Outcome {
+    Committed,
+    /// Another writer came first; the ledger is that writer's, and the commit must be made anew.
+    Moved,
+    /// The store went away meanwhile, and is back without it, and perhaps without its files.
+    Lost(StoreError),
+}
+
+/// Which commit has a version.
+enum Found {
+    Ours,
+    Another,
+    None,
+}
+
+pub(crate) struct Committer {
+    pub(crate) shared: Arc<Shared>,
+    requests: mpsc::Receiver<Request>,
+    upkeep: Option<(Kind, JoinHandle<Result<Upkept>>)>,
+    checkpointed: u64,
+    vacuumed: Option<Millis>,
+    /// After a fault upkeep of its kind rests until the next tick.
+    resting: Vec<Kind>,
+    /// After a fault the tail rests until then; and how long it does after the next.
+    retry: Option<(Instant, Duration)>,
+    /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
+    cut_bytes: usize,
+}
+
+/// What a commit takes is lowered to this part at least.
+const LESS: usize = 16;
+
+impl Committer {
+    pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Committer {
+        let checkpointed = shared.state().ledger.checkpointed;
+        let cut_bytes = shared.options.commit_bytes;
+        let (upkeep, resting) = (None, Vec::new());
+        Committer { shared, requests, upkeep, checkpointed, vacuumed: None, resting, retry: None, cut_bytes }
+    }
+
+    /// Works until the table is closed, dropped, or has no handle any more.
+    pub(crate) async fn run(mut self) {
+        let result = self.serve().await;
+        if let Some((_, upkeep)) = self.upkeep.take() {
+            // Nothing is written any more once a table is closed.
+            let _ = upkeep.await;
+        }
+        let closed = StoreError::Closed(self.shared.place.table.clone());
+        if let Err(error) = &result
+            && !matches!(error, StoreError::Closed(_))
+        {
+            warn!(table = %self.shared.place.table, error = causes(error), "the table's owner has ended");
+        }
+        self.shared.end(result.err().unwrap_or(closed));
+    }
+
+    async fn serve(&mut self) -> Result<()> {
+        let mut tick = tokio::time::interval(self.shared.options.upkeep_interval);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let shared = Arc::clone(&self.shared);
+        let mut closing = shared.closing.subscribe();
+        loop {
+            if *closing.borrow_and_update() {
+                return Ok(());
+            }
+            let due = self.commit_due();
+            if due.is_some_and(|due| due <= Instant::now()) {
+                self.commit_tail().await?;
+                // Requests have their turn even if the next commit is due already.
+                match self.requests.try_recv() {
+                    Ok(request) => self.answer(request).await?,
+                    Err(mpsc::error::TryRecvError::Empty) => {}
+                    Err(mpsc::error::TryRecvError::Disconnected) => return Ok(()),
+                }
+                self.continue_upkeep().await?;
+                continue;
+            }
+            tokio::select! {
+                request = self.requests.recv() => match request {
+                    Some(request) => {
+                        self.answer(request).await?;
+                        self.continue_upkeep().await?;
+                    }
+                    None => return Ok(()),
+                },
+                () = shared.work.notified() => {}
+                () = sleep_until(due), if due.is_some() => {}
+                (kind, found) = result_of(self.upkeep.as_mut()), if self.upkeep.is_some() => {
+                    self.upkeep = None;
+                    self.take_in(kind, found).await?;
+                    self.continue_upkeep().await?;
+                }
+                _ = closing.changed() => {}
+                _ = tick.tick() => {
+                    self.resting.clear();
+                    self.expire().await?;
+                    self.continue_upkeep().await?;
+                }
+            }
+        }
+    }
+
+    /// When the tail is to be committed next. `None` while there is nothing in it.
+    fn commit_due(&self) -> Option<Instant> {
+        let (state, options) = (self.shared.state(), &self.shared.options);
+        let since = state.tail.since()?;
+        let is_full = state.tail.bytes() >= options.commit_bytes;
+        let is_wanted = state.flush_to > state.ledger.committed;
+        let due = if is_full || is_wanted { Instant::now() } else { since + options.commit_interval };
+        Some(self.retry.map_or(due, |(retry, _)| due.max(retry)))
+    }
+
+    /// Commits the tail, or notes why that failed and when it is tried again.
+    async fn commit_tail(&mut self) -> Result<()> {
+        let next = {
+            let state = self.shared.state();
+            state.tail.cut(self.cut_bytes).map(|cut| (cut, state.layout.clone()))
+        };
+        let Some((cut, layout)) = next else { return Ok(()) };
+        let bytes_max = self.shared.options.commit_bytes;
+        let failure = match self.write(cut.batches.clone(), &layout).await {
+            Ok(adds) => match self.commit_cut(&cut, &layout, &adds).await? {
+                Outcome::Lost(error) => error,
+                _ => {
+                    self.cut_bytes = self.cut_bytes.saturating_mul(2).min(bytes_max);
+                    self.retry = None;
+                    return Ok(());
+                }
+            },
+            Err(error @ StoreError::Closed(_)) => return Err(error),
+            Err(error) => {
+                // A nearly full disk may have room for less, and that lets the log give some back.
+                self.cut_bytes = (self.cut_bytes.min(cut.bytes) / 2).max(bytes_max / LESS);
+                error
+            }
+        };
+        self.note_failure(failure);
+        let pause = self.retry.map_or(PAUSE_MIN, |(_, pause)| pause);
+        self.retry = Some((Instant::now() + pause, (pause * 2).min(PAUSE_MAX)));
+        Ok(())
+    }
+
+    /// Commits files of the tail, whoever else does.
+    async fn commit_cut(&self, cut: &Cut, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
+        loop {
+            let ledger = Arc::clone(&self.shared.state().ledger);
+            let now = self.now();
+            let commit = Commit {
+                operation: "STREAMING UPDATE",
+                metadata: new_metadata(&ledger, layout)?,
+                adds: adds.to_vec(),
+                txns: vec![Txn {
+                    app_id: load::app_id(&self.shared.place.table),
+                    version: i64::try_from(cut.end).unwrap_or(i64::MAX),
+                    last_updated: now,
+                }],
+                ..Commit::default()
+            };
+            match self.commit(&ledger, &commit, cut.batches.len()).await? {
+                Outcome::Moved => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Writes the files of one commit, off the threads that serve others. Where the table is closed meanwhile, what is not
+    /// written by then is not waited for.
+    pub(crate) async fn write(&self, batches: Vec<RecordBatch>, layout: &Layout) -> Result<Vec<Add>> {
+        let (place, layout, now) = (self.shared.place.clone(), layout.clone(), self.now());
+        let doing = "writing a commit's files";
+        let _turn = self.shared.writing.acquire().await.map_err(|_| StoreError::Task(doing))?;
+        place.check().await?;
+        let mut closing = self.shared.closing.subscribe();
+        let work = async move {
+            let closed = StoreError::Closed(place.table.clone());
+            let mut encoder = Encoder::new(place, layout.clone(), now, true);
+            let written = async {
+                for batch in &batches {
+                    encoder.write(&layout.conform(batch)?).await?;
+                }
+                encoder.finish_files().await
+            };
+            let written = tokio::select! {
+                biased;
+                // A store that does not answer is not waited for to take away what it has; vacuum sweeps that.
+                _ = closing.wait_for(|closing| *closing) => return Err(closed),
+                written = written => written,
+            };
+            match written {
+                Ok(()) => encoder.finish().await,
+                Err(error) => {
+                    encoder.abort().await;
+                    Err(error)
+                }
+            }
+        };
+        apart(doing, work).await
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.shared.clock.0.now()
+    }
+
+    /// Makes a failure known.
+    fn note_failure(&self, error: StoreError) {
+        let now = self.now();
+        let mut state = self.shared.state();
+        let (since, tries) =
+            state.failing.as_ref().map_or((now, 0), |failing| (failing.since, failing.tries));
+        if tries == 0 {
+            let error = causes(&error);
+            warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
+        }
+        state.failing = Some(Failing { error, since, tries: tries + 1 });
+    }
+
+    /// Makes a failure known, and waits before the next try. Fails if there is to be none, as the table is closed.
+    async fn failed(&self, error: StoreError, pause: &mut Duration) -> Result<()> {
+        self.note_failure(error);
+        self.rest_until(Instant::now() + *pause).await?;
+        *pause = (*pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+
+    /// Fails if the table is closed meanwhile.
+    async fn rest_until(&self, end: Instant) -> Result<()> {
+        let mut closing = self.shared.closing.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep_until(end) => {}
+            _ = closing.wait_for(|closing| *closing) => {}
+        }
+        if *closing.borrow() || self.requests.is_closed() {
+            return Err(StoreError::Closed(self.shared.place.table.clone()));
+        }
+        Ok(())
+    }
+
+    /// Puts a commit into the log as the version after the ledger's, and makes it what callers see; `taken` batches of the
+    /// tail are in it. Fails only if the table cannot go on.
+    pub(crate) async fn commit(
+        &self,
+        ledger: &Arc<TableVersions>,
+        commit: &Commit,
+        taken: usize,
+    ) -> Result<Outcome> {
+        let (shared, version) = (&self.shared, ledger.version + 1);
+        let id = uuid::Uuid::new_v4().to_string();
+        let bytes = bytes::Bytes::from(commit.to_bytes(&id, self.now()));
+        let path = actions::commit_path(&shared.place.root(), version);
+        let mut pause = PAUSE_MIN;
+        // Why it is not known which store took it. From then on it is looked for, not put again: its files lie where it went.
+        let mut doubt = None;
+        loop {
+            let failure = match self.put(&path, &bytes, &id, doubt.is_none()).await {
+                Err(error) => error,
+                Ok(found) => match (found, shared.place.check().await) {
+                    (_, Err(error)) => doubt.insert(error).clone(),
+                    (Found::Ours, Ok(())) => break,
+                    (Found::None, Ok(())) => {
+                        let gone = || StoreError::Task("committing");
+                        return Ok(Outcome::Lost(doubt.unwrap_or_else(gone)));
+                    }
+                    (Found::Another, Ok(())) => match self.follow(ledger).await {
+                        Ok(()) => return Ok(Outcome::Moved),
+                        Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
+                            return Err(error);
+                        }
+                        Err(error) => error,
+                    },
+                },
+            };
+            self.failed(failure, &mut pause).await?;
+        }
+        let next = Arc::new(ledger.after(version, commit)?);
+        debug!(table = %shared.place.table, version, files = next.files.len(), "committed");
+        {
+            let mut state = shared.state();
+            state.ledger = next;
+            state.tail.forget(taken, Instant::now());
+            // One without rows says nothing of the rows that wait.
+            if taken > 0 || self.retry.is_none() {
+                state.failing = None;
+            }
+            state.commits += 1;
+            if state.layout.schema == state.ledger.layout.schema {
+                // One and the same, so that batches that conform to it are seen to.
+                let schema = Arc::clone(&state.layout.schema);
+                Arc::make_mut(&mut state.ledger).layout.schema = schema;
+            }
+            shared.tell(&state);
+        }
+        shared.space.notify_waiters();
+        Ok(Outcome::Committed)
+    }
+
+    /// Puts a commit where there is none of its version, or only looks which there is.
+    async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<Found> {
+        let place = &self.shared.place;
+        if is_put {
+            let options = PutOptions::from(PutMode::Create);
+            match place.store.put_opts(path, PutPayload::from(bytes.clone()), options).await {
+                Ok(_) => return Ok(Found::Ours),
+                Err(object_store::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(StoreError::store("committing")(error)),
+            }
+        }
+        Ok(match place.is_commit(path, id).await? {
+            Some(true) => Found::Ours,
+            Some(false) => Found::Another,
+            None => Found::None,
+        })
+    }
+
+    /// Takes over what another writer has made of the table, who may do anything but take our stream's place.
+    async fn follow(&self, ours: &TableVersions) -> Result<()> {
+        self.shared.place.check().await?;
+        let time_column = Some(&*ours.layout.time_column);
+        let found = self.shared.place.load(None, time_column).await?;
+        let mut found = found.ok_or_else(|| StoreError::NoTable(self.shared.place.table.clone()))?;
+        if found.committed != ours.committed {
+            let (theirs, ours) = (found.committed, ours.committed);
+            return Err(StoreError::OtherOwner { table: self.shared.place.table.clone(), theirs, ours });
+        }
+        // What applications have inserted stays so; nobody else writes in their names.
+        found.applications = ours.applications.clone();
+        self.shared.state().ledger = Arc::new(found);
+        Ok(())
+    }
+
+    /// Answers a request, and the insertions that wait behind it, if it is one.
+    async fn answer(&mut self, request: Request) -> Result<()> {
+        let mut next = Some(request);
+        while let Some(request) = next.take() {
+            let (reply, result) = match request {
+                Request::Insert(first) => {
+                    let (group, other) = together(first, &mut self.requests);
+                    next = other;
+                    self.insert(group).await?;
+                    continue;
+                }
+                Request::Widen { fields, reply } => (reply, self.widen(&fields).await),
+                Request::Upkeep { reply } => (reply, self.keep_up().await),
+            };
+            // Whoever asked may be gone; it is done nevertheless.
+            let _ = reply.send(result.clone());
+            result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })?;
+        }
+        Ok(())
+    }
+
+    /// Commits the tail, then rewrites all files with columns that grew.
+    async fn widen(&mut self, fields: &[Field]) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let goal = shared.state().appended;
+        while shared.state().ledger.committed < goal {
+            self.commit_tail().await?;
+            if let Some((retry, _)) = self.retry {
+                self.rest_until(retry).await?;
+            }
+        }
+        loop {
+            let (ledger, layout) = {
+                let state = shared.state();
+                (Arc::clone(&state.ledger), state.layout.clone())
+            };
+            let evolved = evolve(&shared.place.table, &layout.schema, fields)?;
+            let partition: Vec<Box<str>> =
+                layout.partition_fields().iter().map(|field| field.name().as_str().into()).collect();
+            let wider =
+                Layout::new(&shared.place.table, evolved.fields, &partition, Some(&layout.time_column));
+            let now = self.now();
+            let adds = self.rewrite(&wider, &ledger.files, now, true).await?;
+            let commit = Commit {
+                operation: "CHANGE COLUMN",
+                metadata: new_metadata(&ledger, &wider)?,
+                removes: ledger.files.iter().map(|file| file.remove(now, true)).collect(),
+                adds,
+                ..Commit::default()
+            };
+            match self.commit(&ledger, &commit, 0).await? {
+                Outcome::Committed => {}
+                Outcome::Moved => continue,
+                Outcome::Lost(error) => return Err(error),
+            }
+            // Columns may have been added meanwhile.
+            let mut state = shared.state();
+            let evolved = evolve(&shared.place.table, &state.layout.schema, fields)?;
+            let time_column = Some(&*state.layout.time_column);
+            state.layout = Layout::new(&shared.place.table, evolved.fields, &partition, time_column);
+            return Ok(());
+        }
+    }
+
+    async fn rewrite(
+        &self,
+        layout: &Layout,
+        files: &[Arc<FileEntry>],
+        now: Millis,
+        data_change: bool,
+    ) -> Result<Vec<Add>> {
+        let (place, layout, files) = (self.shared.place.clone(), layout.clone(), files.to_vec());
+        let bytes_max = self.shared.options.compact_file_bytes;
+        let work =
+            async move { maintenance::rewrite(&place, &layout, &files, bytes_max, now, data_change).await };
+        apart("rewriting files", work).await
+    }
+
+    /// Takes files out whose rows have all expired.
+    async fn expire(&self) -> Result<()> {
+        loop {
+            let (ledger, retention) = {
+                let state = self.shared.state();
+                (Arc::clone(&state.ledger), state.retention)
+            };
+            let Some(retention) = retention else { return Ok(()) };
+            let now = self.now();
+            let expired = maintenance::expired(&ledger, retention, now);
+            if expired.is_empty() {
+                return Ok(());
+            }
+            let removes = expired.iter().map(|file| file.remove(now, true)).collect();
+            let commit = Commit { operation: "DELETE", removes, ..Commit::default() };
+            // What was lost has its turn with the next tick.
+            if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes in what the last task of upkeep found, and begins the next.
+    async fn continue_upkeep(&mut self) -> Result<()> {
+        if self.upkeep.as_ref().is_some_and(|(_, task)| !task.is_finished()) {
+            return Ok(());
+        }
+        if let Some(mut task) = self.upkeep.take() {
+            let (kind, found) = result_of(Some(&mut task)).await;
+            self.take_in(kind, found).await?;
+        }
+        if let Some((kind, work)) = self.next_upkeep() {
+            let permits = Arc::clone(&self.shared.upkeep);
+            let place = self.shared.place.clone();
+            let task = tokio::spawn(async move {
+                let _permit =
+                    permits.acquire_owned().await.map_err(|_| StoreError::Task("keeping up a table"))?;
+                place.check().await?;
+                apart("keeping up a table", work).await
+            });
+            self.upkeep = Some((kind, task));
+        }
+        Ok(())
+    }
+
+    async fn take_in(&mut self, kind: Kind, found: Result<Upkept>) -> Result<()> {
+        match found {
+            Ok(found) => {
+                self.shared.state().upkeep_failing = None;
+                self.apply(found).await
+            }
+            Err(error) => {
+                let causes = causes(&error);
+                warn!(table = %self.shared.place.table, error = causes, "upkeep of a table failed and is tried again");
+                self.shared.state().upkeep_failing = Some(error);
+                self.resting.push(kind);
+                Ok(())
+            }
+        }
+    }
+
+    async fn apply(&mut self, found: Upkept) -> Result<()> {
+        match found {
+            Upkept::Checkpointed(version) => self.checkpointed = version,
+            Upkept::Vacuumed(gone) => {
+                self.vacuumed = Some(self.now());
+                let mut state = self.shared.state();
+                Arc::make_mut(&mut state.ledger).removed.retain(|(path, _)| !gone.contains(path));
+            }
+            Upkept::Compacted { inputs, adds } => loop {
+                let ledger = Arc::clone(&self.shared.state().ledger);
+                let there: HashSet<&str> = ledger.files.iter().map(|file| file.add.path.as_str()).collect();
+                if !inputs.iter().all(|file| there.contains(file.add.path.as_str())) {
+                    // Expired, overwritten or rewritten meanwhile: vacuum sweeps what was merged in vain.
+                    break;
+                }
+                let now = self.now();
+                let removes = inputs.iter().map(|file| file.remove(now, false)).collect();
+                let adds = adds.clone();
+                let commit = Commit { operation: "OPTIMIZE", removes, adds, ..Commit::default() };
+                // Where it was lost, what was merged may be, too.
+                if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
+                    break;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn next_upkeep(&self) -> Option<(Kind, Work)> {
+        let shared = &self.shared;
+        let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
+        let (ledger, retention, is_behind) = {
+            let state = shared.state();
+            let is_behind = state.is_behind || state.tail.bytes() >= options.commit_bytes;
+            (Arc::clone(&state.ledger), state.retention, is_behind)
+        };
+        let may = |kind| !self.resting.contains(&kind);
+        if may(Kind::Checkpoint) && ledger.version >= self.checkpointed + options.checkpoint_commits {
+            let (version, keep_after) = (ledger.version, maintenance::before(now, options.log_retention));
+            let work = async move {
+                maintenance::checkpoint(&place, version, keep_after).await?;
+                Ok(Upkept::Checkpointed(version))
+            };
+            return Some((Kind::Checkpoint, Box::pin(work)));
+        }
+        // Where a commit is due already, or others wait to be appended, rows have the machine, until there are very many files.
+        let most = options.compact_files * maintenance::COMPACT_FILES_FACTOR;
+        let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
+        if may(Kind::Compact)
+            && let Some(inputs) = maintenance::to_compact(&ledger, &options, retention, now).filter(is_worth)
+        {
+            // Files of a plain table are read in the order of their times, so what is merged has the time of its first part.
+            let oldest = inputs.first().map(|file| file.add.modification_time);
+            let time = oldest.filter(|_| !ledger.is_stream()).unwrap_or(now);
+            let work = async move {
+                let bytes_max = options.compact_file_bytes;
+                let adds =
+                    maintenance::rewrite(&place, &ledger.layout, &inputs, bytes_max, time, false).await?;
+                Ok(Upkept::Compacted { inputs, adds })
+            };
+            return Some((Kind::Compact, Box::pin(work)));
+        }
+        let pause = maintenance::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
+        if may(Kind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
+            let keep = options.vacuum_retention;
+            let work =
+                async move { Ok(Upkept::Vacuumed(maintenance::vacuum(&place, &ledger, now, keep).await?)) };
+            return Some((Kind::Vacuum, Box::pin(work)));
+        }
+        None
+    }
+
+    /// All upkeep that there is to do, now.
+    async fn keep_up(&mut self) -> Result<()> {
+        self.expire().await?;
+        if let Some(mut task) = self.upkeep.take() {
+            let (kind, found) = result_of(Some(&mut task)).await;
+            self.take_in(kind, found).await?;
+        }
+        self.resting.clear();
+        let last = self.vacuumed.take();
+        let result = self.keep_up_to_end().await;
+        self.vacuumed = self.vacuumed.or(last);
+        result
+    }
+
+    /// What of it fails is left, and told when the rest is done.
+    async fn keep_up_to_end(&mut self) -> Result<()> {
+        self.shared.place.check().await?;
+        let version = self.shared.state().ledger.version;
+        let mut result = Ok(());
+        if version > self.checkpointed {
+            let keep_after = maintenance::before(self.now(), self.shared.options.log_retention);
+            match maintenance::checkpoint(&self.shared.place, version, keep_after).await {
+                Ok(()) => self.checkpointed = version,
+                Err(error) => {
+                    self.resting.push(Kind::Checkpoint);
+                    result = Err(error);
+                }
+            }
+        }
+        while let Some((kind, work)) = self.next_upkeep() {
+            match apart("keeping up a table", work).await {
+                Ok(found) => self.apply(found).await?,
+                Err(error) => {
+                    self.resting.push(kind);
+                    result = result.and(Err(error));
+                }
+            }
+        }
+        result
+    }
+}
+
+/// Whether the table cannot go on after it.
+pub(crate) fn is_fatal(error: &StoreError) -> bool {
+    matches!(error, StoreError::OtherOwner { .. } | StoreError::Protocol { .. } | StoreError::Closed(_))
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What a task of upkeep found, when it is done.
+async fn result_of(task: Option<&mut (Kind, JoinHandle<Result<Upkept>>)>) -> (Kind, Result<Upkept>) {
+    match task {
+        Some((kind, task)) => (*kind, task.await.unwrap_or(Err(StoreError::Task("keeping up a table")))),
+        None => std::future::pending().await,
+    }
+}
+
+/// The metadata that a commit must bring along for its rows, if the table's do not suffice.
+fn new_metadata(ledger: &TableVersions, layout: &Layout) -> Result<Option<actions::MetaData>> {
+    if ledger.layout.schema == layout.schema {
+        return Ok(None);
+    }
+    let partition: Vec<Box<str>> =
+        layout.partition_fields().iter().map(|field| field.name().as_str().into()).collect();
+    let old = &ledger.metadata;
+    let configuration = old.configuration.clone().into_iter().collect();
+    let created = old.created_time.unwrap_or(0);
+    table_version::metadata(&layout.table, old.id.clone(), &layout.schema, &partition, configuration, created)
+        .map(Some)
+}
