@@ -75,7 +75,6 @@ impl EventBatch {
         start as usize..end as usize
     }
 
-    #[cfg(feature = "measure")]
     pub(crate) fn spans(&self) -> &[(u32, u32)] {
         &self.spans
     }

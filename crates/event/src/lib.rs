@@ -32,7 +32,6 @@ mod views;
 mod walk;
 mod whole;
 
-#[cfg(feature = "measure")]
 pub mod measure;
 
 mod clock;

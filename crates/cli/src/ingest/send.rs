@@ -678,14 +678,15 @@ impl HttpBody for BlockBody {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_long_pause_ends_the_body_between_lines_only() {
         let (sender, receiver) = mpsc::channel(4);
         let blocks = Arc::new(Mutex::new(SharedBlocks::new(receiver, 16)));
         let send = |block: &'static str| sender.try_send(Ok(Bytes::from_static(block.as_bytes()))).unwrap();
         send("1\n2\n");
         let (first, _) = locked(&blocks).begin();
-        let times = Some((PAUSE_MAX, Duration::MAX));
+        let pause_max = Duration::from_millis(20);
+        let times = Some((pause_max, Duration::MAX));
         let mut body = BlockBody::new(first, &blocks, times, false);
         assert!(body.frame().await.is_some());
         assert!(body.frame().await.is_none());
@@ -696,7 +697,7 @@ mod tests {
         assert_eq!(begins, At { line: 3, column: 1 });
         let mut body = BlockBody::new(second, &blocks, times, false);
         assert!(body.frame().await.is_some());
-        let waiting = tokio::time::timeout(PAUSE_MAX * 3, body.frame()).await;
+        let waiting = tokio::time::timeout(pause_max * 3, body.frame()).await;
         assert!(waiting.is_err(), "an event is not cut");
         drop(sender);
         assert!(body.frame().await.is_none());

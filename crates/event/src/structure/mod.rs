@@ -10,7 +10,6 @@ mod nesting;
 mod pass;
 mod wide;
 
-#[cfg(feature = "measure")]
 use block::Block;
 use block::{Isa, with_block};
 use pass::{Task, read};
@@ -267,7 +266,6 @@ impl Marks {
     }
 }
 
-#[cfg(feature = "measure")]
 impl Marks {
     /// The places of all marks, in order.
     pub(crate) fn places(&self, isa: Isa, places: &mut Vec<u32>) {
@@ -286,7 +284,6 @@ impl Marks {
 /// # Safety
 ///
 /// The machine has the instructions of `B`.
-#[cfg(feature = "measure")]
 #[inline(always)]
 unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
     let mut count = 0;

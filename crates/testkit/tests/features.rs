@@ -1,0 +1,44 @@
+//! One build of the dependencies serves the binary, the tests and the benchmarks: each of them has the same features
+//! whether `swiftwater-cli` is built alone or the whole workspace with its tests.
+//!
+//! Cargo unites the features of the packages that one command builds. A feature that a test alone switches on would compile
+//! that dependency and all that depend on it once more, DataFusion among them. Such a feature stands in the workspace's
+//! `Cargo.toml` instead.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+/// Packages with their features as `cargo tree` resolves them.
+fn features(of: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--prefix", "none", "--format", "{p}|{f}", "--edges", edges])
+        .args(of)
+        .output()
+        .expect("cargo is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((package, features)) = line.split_once('|') else { continue };
+        let features = features.trim_end_matches("(*)").trim().split(',').filter(|feature| !feature.is_empty());
+        packages.entry(package.to_owned()).or_default().extend(features.map(str::to_owned));
+    }
+    packages
+}
+
+#[test]
+fn binary_tests_and_benchmarks_share_one_build_of_the_dependencies() {
+    let binary = features(&["-p", "swiftwater-cli"], "normal");
+    let all = features(&["--workspace"], "normal,dev");
+    assert!(binary.len() > 200, "only {} packages were found", binary.len());
+    let faults: Vec<String> = binary
+        .iter()
+        .filter_map(|(package, features)| {
+            let more: Vec<&String> = all.get(package)?.difference(features).collect();
+            (!more.is_empty()).then(|| format!("{package}: tests or benchmarks alone switch on {more:?}"))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{}\nSwitch them on in the workspace's Cargo.toml.", faults.join("\n"));
+}
