@@ -706,3 +706,6 @@ impl EngineError {
         }
     }
 }
+
+#[cfg(test)]
+mod table;

@@ -77,3 +77,5 @@ pub(crate) use lookup_join::JoinSources;
 pub(crate) use statements::Statements;
 pub(crate) use stored_stream::{Declared, StoredStream};
 pub(crate) use tables::HistoryTables;
+#[cfg(test)]
+pub(crate) use tables::from_engine;

@@ -1,12 +1,14 @@
-//! What very many standing queries cost: memory, and the time to let one stand or end. Alone in its process, whose
-//! memory is what is measured.
+//! What very many queries cost while they run, and what objects that were dropped leave behind: memory, time, tasks, threads,
+//! files. Alone in its process, whose memory is measured; one test at a time.
 
 #![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
+
+mod dropped;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -43,6 +45,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Held by the test that measures.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Bytes of the process in memory, where the system tells.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -58,6 +63,7 @@ const SETTLED_NANOS: u64 = 30_000_000_000;
 
 #[test]
 fn detached_queries_take_little_memory() {
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let count = std::env::var("SOAK_QUERIES").ok().and_then(|count| count.parse().ok()).unwrap_or(3_000);
     let config = EngineConfig { shards: 2, queries_max: count * 2, ..EngineConfig::default() };
     let clock = Arc::new(SystemClock::new());

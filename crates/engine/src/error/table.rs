@@ -1,0 +1,179 @@
+//! Every error of the engine, as clients see it: text, kind, SQLSTATE and hint stand in `table.txt`, and change on purpose only.
+
+use std::fmt::Write as _;
+
+use swiftwater_event::{Primitive, Type};
+use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
+use swiftwater_live::{Unfit, columns::ColumnsError};
+
+use super::EngineError;
+use crate::{ScheduleError, history::from_engine};
+
+fn query_errors() -> QueryErrors {
+    QueryErrors(vec![QueryError {
+        line: Some(1),
+        column: Some(8),
+        message: "no columns".to_owned(),
+        hint: Some("Write a column.".to_owned()),
+        excerpt: "SELECT FROM\n       ^".to_owned(),
+    }])
+}
+
+fn text(name: &str) -> String {
+    name.to_owned()
+}
+
+/// One of each variant.
+fn samples() -> Vec<EngineError> {
+    let (stream, view, sink, alert, join) = (text("s"), text("v"), text("k"), text("a"), text("j"));
+    vec![
+        EngineError::Query(query_errors()),
+        EngineError::NoDefaultStream,
+        EngineError::NoQuery(text("q")),
+        EngineError::NoStream(stream.clone()),
+        EngineError::NoJob(text("nightly")),
+        EngineError::NoView(view.clone()),
+        EngineError::ViewOfNoStream,
+        EngineError::ViewOfUnstored(stream.clone()),
+        EngineError::NoAlert(alert.clone()),
+        EngineError::AlertIntoUnstored(stream.clone()),
+        EngineError::AlertOnItself { watched: text("view `v`"), stream: stream.clone() },
+        EngineError::AlertOnViewQuery(view.clone()),
+        EngineError::AlertOnJoin(text("t")),
+        EngineError::AlertOfEvents,
+        EngineError::StreamIsWatched { stream: stream.clone(), alert: alert.clone() },
+        EngineError::ViewHasAlert { view: view.clone(), alert: alert.clone() },
+        EngineError::StreamHasAlert { stream: stream.clone(), alert },
+        EngineError::StreamHasView { stream: stream.clone(), view: view.clone() },
+        EngineError::ViewReadsColumn { view: view.clone(), column: text("c"), stream: stream.clone() },
+        EngineError::NoSink(sink.clone()),
+        EngineError::ViewHasView { view: view.clone(), upper: text("w") },
+        EngineError::NoJoin(join.clone()),
+        EngineError::JoinOfUnstored(stream.clone()),
+        EngineError::JoinOfItself(stream.clone()),
+        EngineError::StreamHasJoin { stream: stream.clone(), join: join.clone() },
+        EngineError::JoinUnavailable { join, why: text("its file is damaged") },
+        EngineError::JoinedByView { kind: "table", name: text("t"), view: view.clone() },
+        EngineError::JoinedTable(text("table `t` is too large")),
+        EngineError::ViewHasSink { view: view.clone(), sink: sink.clone() },
+        EngineError::QuarantineOf(stream.clone()),
+        EngineError::TargetHasSink { kind: "table", name: text("t"), sink: sink.clone() },
+        EngineError::SinkColumns {
+            table: text("t"),
+            view: view.clone(),
+            faults: vec![text("no column `c`"), text("no column `d`")],
+        },
+        EngineError::SinkOfNoWindows(view.clone()),
+        EngineError::SinkIntoItself(stream.clone()),
+        EngineError::GoesRound {
+            stream: stream.clone(),
+            way: vec![text("by sink `k` into stream `u`"), text("by join `j` into stream `s`")],
+        },
+        EngineError::SinkFileTaken { sink, path: text("out.ndjson") },
+        EngineError::SinkFileThere(text("out.ndjson")),
+        EngineError::SinkTarget(text("no such directory")),
+        EngineError::Unfit(Unfit::NoGroups),
+        EngineError::Unfit(Unfit::RowsNotTakenOut),
+        EngineError::Unfit(Unfit::WindowsOfRows),
+        EngineError::ViewColumnMixed { view: view.clone(), column: text("c"), what: "texts and numbers" },
+        EngineError::ViewUnavailable { view: view.clone(), why: text("its file is damaged") },
+        EngineError::KeyValues { view: view.clone(), wanted: 1, found: 2 },
+        EngineError::KeyMeanings { view, most: 64 },
+        EngineError::BeyondEnd { stream: stream.clone(), position: 9, end: 5 },
+        EngineError::NoEndpoint(text("GET /x")),
+        EngineError::EndpointExists(text("GET /x")),
+        EngineError::HasEndpoint { kind: "view", name: text("v"), endpoint: text("GET /x") },
+        EngineError::Expression { text: "SELECT".into(), errors: query_errors() },
+        EngineError::EndpointUnfit { message: text("an endpoint has a body"), hint: "Write one." },
+        EngineError::EndpointUnfit { message: text("an endpoint has a path"), hint: "" },
+        EngineError::EndpointUnavailable { endpoint: text("GET /x"), why: text("its view is away") },
+        EngineError::Schedule(ScheduleError::Cron {
+            schedule: text("* *"),
+            why: text("three fields are missing"),
+        }),
+        EngineError::Schedule(ScheduleError::Never(text("0 0 30 2 *"))),
+        EngineError::Schedule(ScheduleError::Zone(text("Europe/Nowhere"))),
+        EngineError::JobRunning(text("nightly")),
+        EngineError::Exists { kind: "stream", name: stream.clone() },
+        EngineError::Exists { kind: "alert", name: text("a") },
+        EngineError::Columns(ColumnsError::Default {
+            column: "c".into(),
+            ty: Type::Primitive(Primitive::Long),
+        }),
+        EngineError::Alter(AlterError::NoColumn { stream: stream.clone(), column: text("c") }),
+        EngineError::StaysStored(stream.clone()),
+        EngineError::Attached(text("q")),
+        EngineError::Limit { what: "number of queries", setting: "engine.queries_max", wanted: 2, limit: 1 },
+        EngineError::NoHistory,
+        EngineError::DiskFull,
+        EngineError::DiskTooSmall {
+            dir: text("data/log"),
+            needed_bytes: 200,
+            has_bytes: 100,
+            free_bytes_min: 50,
+            segment_bytes: 75,
+        },
+        EngineError::DiskStalled { seconds: 12 },
+        EngineError::DirectoryGone(text("data/log")),
+        EngineError::TooLarge { bytes: 20, bytes_max: 10 },
+        EngineError::NotStored(text("the disk is away")),
+        EngineError::StreamReplaced(stream),
+        EngineError::NumberForgotten { producer: text("p"), sequence: 1, lowest: 7 },
+        EngineError::PartMissing { producer: text("p"), sequence: 1, parts: 2 },
+        EngineError::NumberReused { producer: text("p"), sequence: 1 },
+        EngineError::ReservedProducer(text("swiftwater/x")),
+        EngineError::NoTable(text("t")),
+        EngineError::Table(text("the store is away")),
+        EngineError::TableRefuses(text("the table is of another kind")),
+        EngineError::NoBackup(text("b1")),
+        EngineError::NoBackupFile { id: text("b1"), name: text("x") },
+        EngineError::BackupVoid { table: text("t") },
+        EngineError::TooManyBackups { standing: 4 },
+        EngineError::NotBackedUp(text("the disk is full")),
+        EngineError::ShuttingDown,
+    ]
+}
+
+/// The variant's name, as `Debug` writes it.
+fn variant(error: &EngineError) -> String {
+    format!("{error:?}").chars().take_while(|letter| letter.is_ascii_alphanumeric()).collect()
+}
+
+#[test]
+fn every_error_is_as_the_table_has_it() {
+    let mut table = String::new();
+    for error in samples() {
+        let sql = from_engine(error.clone());
+        let hint = error.hint().map_or(String::new(), |hint| format!("\n    hint: {hint}"));
+        let text = error.to_string().replace('\n', "\n    ");
+        writeln!(table, "{:?} {}\n    {text}{hint}", error.kind(), sql.state()).expect("a text takes all");
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/error/table.txt");
+    if std::env::var_os("SWIFTWATER_BLESS").is_some() {
+        std::fs::write(path, &table).expect("the table is written");
+    }
+    let expected = std::fs::read_to_string(path).expect("the table is there");
+    assert_eq!(
+        table, expected,
+        "write it anew: SWIFTWATER_BLESS=1 cargo test -p swiftwater-engine every_error"
+    );
+}
+
+/// The variants are counted in the source of the enum, so that none is forgotten above.
+#[test]
+fn table_has_every_variant() {
+    let source = include_str!("../error.rs");
+    let body = source.split_once("pub enum EngineError {").and_then(|(_, rest)| rest.split_once("\n}"));
+    let (body, _) = body.expect("the enum is in the file");
+    let declared: Vec<&str> = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()))
+        .map(|line| line.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default())
+        .collect();
+    assert!(declared.len() > 20, "{declared:?}");
+    let sampled: Vec<String> = samples().iter().map(variant).collect();
+    let missing: Vec<&&str> =
+        declared.iter().filter(|name| !sampled.iter().any(|sample| sample == **name)).collect();
+    assert!(missing.is_empty(), "without a sample: {missing:?}");
+}

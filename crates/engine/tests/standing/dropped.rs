@@ -1,0 +1,210 @@
+//! Objects that were created and dropped leave no task, thread, open file, file or memory behind, whatever kind they are.
+
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use swiftwater_engine::{EndReason, Engine, EngineConfig, HistoryConfig, Principal, SubmitOptions};
+use swiftwater_event::{Clock, SystemClock};
+use swiftwater_sql::RunOptions;
+
+use crate::{BYTES, ONE_AT_A_TIME};
+
+/// How long tasks and files have to go away after the last drop.
+const PATIENCE_NANOS: u64 = 60_000_000_000;
+/// Memory that may remain of one object: caches with a bound, and the allocator's own.
+const BYTES_LEFT_MAX: usize = 1 << 10;
+/// Memory that may remain of all of them together: what is created once and kept, such as buffers of the log.
+const BYTES_ONCE_MAX: usize = 1 << 20;
+
+/// A kind of object: how the one of a number is created, and how it is dropped.
+struct Kind {
+    name: &'static str,
+    create: &'static str,
+    drop: &'static str,
+}
+
+/// `#` stands for the number.
+const KINDS: [Kind; 10] = [
+    Kind { name: "stored stream", create: "CREATE STREAM s# (a LONG)", drop: "DROP STREAM s#" },
+    Kind {
+        name: "live stream",
+        create: "CREATE STREAM s# (a LONG) WITH (store = false)",
+        drop: "DROP STREAM s#",
+    },
+    Kind { name: "table", create: "CREATE TABLE t# (a BIGINT)", drop: "DROP TABLE t#" },
+    Kind {
+        name: "view",
+        create: "CREATE MATERIALIZED VIEW v# AS SELECT k, COUNT(*) AS n FROM STREAM(base) GROUP BY k",
+        drop: "DROP VIEW v#",
+    },
+    Kind {
+        name: "view of a view",
+        create: "CREATE MATERIALIZED VIEW v# AS SELECT n, COUNT(*) AS ks FROM STREAM(counts) GROUP BY n",
+        drop: "DROP VIEW v#",
+    },
+    Kind {
+        name: "alert",
+        create: "CREATE ALERT a# ON counts WHEN n > 1000000 INTO told",
+        drop: "DROP ALERT a#",
+    },
+    Kind {
+        name: "sink",
+        create: "CREATE SINK k# FROM CHANGES OF counts INTO STREAM told",
+        drop: "DROP SINK k#",
+    },
+    Kind {
+        name: "stream join",
+        create: "CREATE JOIN j# INTO told AS SELECT x.k AS k FROM STREAM(base) x JOIN STREAM(base) y \
+                   ON x.k = y.k AND y.ts BETWEEN x.ts AND x.ts + INTERVAL '1 s'",
+        drop: "DROP JOIN j#",
+    },
+    Kind { name: "job", create: "CREATE JOB j# SCHEDULE '@yearly' AS SELECT 1", drop: "DROP JOB j#" },
+    Kind {
+        name: "endpoint",
+        create: "CREATE ENDPOINT POST '/e#' (k LONG) INTO base",
+        drop: "DROP ENDPOINT POST '/e#'",
+    },
+];
+
+/// What there is of the engine at a time.
+#[derive(Debug, Clone, Copy)]
+struct Footprint {
+    tasks: usize,
+    threads: usize,
+    open_files: usize,
+    files: usize,
+    bytes: usize,
+}
+
+/// Entries of a directory and of all below it.
+fn entries(directory: &Path) -> usize {
+    let Ok(read) = std::fs::read_dir(directory) else { return 0 };
+    read.flatten().map(|entry| 1 + entries(&entry.path())).sum()
+}
+
+impl Footprint {
+    /// Of the log only the segments come and go with time, so it is not counted.
+    fn now(dir: &Path) -> Footprint {
+        Footprint {
+            tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+            threads: entries(Path::new("/proc/self/task")),
+            open_files: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+            files: entries(&dir.join("tables")) + entries(&dir.join("views")),
+            bytes: BYTES.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether no more is there than before, but for memory.
+    fn is_back_at(&self, before: &Footprint) -> bool {
+        self.tasks <= before.tasks && self.open_files <= before.open_files && self.files <= before.files
+    }
+}
+
+async fn run(engine: &Engine, text: &str) {
+    let options = RunOptions { others: Some(engine.statements()), ..RunOptions::default() };
+    let mut answer = engine
+        .sql()
+        .expect("there is SQL")
+        .run(text, options)
+        .await
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    while let Some(rows) = answer.next().await {
+        rows.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+/// Lets others go on; fails where what is waited for takes too long.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    let deadline = clock.monotonic_nanos() + PATIENCE_NANOS;
+    while !is_so() {
+        assert!(clock.monotonic_nanos() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Creates and drops so many objects, by `create` and `drop`, and compares what is there afterwards with what was before.
+async fn check(name: &str, dir: &Path, count: usize, create: impl AsyncFn(usize), drop: impl AsyncFn(usize)) {
+    let round = async |numbers: std::ops::Range<usize>| {
+        for number in numbers.clone() {
+            create(number).await;
+        }
+        let most = Footprint::now(dir);
+        for number in numbers {
+            drop(number).await;
+        }
+        most
+    };
+    let idle = Footprint::now(dir);
+    // Caches and buffers are filled by a first round.
+    round(0..count.div_ceil(4)).await;
+    until(&format!("{name}: nothing is back at {idle:?}"), || Footprint::now(dir).is_back_at(&idle)).await;
+    let before = Footprint::now(dir);
+    let most = round(0..count).await;
+    until(&format!("{name}: {:?} is more than {before:?}", Footprint::now(dir)), || {
+        Footprint::now(dir).is_back_at(&before)
+    })
+    .await;
+    // Memory goes when the last task has let go of it.
+    let allowed = before.bytes + BYTES_ONCE_MAX + count * BYTES_LEFT_MAX;
+    until(&format!("{name}: more than {allowed} bytes remain"), || Footprint::now(dir).bytes <= allowed)
+        .await;
+    let after = Footprint::now(dir);
+    eprintln!(
+        "{name}: {count} created and dropped: before {before:?}, with all of them {most:?}, after {after:?}"
+    );
+    // The runtime's threads for blocking work end by themselves.
+    assert!(after.threads <= before.threads.max(most.threads), "{name}: {after:?}");
+}
+
+#[test]
+fn objects_that_were_dropped_leave_nothing_behind() {
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = if std::env::var_os("SOAK_CASES").is_some() { 1_000 } else { 40 };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime is built");
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory is made");
+        let mut history = HistoryConfig::at(dir.path());
+        (history.log_free_bytes_min, history.checkpoint_interval_ms) = (0, 100);
+        let config = EngineConfig { shards: 2, ..EngineConfig::default() };
+        let engine = Engine::open(config, history, Arc::new(SystemClock::new())).await.expect("it opens");
+        for text in [
+            "CREATE STREAM base (k LONG, ts LONG, WATERMARK FOR ts AS ts)",
+            "CREATE STREAM told WITH (store = true)",
+            "CREATE MATERIALIZED VIEW counts AS SELECT k, COUNT(*) AS n FROM STREAM(base) GROUP BY k",
+            "INSERT INTO base VALUES (1, 1000)",
+        ] {
+            run(&engine, text).await;
+        }
+        let one =
+            async |text: &str, number: usize| run(&engine, &text.replace('#', &number.to_string())).await;
+        for kind in KINDS {
+            let create = async |number| one(kind.create, number).await;
+            let drop = async |number| one(kind.drop, number).await;
+            check(kind.name, dir.path(), count, create, drop).await;
+        }
+        let ids = std::sync::Mutex::new(Vec::new());
+        let local = Principal::local();
+        let create = async |_| {
+            let text = "SELECT COUNT(*) AS n FROM STREAM(base, MAX, TIME) WINDOWING TUMBLING(1000, TIME)";
+            let submitted = engine.submit_detached(&local, text, SubmitOptions::default()).await;
+            ids.lock().expect("nobody panics with it").push(submitted.expect("it is submitted").id);
+        };
+        let drop = async |_| {
+            let id = ids.lock().expect("nobody panics with it").pop().expect("it was submitted");
+            engine.end_query(&local, &id, EndReason::Killed).expect("it is there");
+            // Its end is noted, then it is forgotten.
+            let _ = engine.end_query(&local, &id, EndReason::Killed);
+        };
+        check("durable query", dir.path(), count, create, drop).await;
+        engine.shutdown(Duration::from_secs(5)).await;
+    });
+}
