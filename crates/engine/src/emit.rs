@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use swiftwater_catalog::kind::durable_query::EndReason;
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::SketchMeta;
 
@@ -73,27 +74,6 @@ pub struct Finished {
     pub reason: EndReason,
     /// Its share of the work.
     pub cost: QueryCost,
-}
-
-/// Why a query ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EndReason {
-    /// Its duration is over.
-    Duration,
-    /// It has all rows that its LIMIT asks for.
-    Limit,
-    /// Its input ended.
-    EndOfInput,
-    /// Its client went away or ended it.
-    Client,
-    /// Somebody killed it.
-    Killed,
-    /// The server is shutting down.
-    Shutdown,
-    /// It answered more often than it may; the text says how often that is.
-    RateLimited(String),
-    /// It passed a limit; the text names it.
-    Failed(String),
 }
 
 /// What stays the same through a query's life.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{CatalogError, ObjectKind};
 use swiftwater_event::{Clock, EventBatch, Millis, Step, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema,
@@ -347,7 +348,7 @@ impl Engine {
         let shared = &self.shared;
         if shared.history.get().is_some_and(|history| history.is_view(name.as_str())) {
             shared.pending.leave(batch.bytes().len());
-            return Err(EngineError::Exists { kind: "view", name: name.to_string() });
+            return Err(CatalogError::exists(ObjectKind::View, name.as_str()).into());
         }
         if batch.is_empty() {
             let Some(stream) = shared.find_stream(name) else { return Ok(Appended::live(name, 0, 0)) };
@@ -673,7 +674,7 @@ impl Engine {
     /// One stream.
     pub fn stream(&self, _principal: &Principal, name: &StreamName) -> Result<StreamStatus, EngineError> {
         let stream = self.shared.find_stream(name).filter(|stream| stream.exists());
-        let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
+        let stream = stream.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()))?;
         Ok(self.shared.status_of_stream(&stream, self.shared.clock.now()))
     }
 

@@ -1,28 +1,18 @@
 //! What can go wrong when the engine is asked for something.
 
-use swiftwater_lang::{QueryErrors, ddl::AlterError};
+pub use swiftwater_catalog::ErrorKind;
+use swiftwater_catalog::{CatalogError, ObjectKind};
+use swiftwater_lang::QueryErrors;
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
-use crate::{EngineConfig, ScheduleError};
-
-/// What the caller can do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// Ask differently.
-    Invalid,
-    /// There is no such thing.
-    NotFound,
-    /// It is in a state that does not allow this.
-    Conflict,
-    /// Try again later, or elsewhere.
-    Unavailable,
-    /// A limit stands against it.
-    Limit,
-}
+use crate::EngineConfig;
 
 /// An error of the engine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EngineError {
+    /// The catalog refuses it.
+    #[error(transparent)]
+    Catalog(CatalogError),
     /// The query cannot be run as it is written.
     #[error("{0}")]
     Query(QueryErrors),
@@ -32,114 +22,9 @@ pub enum EngineError {
     /// No such query.
     #[error("no query `{0}`")]
     NoQuery(String),
-    /// No such stream.
-    #[error("no stream `{0}`")]
-    NoStream(String),
-    /// No such job.
-    #[error("no job `{0}`")]
-    NoJob(String),
-    /// No such view.
-    #[error("no view `{0}`")]
-    NoView(String),
-    /// A view's query names no stream.
-    #[error("the view's query names no stream")]
-    ViewOfNoStream,
-    /// A view would be of a stream whose events are not kept.
-    #[error("stream `{0}` is not stored, and a view is of what is")]
-    ViewOfUnstored(String),
-    /// No such alert.
-    #[error("no alert `{0}`")]
-    NoAlert(String),
-    /// An alert would tell a stream whose events are not kept.
-    #[error("stream `{0}` is not stored, and an alert tells one that is")]
-    AlertIntoUnstored(String),
-    /// An alert would tell the stream that its view is of.
-    #[error("{watched} is of stream `{stream}`: its alert would tell of itself")]
-    AlertOnItself {
-        /// The view, or the query.
-        watched: String,
-        /// The stream.
-        stream: String,
-    },
-    /// An alert would be on a query over a view.
-    #[error("the query of an alert is over a stream, and `{0}` is a view")]
-    AlertOnViewQuery(String),
-    /// An alert would be on a query whose events are joined with rows.
-    #[error("the query of an alert is over a stream alone, and this one is joined with `{0}`")]
-    AlertOnJoin(String),
     /// An alert would be on a query without groups.
     #[error("an alert is on rows by key: its query needs GROUP BY, or aggregates over all events")]
     AlertOfEvents,
-    /// A stream that the query of an alert is of.
-    #[error("the query of alert `{alert}` is of stream `{stream}`")]
-    StreamIsWatched {
-        /// The stream.
-        stream: String,
-        /// One such alert.
-        alert: String,
-    },
-    /// A view that an alert watches.
-    #[error("alert `{alert}` watches view `{view}`")]
-    ViewHasAlert {
-        /// The view.
-        view: String,
-        /// One of its alerts.
-        alert: String,
-    },
-    /// A stream that an alert tells.
-    #[error("alert `{alert}` tells stream `{stream}`")]
-    StreamHasAlert {
-        /// The stream.
-        stream: String,
-        /// One such alert.
-        alert: String,
-    },
-    /// A stream that a view is of.
-    #[error("view `{view}` is of stream `{stream}`")]
-    StreamHasView {
-        /// The stream.
-        stream: String,
-        /// One of its views.
-        view: String,
-    },
-    /// A column that a view reads would become another.
-    #[error("view `{view}` reads column `{column}` of stream `{stream}`")]
-    ViewReadsColumn {
-        /// One of the stream's views.
-        view: String,
-        /// The stream.
-        stream: String,
-        /// The column.
-        column: String,
-    },
-    /// No such sink.
-    #[error("no sink `{0}`")]
-    NoSink(String),
-    /// A view that another is of.
-    #[error("view `{upper}` is of view `{view}`")]
-    ViewHasView {
-        /// The view.
-        view: String,
-        /// One of those over it.
-        upper: String,
-    },
-    /// No such join.
-    #[error("no join `{0}`")]
-    NoJoin(String),
-    /// A join would be of a stream whose events are not kept, or write into one.
-    #[error("stream `{0}` is not stored, and a join is of streams that are, and writes into one")]
-    JoinOfUnstored(String),
-    /// A join would write into a stream that it is of.
-    #[error("what goes into stream `{0}` would come back to the join")]
-    JoinOfItself(String),
-    /// A stream that a join is of, or writes into.
-    #[error("join `{join}` is of stream `{stream}`, or writes into it")]
-    StreamHasJoin {
-        /// The stream.
-        stream: String,
-        /// One such join.
-        join: String,
-    },
     /// What a join keeps cannot be read at present.
     #[error("what join `{join}` keeps cannot be read at present: {why}")]
     JoinUnavailable {
@@ -148,40 +33,9 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
-    /// What the events of a view are joined with.
-    #[error("the events of view `{view}` are joined with {kind} `{name}`")]
-    JoinedByView {
-        /// `view` or `table`.
-        kind: &'static str,
-        /// The name.
-        name: String,
-        /// One of the views.
-        view: String,
-    },
     /// A table that cannot be held in memory.
     #[error("{0}")]
     JoinedTable(String),
-    /// A view that a sink is of.
-    #[error("sink `{sink}` is of view `{view}`")]
-    ViewHasSink {
-        /// The view.
-        view: String,
-        /// One of its sinks.
-        sink: String,
-    },
-    /// The stream that bad events of another are kept in.
-    #[error("stream `quarantine` keeps the bad events of stream `{0}`")]
-    QuarantineOf(String),
-    /// What a sink delivers to.
-    #[error("sink `{sink}` delivers to {kind} `{name}`")]
-    TargetHasSink {
-        /// `stream` or `table`.
-        kind: &'static str,
-        /// The name.
-        name: String,
-        /// One such sink.
-        sink: String,
-    },
     /// A table has not the columns that a sink would deliver.
     #[error("table `{table}` does not take the rows of view `{view}`: {}", .faults.join(", "))]
     SinkColumns {
@@ -198,22 +52,6 @@ pub enum EngineError {
     /// A sink would deliver to the stream that its view is of.
     #[error("stream `{0}` is what the view is of: what is delivered there would be counted again")]
     SinkIntoItself(String),
-    /// What would be written into a stream would come back, over others.
-    #[error("what goes into stream `{stream}` would come back without end: {}", .way.join(", "))]
-    GoesRound {
-        /// The stream.
-        stream: String,
-        /// How, in order: "by sink `s` into stream `t`".
-        way: Vec<String>,
-    },
-    /// A file that another sink delivers to.
-    #[error("sink `{sink}` delivers to file `{path}` already")]
-    SinkFileTaken {
-        /// The other sink.
-        sink: String,
-        /// The path.
-        path: String,
-    },
     /// A file that is there, with something in it that a sink would cut off.
     #[error("file `{0}` is there already")]
     SinkFileThere(String),
@@ -269,22 +107,6 @@ pub enum EngineError {
         /// That of the next event.
         end: u64,
     },
-    /// No such endpoint.
-    #[error("no endpoint {0}")]
-    NoEndpoint(String),
-    /// There is an endpoint of this method and path.
-    #[error("there is an endpoint {0} already")]
-    EndpointExists(String),
-    /// A view or stream that an endpoint is of.
-    #[error("endpoint {endpoint} is of {kind} `{name}`")]
-    HasEndpoint {
-        /// What it is.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// One of its endpoints.
-        endpoint: String,
-    },
     /// An expression of an endpoint, or the query of an alert, cannot be used.
     #[error("{errors}")]
     Expression {
@@ -309,26 +131,12 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
-    /// A job's schedule cannot be used.
-    #[error(transparent)]
-    Schedule(ScheduleError),
     /// A job is at work, and never runs twice at once.
     #[error("job `{0}` is running")]
     JobRunning(String),
-    /// There is something of this name.
-    #[error("there is {} {kind} `{name}` already", if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })]
-    Exists {
-        /// What it is.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-    },
     /// A declaration cannot be used.
     #[error(transparent)]
     Columns(ColumnsError),
-    /// A stream cannot be altered so.
-    #[error(transparent)]
-    Alter(AlterError),
     /// A stream whose events are kept cannot be made one whose events are not.
     #[error("stream `{0}` is stored, and stays so")]
     StaysStored(String),
@@ -430,9 +238,6 @@ pub enum EngineError {
         "producer `{0}` has a name that is reserved: those that begin with `swiftwater/` or `join ` are the server's own"
     )]
     ReservedProducer(String),
-    /// No such table.
-    #[error("no table `{0}`")]
-    NoTable(String),
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
@@ -479,7 +284,22 @@ fn values(count: usize) -> String {
     }
 }
 
+impl From<CatalogError> for EngineError {
+    fn from(error: CatalogError) -> EngineError {
+        match error {
+            CatalogError::Query(errors) => EngineError::Query(errors),
+            CatalogError::AlertQuery { text, errors } => EngineError::Expression { text, errors },
+            error => EngineError::Catalog(error),
+        }
+    }
+}
+
 impl EngineError {
+    /// There is no object of this kind and name.
+    pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> EngineError {
+        EngineError::Catalog(CatalogError::not_found(kind, name))
+    }
+
     pub(crate) fn too_many_queries(standing: usize, config: &EngineConfig) -> EngineError {
         EngineError::Limit {
             what: "number of queries",
@@ -492,58 +312,27 @@ impl EngineError {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
+            EngineError::Catalog(error) => error.kind(),
             EngineError::Query(_)
             | EngineError::NoDefaultStream
-            | EngineError::ViewOfNoStream
             | EngineError::SinkOfNoWindows(_)
             | EngineError::SinkIntoItself(_)
-            | EngineError::GoesRound { .. }
             | EngineError::SinkTarget(_)
             | EngineError::SinkColumns { .. }
             | EngineError::Unfit(_)
-            | EngineError::AlertOnItself { .. }
             | EngineError::AlertOfEvents
-            | EngineError::AlertOnViewQuery(_)
-            | EngineError::AlertOnJoin(_)
             | EngineError::Expression { .. }
-            | EngineError::JoinOfItself(_)
             | EngineError::EndpointUnfit { .. }
             | EngineError::KeyValues { .. }
             | EngineError::KeyMeanings { .. }
             | EngineError::ViewColumnMixed { .. }
             | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
-            EngineError::NoQuery(_)
-            | EngineError::NoStream(_)
-            | EngineError::NoTable(_)
-            | EngineError::NoView(_)
-            | EngineError::NoSink(_)
-            | EngineError::NoJoin(_)
-            | EngineError::NoJob(_)
-            | EngineError::NoAlert(_)
-            | EngineError::NoEndpoint(_)
-            | EngineError::NoBackup(_)
-            | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
+            EngineError::NoQuery(_) | EngineError::NoBackup(_) | EngineError::NoBackupFile { .. } => {
+                ErrorKind::NotFound
+            }
             EngineError::Attached(_)
             | EngineError::JobRunning(_)
-            | EngineError::Exists { .. }
             | EngineError::StaysStored(_)
-            | EngineError::ViewOfUnstored(_)
-            | EngineError::StreamHasView { .. }
-            | EngineError::ViewReadsColumn { .. }
-            | EngineError::ViewHasView { .. }
-            | EngineError::AlertIntoUnstored(_)
-            | EngineError::ViewHasAlert { .. }
-            | EngineError::StreamHasAlert { .. }
-            | EngineError::StreamIsWatched { .. }
-            | EngineError::JoinOfUnstored(_)
-            | EngineError::StreamHasJoin { .. }
-            | EngineError::HasEndpoint { .. }
-            | EngineError::EndpointExists(_)
-            | EngineError::ViewHasSink { .. }
-            | EngineError::TargetHasSink { .. }
-            | EngineError::QuarantineOf(_)
-            | EngineError::JoinedByView { .. }
-            | EngineError::SinkFileTaken { .. }
             | EngineError::SinkFileThere(_)
             | EngineError::NoHistory
             | EngineError::BackupVoid { .. }
@@ -551,9 +340,7 @@ impl EngineError {
             | EngineError::NumberReused { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
             EngineError::ReservedProducer(_)
-            | EngineError::Alter(_)
             | EngineError::Columns(_)
-            | EngineError::Schedule(_)
             | EngineError::TooLarge { .. }
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::Limit { .. }
@@ -577,52 +364,18 @@ impl EngineError {
     /// What to do, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         match self {
+            EngineError::Catalog(error) => error.hint(),
             EngineError::NoDefaultStream => Some(
                 "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
             ),
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
-            EngineError::Alter(error) => error.hint().map(str::to_owned),
             EngineError::StaysStored(stream) => Some(format!(
                 "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
             )),
-            EngineError::Schedule(error) => Some(error.hint().to_owned()),
-            EngineError::NoStream(_) => Some(
-                "SHOW STREAMS tells which there are, SHOW VIEWS and SHOW TABLES what else has a name.".to_owned(),
-            ),
-            EngineError::NoView(_) => Some("SHOW VIEWS tells which there are.".to_owned()),
-            EngineError::ViewOfNoStream => Some("Write FROM STREAM(name).".to_owned()),
-            EngineError::ViewOfUnstored(stream)
-            | EngineError::AlertIntoUnstored(stream)
-            | EngineError::JoinOfUnstored(stream) => {
-                Some(format!("ALTER STREAM {stream} SET (store = true) keeps its events from then on."))
-            }
-            EngineError::NoJoin(_) => Some("SHOW JOINS tells which there are.".to_owned()),
-            EngineError::JoinOfItself(_) => Some("Let it write into another stream.".to_owned()),
-            EngineError::StreamHasJoin { join, .. } => Some(format!("DROP JOIN {join} first.")),
-            EngineError::NoAlert(_) => Some("SHOW ALERTS tells which there are.".to_owned()),
-            EngineError::AlertOnItself { .. } => Some("Tell another stream.".to_owned()),
-            EngineError::AlertOnViewQuery(view) => Some(format!(
-                "Put the condition on the rows, CREATE ALERT … ON {view} WHEN …, or on a view of this query."
-            )),
-            EngineError::AlertOnJoin(_) => Some("Make a view of the query, and an alert on that.".to_owned()),
             EngineError::AlertOfEvents => Some(
                 "What a single event says: SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) FILTER (…)."
                     .to_owned(),
             ),
-            EngineError::ViewHasAlert { alert, .. }
-            | EngineError::StreamHasAlert { alert, .. }
-            | EngineError::StreamIsWatched { alert, .. } => {
-                Some(format!("DROP ALERT {alert} first."))
-            }
-            EngineError::StreamHasView { view, .. } | EngineError::ViewHasView { upper: view, .. } => {
-                Some(format!("DROP VIEW {view} first."))
-            }
-            EngineError::ViewReadsColumn { view, .. } => Some(format!(
-                "DROP VIEW {view}, alter the stream, and create the view again WITH (backfill = true)."
-            )),
-            EngineError::GoesRound { .. } => {
-                Some("Let it write into another stream, or drop what is on the way first.".to_owned())
-            }
             EngineError::Unfit(Unfit::NotTakenOut(_)) => {
                 Some("Ask for it in SQL over the view, or make a view of the stream.".to_owned())
             }
@@ -641,24 +394,13 @@ impl EngineError {
                 "Take what the feed gave last; or begin at 0, with all rows first, or without a position, with what changes from now on."
                     .to_owned(),
             ),
-            EngineError::NoEndpoint(_) => Some("SHOW ENDPOINTS tells which there are.".to_owned()),
-            EngineError::HasEndpoint { endpoint, .. } => Some(format!("DROP ENDPOINT {endpoint} first.")),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
-            EngineError::NoSink(_) => Some("SHOW SINKS tells which there are.".to_owned()),
-            EngineError::JoinedByView { view, .. } => Some(format!("DROP VIEW {view} first.")),
-            EngineError::ViewHasSink { sink, .. } | EngineError::TargetHasSink { sink, .. } => {
-                Some(format!("DROP SINK {sink} first."))
-            }
-            EngineError::QuarantineOf(stream) => {
-                Some(format!("ALTER STREAM {stream} RESET (on_bad_event), or drop it, first."))
-            }
             EngineError::SinkColumns { .. } => {
                 Some("Rows go into the table by the names of their columns.".to_owned())
             }
             EngineError::SinkOfNoWindows(_) => {
                 Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
             }
-            EngineError::NoJob(_) => Some("SHOW JOBS tells which there are.".to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())
             }

@@ -40,16 +40,15 @@ mod ticker;
 pub use analyze::Analysis;
 pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket, hash_of, is_reserved_producer};
 pub use config::{EngineConfig, FastQuery, SlowReader};
-pub use emit::{Counts, Emit, EmitMeta, EndReason, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
+pub use emit::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use engine::{Engine, Principal, QueryForm, SubmitOptions, Subscription};
 pub use error::{EngineError, ErrorKind};
 pub use history::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
     Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
     EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, JoinsMetrics, KeyValue, MANIFEST_NAME,
-    ManifestError, PRODUCER_BYTES_MAX, QUARANTINE, QUARANTINED_BYTES, RestoreError, ScheduleError,
-    SinkStatus, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
-    Wanted, restore, verify_backup,
+    ManifestError, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, RestoreError, SinkStatus, ViewChange, ViewChanges,
+    ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore, verify_backup,
 };
 pub use id::{NotAnId, QueryId};
 pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
@@ -58,6 +57,10 @@ pub use panic_guard::faults;
 pub use status::{
     HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus,
     StreamStatus, TableMetrics, ViewsMetrics,
+};
+pub use swiftwater_catalog::{
+    CatalogError, ObjectKind, ScheduleError,
+    kind::{durable_query::EndReason, stream::QUARANTINE},
 };
 pub use swiftwater_live::columns::Rule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};

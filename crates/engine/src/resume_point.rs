@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use serde::{Deserialize, Serialize};
+use swiftwater_catalog::kind::durable_query::{QueryCheckpoint, ResumePoint};
 use swiftwater_event::Millis;
 use swiftwater_live::{Collector, Resumes};
 
@@ -19,49 +19,9 @@ use crate::{
     subscriber_queue::{Frontier, Numbering},
 };
 
-/// A place in the life of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct ResumePoint {
-    /// The number of the last emit before it.
-    pub(crate) number: u64,
-    /// Events before it arrived before this, those after it then or later.
-    pub(crate) at: Millis,
-    /// The offset of the first event after it.
-    pub(crate) offset: u64,
-    /// Emits and records before it.
-    pub(crate) emits: u64,
-    pub(crate) records: u64,
-    /// Of the events before it, what is counted of them.
-    pub(crate) matched: u64,
-    pub(crate) mistyped: u64,
-    pub(crate) expression_errors: u64,
-    /// Of the errors, those in making the emits before it.
-    pub(crate) result_errors: u64,
-}
-
-/// How far a durable query is, as that is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Noted {
-    /// Emits up to this number need not be made again.
-    pub(crate) gone: u64,
-    /// Those up to this number were read or lost.
-    pub(crate) read: u64,
-    /// Records lost.
-    pub(crate) dropped: u64,
-    /// Time had come so far.
-    pub(crate) time: Millis,
-    /// From where on its events are needed; none: from the first on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) from: Option<ResumePoint>,
-    /// How much it had given out when the last of the emits was that need not be made again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) given: Option<ResumePoint>,
-}
-
-impl Noted {
-    pub(crate) fn frontier(&self) -> Frontier {
-        Frontier { gone: self.gone, read: self.read, dropped: self.dropped }
-    }
+/// How far the reader of a query is, as a checkpoint has it.
+pub(crate) fn frontier(checkpoint: &QueryCheckpoint) -> Frontier {
+    Frontier { gone: checkpoint.gone, read: checkpoint.read, dropped: checkpoint.dropped }
 }
 
 /// A durable query that stands.
@@ -74,7 +34,7 @@ pub(crate) struct ResumePoints {
     /// The first event that it sees.
     pub(crate) first: u64,
     /// What it goes on from.
-    pub(crate) from: Noted,
+    pub(crate) from: QueryCheckpoint,
     points: Mutex<VecDeque<ResumePoint>>,
     /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
     gone: Mutex<VecDeque<u64>>,
@@ -94,7 +54,7 @@ impl ResumePoints {
         stream: Arc<Stream>,
         (resumes, numbering): (Resumes, Numbering),
         first: u64,
-        from: Noted,
+        from: QueryCheckpoint,
     ) -> ResumePoints {
         let points = [from.given, from.from].into_iter().flatten().collect::<Vec<_>>();
         let mut points: VecDeque<ResumePoint> = points.into();
@@ -139,7 +99,12 @@ impl ResumePoints {
     }
 
     /// How far it is, when its reader is at `frontier`.
-    pub(crate) fn note(&self, frontier: Frontier, collector: Option<&Collector>, time: Millis) -> Noted {
+    pub(crate) fn note(
+        &self,
+        frontier: Frontier,
+        collector: Option<&Collector>,
+        time: Millis,
+    ) -> QueryCheckpoint {
         let mut points = lock(&self.points);
         let Frontier { mut gone, read, dropped } = frontier;
         {
@@ -168,6 +133,6 @@ impl ResumePoints {
         while points.get(1).is_some_and(|second| second.number <= keeps) {
             points.pop_front();
         }
-        Noted { gone, read, dropped, time, from, given }
+        QueryCheckpoint { gone, read, dropped, time, from, given }
     }
 }

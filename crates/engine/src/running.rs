@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use swiftwater_catalog::kind::durable_query::{QueryCheckpoint, ResumePoint};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{
     Dialect,
@@ -21,7 +22,7 @@ use crate::{
     limits::{self, Full},
     operator::{Operator, Tally},
     rate::{EmitRate, Looks},
-    resume_point::{Noted, ResumePoint, ResumePoints},
+    resume_point::ResumePoints,
     subscriber_queue::{Delivery, EmitRest, Numbering, SubscriberQueue, Waiting},
 };
 
@@ -278,7 +279,7 @@ impl Running {
     }
 
     /// How far a durable query is, at this time and when everything before `position` was looked at.
-    pub(crate) fn note(&self, time: Millis, position: u64) -> Option<Noted> {
+    pub(crate) fn note(&self, time: Millis, position: u64) -> Option<QueryCheckpoint> {
         if self.handle.following.as_ref()?.goes_on_anywhere() && self.work.is_some() {
             self.pass_at(time, position);
         }

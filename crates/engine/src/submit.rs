@@ -123,7 +123,7 @@ impl Shared {
         let number = self.next_number.fetch_add(2, Ordering::Relaxed);
         let id = id.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
         let handle = self.handle_of(wanted, stream, (id, number), true);
-        handle.mailbox.resume(following.numbering, following.from.frontier());
+        handle.mailbox.resume(following.numbering, crate::resume_point::frontier(&following.from));
         QueryHandle { following: Some(Box::new(following)), ..handle }
     }
 

@@ -22,7 +22,8 @@ fn features(of: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in text.lines() {
         let Some((package, features)) = line.split_once('|') else { continue };
-        let features = features.trim_end_matches("(*)").trim().split(',').filter(|feature| !feature.is_empty());
+        let features =
+            features.trim_end_matches("(*)").trim().split(',').filter(|feature| !feature.is_empty());
         packages.entry(package.to_owned()).or_default().extend(features.map(str::to_owned));
     }
     packages

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use swiftwater_catalog::{
+    CatalogError, Dependency, Object, ObjectKind, Role, ScheduleError, kind::stream::QUARANTINE,
+};
 use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
 use super::EngineError;
-use crate::{ScheduleError, history::from_engine};
+use crate::history::from_engine;
 
 fn query_errors() -> QueryErrors {
     QueryErrors(vec![QueryError {
@@ -23,6 +26,10 @@ fn text(name: &str) -> String {
     name.to_owned()
 }
 
+fn in_use(role: Role, dependent: Object, on: Object) -> EngineError {
+    EngineError::Catalog(CatalogError::InUse(Dependency::new(role, dependent, on)))
+}
+
 /// One of each variant.
 fn samples() -> Vec<EngineError> {
     let (stream, view, sink, alert, join) = (text("s"), text("v"), text("k"), text("a"), text("j"));
@@ -30,34 +37,41 @@ fn samples() -> Vec<EngineError> {
         EngineError::Query(query_errors()),
         EngineError::NoDefaultStream,
         EngineError::NoQuery(text("q")),
-        EngineError::NoStream(stream.clone()),
-        EngineError::NoJob(text("nightly")),
-        EngineError::NoView(view.clone()),
-        EngineError::ViewOfNoStream,
-        EngineError::ViewOfUnstored(stream.clone()),
-        EngineError::NoAlert(alert.clone()),
-        EngineError::AlertIntoUnstored(stream.clone()),
-        EngineError::AlertOnItself { watched: text("view `v`"), stream: stream.clone() },
-        EngineError::AlertOnViewQuery(view.clone()),
-        EngineError::AlertOnJoin(text("t")),
+        EngineError::not_found(ObjectKind::Stream, "s"),
+        EngineError::not_found(ObjectKind::Job, "nightly"),
+        EngineError::not_found(ObjectKind::View, "v"),
+        EngineError::Catalog(CatalogError::NoSource),
+        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::View }),
+        EngineError::not_found(ObjectKind::Alert, "a"),
+        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::Alert }),
+        EngineError::Catalog(CatalogError::AlertOnItself {
+            watched: text("view `v`"),
+            stream: stream.clone(),
+        }),
+        EngineError::Catalog(CatalogError::AlertOnViewQuery(view.clone())),
+        EngineError::Catalog(CatalogError::AlertOnJoin(text("t"))),
         EngineError::AlertOfEvents,
-        EngineError::StreamIsWatched { stream: stream.clone(), alert: alert.clone() },
-        EngineError::ViewHasAlert { view: view.clone(), alert: alert.clone() },
-        EngineError::StreamHasAlert { stream: stream.clone(), alert },
-        EngineError::StreamHasView { stream: stream.clone(), view: view.clone() },
-        EngineError::ViewReadsColumn { view: view.clone(), column: text("c"), stream: stream.clone() },
-        EngineError::NoSink(sink.clone()),
-        EngineError::ViewHasView { view: view.clone(), upper: text("w") },
-        EngineError::NoJoin(join.clone()),
-        EngineError::JoinOfUnstored(stream.clone()),
-        EngineError::JoinOfItself(stream.clone()),
-        EngineError::StreamHasJoin { stream: stream.clone(), join: join.clone() },
+        in_use(Role::Source, ObjectKind::Alert.named("a"), ObjectKind::Stream.named("s")),
+        in_use(Role::Watches, ObjectKind::Alert.named("a"), ObjectKind::View.named("v")),
+        in_use(Role::Target, ObjectKind::Alert.named("a"), ObjectKind::Stream.named("s")),
+        in_use(Role::Source, ObjectKind::View.named("v"), ObjectKind::Stream.named("s")),
+        EngineError::Catalog(CatalogError::InUse(Dependency::on_column(
+            ObjectKind::View.named("v"),
+            ObjectKind::Stream.named("s"),
+            "c",
+        ))),
+        EngineError::not_found(ObjectKind::Sink, "k"),
+        in_use(Role::Source, ObjectKind::View.named("w"), ObjectKind::View.named("v")),
+        EngineError::not_found(ObjectKind::StreamJoin, "j"),
+        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::StreamJoin }),
+        EngineError::Catalog(CatalogError::JoinOfItself(stream.clone())),
+        in_use(Role::Source, ObjectKind::StreamJoin.named("j"), ObjectKind::Stream.named("s")),
         EngineError::JoinUnavailable { join, why: text("its file is damaged") },
-        EngineError::JoinedByView { kind: "table", name: text("t"), view: view.clone() },
+        in_use(Role::Lookup, ObjectKind::View.named("v"), ObjectKind::Table.named("t")),
         EngineError::JoinedTable(text("table `t` is too large")),
-        EngineError::ViewHasSink { view: view.clone(), sink: sink.clone() },
-        EngineError::QuarantineOf(stream.clone()),
-        EngineError::TargetHasSink { kind: "table", name: text("t"), sink: sink.clone() },
+        in_use(Role::Source, ObjectKind::Sink.named("k"), ObjectKind::View.named("v")),
+        in_use(Role::DeadLetter, ObjectKind::Stream.named("s"), ObjectKind::Stream.named(QUARANTINE)),
+        in_use(Role::Target, ObjectKind::Sink.named("k"), ObjectKind::Table.named("t")),
         EngineError::SinkColumns {
             table: text("t"),
             view: view.clone(),
@@ -65,11 +79,11 @@ fn samples() -> Vec<EngineError> {
         },
         EngineError::SinkOfNoWindows(view.clone()),
         EngineError::SinkIntoItself(stream.clone()),
-        EngineError::GoesRound {
+        EngineError::Catalog(CatalogError::Cycle {
             stream: stream.clone(),
             way: vec![text("by sink `k` into stream `u`"), text("by join `j` into stream `s`")],
-        },
-        EngineError::SinkFileTaken { sink, path: text("out.ndjson") },
+        }),
+        EngineError::Catalog(CatalogError::SinkFileTaken { sink, path: text("out.ndjson") }),
         EngineError::SinkFileThere(text("out.ndjson")),
         EngineError::SinkTarget(text("no such directory")),
         EngineError::Unfit(Unfit::NoGroups),
@@ -80,27 +94,30 @@ fn samples() -> Vec<EngineError> {
         EngineError::KeyValues { view: view.clone(), wanted: 1, found: 2 },
         EngineError::KeyMeanings { view, most: 64 },
         EngineError::BeyondEnd { stream: stream.clone(), position: 9, end: 5 },
-        EngineError::NoEndpoint(text("GET /x")),
-        EngineError::EndpointExists(text("GET /x")),
-        EngineError::HasEndpoint { kind: "view", name: text("v"), endpoint: text("GET /x") },
+        EngineError::not_found(ObjectKind::Endpoint, "GET /x"),
+        EngineError::Catalog(CatalogError::exists(ObjectKind::Endpoint, "GET /x")),
+        in_use(Role::Source, ObjectKind::Endpoint.named("GET /x"), ObjectKind::View.named("v")),
         EngineError::Expression { text: "SELECT".into(), errors: query_errors() },
         EngineError::EndpointUnfit { message: text("an endpoint has a body"), hint: "Write one." },
         EngineError::EndpointUnfit { message: text("an endpoint has a path"), hint: "" },
         EngineError::EndpointUnavailable { endpoint: text("GET /x"), why: text("its view is away") },
-        EngineError::Schedule(ScheduleError::Cron {
+        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Cron {
             schedule: text("* *"),
             why: text("three fields are missing"),
-        }),
+        })),
         EngineError::Schedule(ScheduleError::Never(text("0 0 30 2 *"))),
         EngineError::Schedule(ScheduleError::Zone(text("Europe/Nowhere"))),
         EngineError::JobRunning(text("nightly")),
-        EngineError::Exists { kind: "stream", name: stream.clone() },
-        EngineError::Exists { kind: "alert", name: text("a") },
+        EngineError::Catalog(CatalogError::exists(ObjectKind::Stream, "s")),
+        EngineError::Catalog(CatalogError::exists(ObjectKind::Alert, "a")),
         EngineError::Columns(ColumnsError::Default {
             column: "c".into(),
             ty: Type::Primitive(Primitive::Long),
         }),
-        EngineError::Alter(AlterError::NoColumn { stream: stream.clone(), column: text("c") }),
+        EngineError::Catalog(CatalogError::Alter(AlterError::NoColumn {
+            stream: stream.clone(),
+            column: text("c"),
+        })),
         EngineError::StaysStored(stream.clone()),
         EngineError::Attached(text("q")),
         EngineError::Limit { what: "number of queries", setting: "engine.queries_max", wanted: 2, limit: 1 },
@@ -122,7 +139,7 @@ fn samples() -> Vec<EngineError> {
         EngineError::PartMissing { producer: text("p"), sequence: 1, parts: 2 },
         EngineError::NumberReused { producer: text("p"), sequence: 1 },
         EngineError::ReservedProducer(text("swiftwater/x")),
-        EngineError::NoTable(text("t")),
+        EngineError::not_found(ObjectKind::Table, "t"),
         EngineError::Table(text("the store is away")),
         EngineError::TableRefuses(text("the table is of another kind")),
         EngineError::NoBackup(text("b1")),

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::Snapshot;
 use swiftwater_event::Millis;
 use swiftwater_log::{Head, LogPosition, Packed};
 
 use super::{
     HistoryError,
-    catalog::Snapshot,
     durable::{History, heavy},
     stored_stream::{StoredStream, unavailable},
 };

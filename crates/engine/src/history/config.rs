@@ -53,6 +53,8 @@ pub struct HistoryConfig {
     pub store_compact_bytes: u64,
     /// Milliseconds that earlier versions of a table can be read.
     pub store_versions_kept_ms: u64,
+    /// Milliseconds that a backup waits for the log to sync; statements wait meanwhile.
+    pub backup_sync_ms_max: u64,
     /// Milliseconds between snapshots of the catalog, after which the log is trimmed.
     pub checkpoint_interval_ms: u64,
     /// Bytes of memory that one statement of SQL may hold; beyond, sorts, groups and joins go to disk.
@@ -140,6 +142,7 @@ impl HistoryConfig {
             store_tail_bytes_max: store.tail_bytes_max,
             store_compact_bytes: store.compact_file_bytes,
             store_versions_kept_ms: store.vacuum_retention.as_millis() as u64,
+            backup_sync_ms_max: 10_000,
             checkpoint_interval_ms: 5_000,
             sql_memory_bytes_max: sql.memory_bytes_max,
             sql_spill_bytes_max: sql.spill_bytes_max,

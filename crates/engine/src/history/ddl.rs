@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{Change, ChangeRecord};
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::{AlterStream, CreateJob, Ddl};
 use swiftwater_live::columns::InferredColumn;
@@ -13,7 +14,6 @@ use swiftwater_log::Head;
 use swiftwater_store::Table;
 
 use super::{
-    catalog::{Change, ChangeRecord},
     columns::Columns,
     durable::{History, causes, heavy, table_error},
     spec::table_spec,
@@ -67,7 +67,7 @@ impl History {
         let of_sink = match ddl {
             Ddl::DropSink { name, .. } => {
                 let view = self.with_catalog(|catalog| {
-                    catalog.sinks.get(name).ok().map(|sink| sink.create.view.clone())
+                    catalog.sinks().get(name).ok().map(|sink| sink.create.view.clone())
                 });
                 view.and_then(|view| self.view(&view).ok())
             }

@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{
+    Catalog, ChangeRecord, Snapshot, WireError,
+    kind::{stream::StreamEntry, view::ViewEntry},
+};
 use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, StreamId, Trouble};
@@ -27,7 +31,6 @@ use super::{
     HistoryConfig, HistoryError,
     alerts::Alert,
     backup::Backups,
-    catalog::{Catalog, ChangeRecord, Snapshot, StreamEntry, ViewEntry},
     columns::{AcceptedColumns, Columns},
     dedup::Receipt,
     directory::DataDir,
@@ -248,9 +251,8 @@ impl History {
     ) -> Result<(), HistoryError> {
         let entries: Vec<StreamEntry> =
             self.catalog.newest().streams().map(|(_, entry)| entry.clone()).collect();
-        let statement_failed = |entry: &StreamEntry, error: EngineError| HistoryError::Statement {
-            text: entry.create.name.to_string(),
-            why: error.to_string(),
+        let statement_failed = |entry: &StreamEntry, error: EngineError| {
+            HistoryError::Wire(WireError::statement(entry.create.name.as_str(), error))
         };
         let (entries, unstored): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.create.is_stored());
@@ -280,7 +282,8 @@ impl History {
                 state.views.push((view.id, from));
                 kept.push((view, store, position));
             }
-            if let Some(needed) = self.with_catalog(|catalog| catalog.detached.needs_from(entry.id)) {
+            if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().needs_from(entry.id))
+            {
                 state.views.push((FOLLOWER, needed));
             }
             let table = if is_away { None } else { self.open_at_start(&entry).await? };

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use swiftwater_catalog::WireError;
+
 use crate::{EngineError, ErrorKind};
 
 /// Why a data directory cannot be opened, or something in it cannot be done.
@@ -25,35 +27,9 @@ pub enum HistoryError {
     /// A backup was being restored into it, and is not all there.
     #[error("the data directory `{}` is being restored from a backup, and is not whole", .0.display())]
     Restoring(PathBuf),
-    /// It was written by a newer version.
-    #[error("{what} has format {found}, written by {written_by}; this version reads up to {known}")]
-    Newer {
-        /// What was found.
-        what: &'static str,
-        /// Its format.
-        found: u32,
-        /// The newest that is known here.
-        known: u32,
-        /// Who wrote it.
-        written_by: String,
-    },
-    /// The catalog cannot be read.
-    #[error("cannot read {what} in the data directory")]
-    Catalog {
-        /// Which part.
-        what: &'static str,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A statement of the catalog cannot be carried out again.
-    #[error("cannot carry out again `{text}`: {why}")]
-    Statement {
-        /// The statement.
-        text: String,
-        /// Why.
-        why: String,
-    },
+    /// The catalog cannot be read back.
+    #[error(transparent)]
+    Wire(#[from] WireError),
     /// The catalog's file cannot be read or written.
     #[error("cannot read or write the catalog's file")]
     Snapshot(#[source] io::Error),
@@ -150,8 +126,10 @@ impl HistoryError {
             HistoryError::Restoring(_) => {
                 Some("Run the same `swiftwater restore` again: it goes on where it was.")
             }
-            HistoryError::Newer { .. } => Some("Start the version that wrote it, or a newer one."),
-            HistoryError::Catalog { .. } | HistoryError::Statement { .. } => Some(
+            HistoryError::Wire(WireError::Newer { .. }) => {
+                Some("Start the version that wrote it, or a newer one.")
+            }
+            HistoryError::Wire(_) => Some(
                 "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
             ),
             HistoryError::LogLost { .. }

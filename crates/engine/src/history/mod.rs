@@ -11,7 +11,6 @@ mod config;
 mod directory;
 mod error;
 
-mod catalog;
 mod snapshots;
 
 mod ack_horizon;
@@ -63,8 +62,7 @@ pub use endpoints::{
     EndpointRoute,
 };
 pub use error::HistoryError;
-pub use jobs::ScheduleError;
-pub use quarantine::{QUARANTINE, QUARANTINED_BYTES};
+pub use quarantine::QUARANTINED_BYTES;
 pub use sinks::SinkStatus;
 pub use stream_joins::JoinsMetrics;
 pub use views::{

@@ -2,19 +2,13 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use swiftwater_catalog::kind::stream::{QUARANTINE, wants_quarantine};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, RefusedText, Rejection, StreamName};
-use swiftwater_lang::{
-    Dialect, ParseOptions,
-    ddl::{CreateStream, OnBadEvent},
-    parse_ddl,
-};
+use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateStream, parse_ddl};
 use swiftwater_live::columns::Rejected;
 
 use super::{durable::History, stored_stream::Declared, validation::Quarantined};
 use crate::{AppendOptions, EngineError, Numbered, append::QUARANTINE_PRODUCER, shared::Shared};
-
-/// The stream that keeps bad events of all streams that have theirs kept.
-pub const QUARANTINE: &str = "quarantine";
 
 /// An event that its stream does not take, and why.
 #[derive(Debug)]
@@ -23,11 +17,6 @@ pub(super) struct BadEvent<'e> {
     path: Option<&'e str>,
     reason: Cow<'e, str>,
     event: &'e [u8],
-}
-
-/// Whether a declaration wants bad events kept.
-pub(super) fn wants_quarantine(create: &CreateStream) -> bool {
-    create.options.on_bad_event == Some(OnBadEvent::Quarantine)
 }
 
 impl Declared {

@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{CatalogError, ObjectKind, kind::stream::StreamEntry};
 use swiftwater_event::StreamName;
 use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
 
 use super::{
     HistoryError,
-    catalog::StreamEntry,
     durable::{History, causes},
     spec::table_spec,
     stored_stream::{Recovered, StoredStream},
@@ -237,7 +237,7 @@ impl History {
         let Some(tables) = shared.tables.get() else { return Ok(()) };
         match tables.is_plain(name.as_str()) {
             Ok(false) => Ok(()),
-            Ok(true) => Err(EngineError::Exists { kind: "table", name: name.to_string() }),
+            Ok(true) => Err(CatalogError::exists(ObjectKind::Table, name.as_str()).into()),
             Err(error) => Err(EngineError::Table(error.to_string())),
         }
     }

@@ -8,9 +8,10 @@ use std::{
     sync::Arc,
 };
 
+use swiftwater_catalog::Snapshot;
 use swiftwater_log::Disk;
 
-use super::{HistoryError, catalog::Snapshot};
+use super::HistoryError;
 
 /// Where snapshots lie.
 pub(crate) struct Snapshots {

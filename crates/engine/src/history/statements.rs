@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use async_trait::async_trait;
+use swiftwater_catalog::ObjectKind;
 use swiftwater_event::StreamName;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors,
@@ -182,7 +183,8 @@ impl History {
                 let text = self.with_catalog(|catalog| {
                     catalog.stream(name).map(|entry| Ddl::CreateStream(entry.create.clone()).to_string())
                 });
-                let text = text.ok_or_else(|| from_engine(EngineError::NoStream(name.to_string())))?;
+                let text = text
+                    .ok_or_else(|| from_engine(EngineError::not_found(ObjectKind::Stream, name.as_str())))?;
                 Ok(table([("stream", texts([name.as_str()])), ("statement", texts([&*text]))]))
             }
         }
@@ -236,7 +238,7 @@ impl History {
         let entry = self.with_catalog(|catalog| {
             catalog.streams().find(|(stream, _)| stream.as_str() == name).map(|(_, entry)| entry.clone())
         });
-        let entry = entry.ok_or_else(|| from_engine(EngineError::NoStream(name.to_owned())))?;
+        let entry = entry.ok_or_else(|| from_engine(EngineError::not_found(ObjectKind::Stream, name)))?;
         let declared = entry.create.columns.iter().map(|column| {
             let default = column.default.as_ref().map(ToString::to_string);
             let checks: Vec<String> = column.checks.iter().map(ToString::to_string).collect();

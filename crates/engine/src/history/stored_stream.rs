@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{ReceiptSnapshot, StreamNumbers};
 use swiftwater_event::{Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{
@@ -25,7 +26,6 @@ use super::{
     ack_horizon::AckHorizon,
     arrivals::Arrivals,
     backpressure::{Admission, Backpressure, Progress, ReaderAt},
-    catalog::{ReceiptSnapshot, StreamNumbers},
     columns::{AcceptedColumns, Columns},
     dedup::{Producers, Receipt, Verdict},
     log_tail::{Fed, LogTail},

@@ -11,6 +11,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
+use swiftwater_catalog::{CatalogError, ObjectKind};
 use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
 use swiftwater_lang::ddl;
 use swiftwater_log::{Log, Trouble};
@@ -561,7 +562,8 @@ pub(crate) fn from_store(error: StoreError) -> SqlError {
     SqlError::new(kind, message).with_source(error)
 }
 
-pub(crate) fn from_engine(error: EngineError) -> SqlError {
+pub(crate) fn from_engine(error: impl Into<EngineError>) -> SqlError {
+    let error = error.into();
     let kind = match error.kind() {
         ErrorKind::Invalid => SqlErrorKind::Invalid,
         ErrorKind::NotFound => SqlErrorKind::NotFound,
@@ -582,19 +584,8 @@ pub(crate) fn from_engine(error: EngineError) -> SqlError {
 /// SQLSTATE, where the kind does not say it: of conflicts, whether something exists already or others depend on it.
 fn state_of(error: &EngineError) -> Option<&'static str> {
     match error {
-        EngineError::StreamHasView { .. }
-        | EngineError::ViewReadsColumn { .. }
-        | EngineError::ViewHasView { .. }
-        | EngineError::ViewHasAlert { .. }
-        | EngineError::StreamHasAlert { .. }
-        | EngineError::StreamIsWatched { .. }
-        | EngineError::StreamHasJoin { .. }
-        | EngineError::HasEndpoint { .. }
-        | EngineError::ViewHasSink { .. }
-        | EngineError::TargetHasSink { .. }
-        | EngineError::QuarantineOf(_)
-        | EngineError::JoinedByView { .. } => Some(state::DEPENDED_ON),
-        EngineError::Exists { .. } | EngineError::EndpointExists(_) => None,
+        EngineError::Catalog(CatalogError::InUse(_)) => Some(state::DEPENDED_ON),
+        EngineError::Catalog(CatalogError::Exists(_)) => None,
         _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
     }
 }
@@ -608,8 +599,8 @@ impl History {
             // Somebody else has dropped it meanwhile.
             return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));
         }
-        self.with_catalog(|catalog| catalog.check_unjoined("table", name)).map_err(from_engine)?;
-        self.with_catalog(|catalog| catalog.sinks.check_table(name)).map_err(from_engine)?;
+        self.with_catalog(|catalog| catalog.check_unused(&ObjectKind::Table.named(name)))
+            .map_err(from_engine)?;
         self.note_plain(name, false).await;
         self.store.drop_table(name).await.map_err(from_store)?;
         self.forget_joined(name);

@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use swiftwater_catalog::kind::stream::StreamEntry;
 use swiftwater_event::{EventBatch, StreamName};
 use swiftwater_live::columns::Rejected;
 
 use super::{
-    catalog::StreamEntry,
     columns::AcceptedColumns,
     durable::{History, heavy},
     stored_stream::Declared,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use swiftwater_catalog::kind::alert::AlertEntry;
 use swiftwater_event::{EventBatch, Millis, Step, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema,
@@ -13,7 +14,6 @@ use swiftwater_sinks::Webhook;
 use swiftwater_views::{ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
-use super::AlertEntry;
 use crate::{
     EngineError,
     history::{

@@ -2,23 +2,29 @@
 
 use std::sync::{Arc, PoisonError};
 
+use swiftwater_catalog::kind::alert::{AlertEntry, AlertStart};
+use swiftwater_catalog::{Change, ObjectKind, kind::alert::own_view};
 use swiftwater_lang::ddl::{AlertTarget, CreateAlert, CreateView};
 use swiftwater_live::ViewTime;
 
-use super::{
-    Alert, AlertEntry, AlertStart,
-    alert::compile,
-    entry::{of_query, own_view},
-};
+use super::{Alert, alert::compile};
 use crate::{
     EngineError,
     history::{
-        catalog::Change,
         durable::History,
         views::{NeededBy, Source, View, compile_view},
     },
     shared::Shared,
 };
+
+/// The fault is in the query of an alert, and not in its condition.
+fn of_query(error: EngineError, query: &str) -> EngineError {
+    match error {
+        EngineError::Query(errors) => EngineError::Expression { text: query.into(), errors },
+        EngineError::Unfit(swiftwater_live::Unfit::NoGroups) => EngineError::AlertOfEvents,
+        error => error,
+    }
+}
 
 impl History {
     /// Creates an alert; answers whether that changed anything. The caller changes the catalog, one at a time.
@@ -73,7 +79,9 @@ impl History {
         let stream = self.with_catalog(|catalog| {
             catalog.stream_of_own_view(view).map(|entry| entry.create.name.clone())
         })?;
-        let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
+        let stored = self
+            .stored(&stream)
+            .ok_or_else(|| EngineError::not_found(ObjectKind::Stream, stream.as_str()))?;
         let (declared, sizes) = (stored.declared(), shared.config.sketch_sizes());
         let compile_at = |now| compile_view(self, view, Source::Stream(&declared.create), sizes, now);
         let compiled = compile_at(self.clock.now()).map_err(|error| of_query(error, &view.query))?;
@@ -88,7 +96,7 @@ impl History {
             return Err(error);
         }
         let entry = self.with_catalog(|catalog| catalog.views().find(|entry| entry.id == id).cloned());
-        let entry = entry.ok_or_else(|| EngineError::NoAlert(create.name.to_string()))?;
+        let entry = entry.ok_or_else(|| EngineError::not_found(ObjectKind::Alert, &*create.name))?;
         let compiled = compile_at(entry.created).unwrap_or(compiled);
         self.begin_view(View::new(entry, stored, compiled, store, (from, ViewTime::default()), true));
         Ok(())

@@ -55,8 +55,6 @@ pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
 const VIEWS_NAME: &str = "views/kept";
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
-/// How long a cut waits for the log to have what was appended before. Statements wait meanwhile.
-const SYNC_TIME_MAX: Duration = Duration::from_secs(10);
 /// Files whose checksums are made at a time.
 const CHECKED_AT_ONCE: usize = 4;
 
@@ -305,7 +303,8 @@ impl History {
         // So that the log has everything that the snapshot counts. One that cannot be written may get room only by what waits for
         // this.
         let synced = self.log.synced(self.log.horizons().appended);
-        match tokio::time::timeout(SYNC_TIME_MAX, synced).await {
+        let sync_time_max = Duration::from_millis(self.config.backup_sync_ms_max);
+        match tokio::time::timeout(sync_time_max, synced).await {
             Ok(synced) => synced.map_err(unavailable)?,
             Err(_) => return Err(self.trouble().unwrap_or_else(|| unavailable(LogError::Failing))),
         }

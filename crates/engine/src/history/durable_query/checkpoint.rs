@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
+use swiftwater_catalog::{Change, kind::durable_query::DurableQueryStep};
 use swiftwater_event::{Path, Type};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::LogPosition;
 
-use super::{
-    entry::DetachedStep,
-    follower::{FOLLOWER, Follower},
-};
+use super::follower::{FOLLOWER, Follower};
 use crate::{
-    history::{
-        catalog::Change,
-        durable::{History, causes},
-    },
+    history::durable::{History, causes},
     stream::lock,
     submit::WantedQuery,
 };
@@ -55,7 +50,7 @@ impl History {
             (changed, needed, plan.position)
         };
         if !changed.is_empty() {
-            let recorded = self.record(Change::Detached(DetachedStep::Noted(changed.clone()))).await;
+            let recorded = self.record(Change::Detached(DurableQueryStep::Noted(changed.clone()))).await;
             if let Err(error) = recorded {
                 tracing::debug!(
                     error = causes(&error),

@@ -10,19 +10,19 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::{
+    Change,
+    kind::durable_query::{DurableQueryStep, Ended},
+};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_log::LogReader;
 use swiftwater_sql::SqlError;
 use tokio::sync::{Notify, watch};
 
-use super::{
-    entry::{DetachedStep, Ended},
-    plan::{Plan, What},
-};
+use super::plan::{Plan, What};
 use crate::{
     EndReason,
     history::{
-        catalog::Change,
         durable::History,
         log_tail::Fed,
         stored_stream::{Reader, StoredStream},
@@ -207,16 +207,16 @@ impl History {
         offset: u64,
         at: Millis,
     ) {
-        let ended = Ended::new(at, offset, reason);
-        self.write(DetachedStep::Ended { query: id.to_string().into(), ended });
+        let ended = Ended { at, offset, reason: reason.clone() };
+        self.write(DurableQueryStep::Ended { query: id.to_string().into(), ended });
     }
 
     /// Has it written down that nothing is left of a durable query.
     pub(crate) fn note_forgotten(self: &Arc<Self>, id: crate::QueryId) {
-        self.write(DetachedStep::Forgotten(id.to_string().into()));
+        self.write(DurableQueryStep::Forgotten(id.to_string().into()));
     }
 
-    fn write(self: &Arc<Self>, step: DetachedStep) {
+    fn write(self: &Arc<Self>, step: DurableQueryStep) {
         let history = Arc::clone(self);
         self.spawn(async move {
             if let Err(error) = history.record(Change::Detached(step)).await {

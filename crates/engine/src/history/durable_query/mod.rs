@@ -5,12 +5,10 @@
 //! so whoever goes through them again comes to the same. A restart does, from where each query needs them ([`asking`]).
 
 mod checkpoint;
-mod entry;
 mod follower;
 mod plan;
 mod replay;
 mod submit;
 
-pub(crate) use entry::{DetachedEntries, DetachedSnapshot, DetachedStep};
 pub(crate) use follower::{FOLLOWER, Followers};
 pub use submit::Detached;

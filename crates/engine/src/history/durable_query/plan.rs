@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
+use swiftwater_catalog::kind::durable_query::QueryCheckpoint;
 use swiftwater_event::Millis;
 
-use crate::{EndReason, SubmitOptions, resume_point::Noted, running::QueryHandle, submit::WantedQuery};
+use crate::{EndReason, SubmitOptions, running::QueryHandle, submit::WantedQuery};
 
 /// What is to be done, and how far it is.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Plan {
     /// Queries that have begun.
     pub(super) standing: Vec<Arc<QueryHandle>>,
     /// What was last written down of them.
-    pub(super) noted: BTreeMap<Box<str>, Noted>,
+    pub(super) noted: BTreeMap<Box<str>, QueryCheckpoint>,
     /// Nobody follows any more.
     pub(super) is_over: bool,
 }

@@ -2,22 +2,21 @@
 
 use std::sync::{Arc, PoisonError};
 
+use swiftwater_catalog::{
+    Change, ObjectKind,
+    kind::durable_query::{DurableQueryEntry, DurableQueryStep, Ended, QueryCheckpoint},
+};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{Dialect, ddl::Ddl};
 
 use super::{
     checkpoint::tells_all,
-    entry::{DetachedEntry, DetachedStep, Ended},
     plan::{Plan, What},
 };
 use crate::{
-    EndReason, Engine, EngineError, Principal, QueryId, SubmitOptions,
-    history::{
-        catalog::{Change, read},
-        durable::History,
-        stored_stream::StoredStream,
-    },
-    resume_point::{Noted, ResumePoints},
+    EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
+    history::{durable::History, stored_stream::StoredStream},
+    resume_point::ResumePoints,
     running::{Fleeting, QueryHandle},
     stream::Stream,
 };
@@ -55,7 +54,7 @@ impl Engine {
             None => Some(Fleeting::Unstored),
             _ if wanted.joined.is_some() => Some(Fleeting::Joined),
             Some((history, _)) => {
-                let standing = history.with_catalog(|catalog| catalog.detached.standing());
+                let standing = history.with_catalog(|catalog| catalog.durable_queries().standing());
                 (standing >= self.config().detached_durable_max).then_some(Fleeting::TooMany)
             }
         };
@@ -75,22 +74,23 @@ impl Engine {
         let source = shared.stream(&wanted.stream)?;
         let resumes = wanted.resumes(self.config(), &options);
         let declared = Ddl::CreateStream(stored.declared().create.clone()).to_string();
-        let about = (text, &options);
+        let about = (text, options.form == QueryForm::Json, &*options.parameters);
         let (handle, entry) = history.with_follower(shared, (&source, &stored), None, |follower, plan| {
             // No event comes between.
             let (first, _) = source.mark(now);
-            let following = ResumePoints::new(Arc::clone(&follower.stream), resumes, first, Noted::default());
+            let following =
+                ResumePoints::new(Arc::clone(&follower.stream), resumes, first, QueryCheckpoint::default());
             let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, None, following));
             let times = (now, wanted.ends());
             let id = handle.meta.id.to_string();
             let entry =
-                DetachedEntry::new((id, &principal.name), (stored.id.0, declared), about, first, times);
+                DurableQueryEntry::new((id, &principal.name), (stored.id.0, declared), about, first, times);
             plan.add(&handle, (first, now), What::Begin(Box::new((wanted, options.clone()))), false);
             (handle, entry)
         });
-        let recorded = history.record(Change::Detached(DetachedStep::Began(Box::new(entry)))).await;
+        let recorded = history.record(Change::Detached(DurableQueryStep::Began(Box::new(entry)))).await;
         let Some(follower) = history.follower(&stored.name) else {
-            return Err(EngineError::NoStream(stored.name.to_string()));
+            return Err(EngineError::not_found(ObjectKind::Stream, stored.name.as_str()));
         };
         match recorded {
             Ok(_) => place.take(&handle),
@@ -124,9 +124,9 @@ impl Engine {
             plan.add(handle, (offset, now), What::End(reason.clone()), false);
             offset
         };
-        let step = DetachedStep::Ended {
+        let step = DurableQueryStep::Ended {
             query: handle.meta.id.to_string().into(),
-            ended: Ended::new(now, offset, &reason),
+            ended: Ended { at: now, offset, reason: reason.clone() },
         };
         let (done, wait) = std::sync::mpsc::channel();
         let (writer, handle) = (Arc::clone(history), Arc::clone(handle));
@@ -148,16 +148,26 @@ impl Engine {
     }
 }
 
+/// How a query of the catalog was submitted, without the types of its stream.
+fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
+    SubmitOptions {
+        detach: true,
+        form: if entry.is_json { QueryForm::Json } else { QueryForm::Bql },
+        parameters: entry.parameters(),
+        ..SubmitOptions::default()
+    }
+}
+
 impl History {
     /// Lets the durable queries of the catalog go on, before anybody is given the engine.
     pub(crate) fn begin_followers(self: &Arc<Self>, engine: &Engine) {
-        let entries: Vec<DetachedEntry> =
-            self.with_catalog(|catalog| catalog.detached.all().cloned().collect());
+        let entries: Vec<DurableQueryEntry> =
+            self.with_catalog(|catalog| catalog.durable_queries().all().cloned().collect());
         let streams: Vec<(u32, StreamName)> = self.with_catalog(|catalog| {
             catalog.streams().map(|(name, entry)| (entry.id, name.clone())).collect()
         });
         for (id, name) in streams {
-            let mut of_stream: Vec<&DetachedEntry> =
+            let mut of_stream: Vec<&DurableQueryEntry> =
                 entries.iter().filter(|entry| entry.stream == id).collect();
             // Their numbers are to grow in the order in which they begin.
             of_stream.sort_by_key(|entry| entry.needs_from());
@@ -180,7 +190,7 @@ impl History {
     fn bring_query_back(
         self: &Arc<Self>,
         engine: &Engine,
-        (entry, stored): (&DetachedEntry, &StoredStream),
+        (entry, stored): (&DurableQueryEntry, &StoredStream),
         stream: &Arc<Stream>,
         plan: &mut Plan,
     ) {
@@ -191,8 +201,8 @@ impl History {
         if entry.ended.as_ref().is_some_and(|ended| ended.at.saturating_add_unsigned(kept) <= now) {
             return self.note_forgotten(id);
         }
-        let mut options = entry.options();
-        let declared = match read(&entry.declared) {
+        let mut options = options_of(entry);
+        let declared = match swiftwater_catalog::read(&entry.declared) {
             Ok(Ddl::CreateStream(create)) => create,
             _ => stored.declared().create.clone(),
         };
@@ -238,13 +248,13 @@ impl History {
         let at: Millis = entry.received;
         plan.add(&handle, (needed, at), What::Begin(Box::new((wanted, options))), true);
         let Some(ended) = &entry.ended else { return };
-        let at = match ended.reason() {
+        let at = match ended.reason {
             // These come again by themselves, with the event or the time that they came with.
             EndReason::Limit | EndReason::Duration => return,
             // When that was found out is no time of the events.
             EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
             _ => ended.at,
         };
-        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason()), true);
+        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason.clone()), true);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use swiftwater_catalog::{ObjectKind, kind::endpoint::EndpointEntry};
 use swiftwater_event::{Step, Type};
 use swiftwater_lang::{
     Dialect, QueryErrors,
@@ -19,7 +20,6 @@ use swiftwater_live::expr::{Program, Wants};
 
 use super::{
     counts::EndpointCounts,
-    entry::EndpointEntry,
     input::{DefaultProgram, Parameter, ParameterCheck},
     select::{NoRow, RowsPlan, SelectPlan, ShownColumn},
     shape::{EventShape, IntoPlan},
@@ -174,7 +174,8 @@ impl Endpoint {
         let checks: Vec<ParameterCheck> = checks.collect::<Result<_, EngineError>>()?;
         let action = match &create.action {
             EndpointAction::Into { stream: name, event, returning } => {
-                let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_string()))?;
+                let stream =
+                    stream.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()))?;
                 if create.options.ack == Some(Ack::Disk) && !stream.is_stored() {
                     let message = format!("stream `{name}` is not stored, and has no disk to wait for");
                     return Err(unfit(
@@ -183,7 +184,8 @@ impl Endpoint {
                     ));
                 }
                 let of_parameter = |(slot, parameter): (usize, &swiftwater_lang::ddl::Parameter)| {
-                    Ok((parameter.name.clone(), Some(parameter.ty.clone()), program(&Expr::Slot(slot))?))
+                    let slot = program(&Expr::Slot(slot))?;
+                    Ok::<_, EngineError>((parameter.name.clone(), Some(parameter.ty.clone()), slot))
                 };
                 let members: Vec<Named> = match event {
                     Some(columns) => self::columns(columns, &create)?,
@@ -208,7 +210,7 @@ impl Endpoint {
                 answer: create.options.answer.unwrap_or(Answer::Object),
             })),
             EndpointAction::Select { columns, source: Some(source), otherwise } => {
-                let view = view.ok_or_else(|| EngineError::NoView(source.view.to_string()))?;
+                let view = view.ok_or_else(|| EngineError::not_found(ObjectKind::View, &*source.view))?;
                 Action::Select(Box::new(select(&create, columns, source, otherwise.as_ref(), view)?))
             }
         };

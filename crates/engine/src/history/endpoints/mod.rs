@@ -7,7 +7,6 @@
 
 mod compile;
 mod counts;
-mod entry;
 mod event_builder;
 mod group_commit;
 mod input;
@@ -19,7 +18,6 @@ mod show;
 
 pub use compile::{Endpoint, EndpointPlace};
 pub use counts::EndpointCounts;
-pub(super) use entry::{EndpointEntries, EndpointsSnapshot};
 pub use input::EndpointInput;
 pub use routes::EndpointRoute;
 pub(super) use routes::Endpoints;

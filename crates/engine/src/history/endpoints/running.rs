@@ -4,6 +4,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use bumpalo::Bump;
 use bytes::Bytes;
+use swiftwater_catalog::{ObjectKind, kind::endpoint::EndpointEntry};
 use swiftwater_event::{EventMeta, StreamName};
 use swiftwater_lang::ddl::{CreateEndpoint, EndpointName};
 use swiftwater_live::expr::Scratch;
@@ -11,7 +12,6 @@ use swiftwater_live::expr::Scratch;
 use super::{
     Endpoint, EndpointInput, EndpointRoute,
     compile::{Action, with_counts_of},
-    entry::EndpointEntry,
     event_builder,
     input::checked,
     select,
@@ -212,7 +212,11 @@ impl Engine {
     ) -> Result<EndpointAnswer, EndpointError> {
         let plan = match &endpoint.action {
             Action::Select(plan) => plan,
-            Action::Into(_) => return Err(EngineError::NoEndpoint(endpoint.create.name.to_string()).into()),
+            Action::Into(_) => {
+                return Err(
+                    EngineError::not_found(ObjectKind::Endpoint, endpoint.create.name.to_string()).into()
+                );
+            }
             Action::Broken(why) => return Err(broken(endpoint, why).into()),
         };
         let view = match &plan.source {
@@ -239,7 +243,11 @@ impl Engine {
     ) -> Result<EndpointAnswer, EndpointError> {
         let plan = match &endpoint.action {
             Action::Into(plan) => plan,
-            Action::Select(_) => return Err(EngineError::NoEndpoint(endpoint.create.name.to_string()).into()),
+            Action::Select(_) => {
+                return Err(
+                    EngineError::not_found(ObjectKind::Endpoint, endpoint.create.name.to_string()).into()
+                );
+            }
             Action::Broken(why) => return Err(broken(endpoint, why).into()),
         };
         let micros = self.clock().now_micros();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use swiftwater_catalog::ObjectKind;
 use swiftwater_lang::ddl::{Ddl, EndpointName, ParameterPlace};
 use swiftwater_sql::SqlError;
 
@@ -22,7 +23,7 @@ impl History {
         let id = self.with_catalog(|catalog| catalog.endpoints().get(name).map(|entry| entry.id))?;
         let all = self.endpoints.all();
         let found = all.into_iter().find(|endpoint| endpoint.id == id);
-        found.ok_or_else(|| EngineError::NoEndpoint(name.to_string()))
+        found.ok_or_else(|| EngineError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
     pub(in crate::history) fn show_endpoints(&self) -> RecordBatch {

@@ -16,17 +16,10 @@
 //! again, and what it had read is just what is counted as read.
 //! Limits: `jobs.*` of the settings; of each job [`entry::RUNS_KEPT`] runs are remembered.
 
-mod entry;
 mod reads;
 mod run;
-mod schedule;
 mod scheduler;
 mod show;
 
-pub use schedule::ScheduleError;
-
-#[cfg(test)]
-pub(crate) use entry::StreamRead;
-pub(crate) use entry::{JobEntry, JobSnapshot, JobStep};
 pub(crate) use scheduler::Jobs;
 pub(crate) use show::JOB_RUNS;

@@ -4,12 +4,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
+use swiftwater_catalog::{
+    Change,
+    kind::job::{JobStep, StreamRead},
+};
 use swiftwater_sql::{At, SqlError, TableProvider, Tables, rows_between};
 use swiftwater_store::OFFSET_COLUMN;
 
-use super::entry::{JobStep, StreamRead};
 use crate::history::{
-    catalog::Change,
     durable::History,
     scoped::SeenOtherwise,
     stored_stream::StoredStream,

@@ -5,17 +5,18 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arrow_array::{Int64Array, RecordBatch};
 use futures_util::StreamExt;
+use swiftwater_catalog::{
+    CatalogError, Change,
+    kind::job::{JobEntry, JobRun, JobStep},
+};
 use swiftwater_lang::ddl::{Piece, split_statements};
 use swiftwater_sql::{Answer, Command, ErrorKind as SqlErrorKind, RunOptions, SqlError};
 use swiftwater_store::Application;
 
-use super::{
-    entry::{JobEntry, JobRun, JobStep},
-    reads::JobReads,
-};
+use super::reads::JobReads;
 use crate::{
     EngineError,
-    history::{catalog::Change, durable::History, scoped::ScopedTables, tables::from_engine},
+    history::{durable::History, scoped::ScopedTables, tables::from_engine},
     shared::Shared,
 };
 
@@ -31,6 +32,12 @@ pub(super) enum AttemptError {
     Statement(SqlError),
     /// What happened could not be written down.
     Engine(EngineError),
+}
+
+impl From<CatalogError> for AttemptError {
+    fn from(error: CatalogError) -> AttemptError {
+        AttemptError::Engine(error.into())
+    }
 }
 
 impl From<EngineError> for AttemptError {

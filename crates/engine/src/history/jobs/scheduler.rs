@@ -10,9 +10,10 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::kind::job::JobRun;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::{entry::JobRun, run::AttemptError};
+use super::run::AttemptError;
 use crate::{EngineError, history::durable::History, shared::Shared, stream::lock};
 
 /// The time between looks at the clock.

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
 };
+use swiftwater_catalog::kind::job::{JobEntry, JobRun, JobTotals, StreamRead};
 use swiftwater_event::Millis;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
-use super::{
-    entry::{JobEntry, JobRun, JobTotals},
-    run::AttemptError,
-    scheduler::Doing,
-};
+use super::{run::AttemptError, scheduler::Doing};
 use crate::{
     history::{
         durable::History,
@@ -64,9 +61,8 @@ fn reads(run: &JobRun) -> Option<String> {
     if run.reads.is_empty() {
         return None;
     }
-    let of = |read: &super::entry::StreamRead| {
-        (read.stream.to_string(), serde_json::json!({"from": read.from, "to": read.to}))
-    };
+    let of =
+        |read: &StreamRead| (read.stream.to_string(), serde_json::json!({"from": read.from, "to": read.to}));
     Some(serde_json::Value::Object(run.reads.values().map(of).collect()).to_string())
 }
 

@@ -11,5 +11,4 @@ mod view_rows;
 
 pub(in crate::history) use freshness::{Awaited, WaitError};
 pub(crate) use sources::JoinSources;
-pub(in crate::history) use sources::TableColumns;
 pub(in crate::history) use tables::{JoinedTable, TableError};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use swiftwater_catalog::kind::lookup_join::TableColumns;
 use swiftwater_event::Type;
 use swiftwater_lang::{Joined, ParseOptions, joined_names};
 use swiftwater_live::StandingQuery;
@@ -70,9 +71,6 @@ impl JoinSources {
         self.tables.iter().map(columns_of).collect()
     }
 }
-
-/// A table's name, and its columns by name and type, as they are written down.
-pub(in crate::history) type TableColumns = (Box<str>, Vec<(Box<str>, String)>);
 
 impl History {
     /// Lets tables be joined as they were when they were written down, wherever their store is.

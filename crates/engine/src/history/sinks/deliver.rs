@@ -6,6 +6,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use swiftwater_catalog::ObjectKind;
 use swiftwater_event::{EventMeta, Millis, StreamName};
 use swiftwater_lang::ddl::{CreateSink, SinkFormat, SinkOptions, SinkTarget};
 use swiftwater_sinks::{FileSink, FileSinkError, Webhook, WebhookError, WebhookOptions};
@@ -162,7 +163,7 @@ impl Delivery {
 }
 
 fn stream_name(name: &str) -> Result<StreamName, EngineError> {
-    StreamName::new(name).map_err(|_| EngineError::NoStream(name.to_owned()))
+    StreamName::new(name).map_err(|_| EngineError::not_found(ObjectKind::Stream, name))
 }
 
 impl History {
@@ -201,7 +202,8 @@ impl History {
         delivery: &Delivery,
         all_or_none: bool,
     ) -> Result<Appended, EngineError> {
-        let stored = self.stored(stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
+        let stored =
+            self.stored(stream).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, stream.as_str()))?;
         let live = shared.stream(stream)?;
         let batch = heavy(delivery.rows.len(), || as_events(delivery.rows.clone()));
         let read_micros = self.clock.now_micros();

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
+use swiftwater_catalog::kind::sink::{Delivered, SinkEntry};
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 use swiftwater_store::Application;
 
 use super::{
     deliver::{DeliverError, insert},
-    entry::{Delivered, SinkEntry},
     task::{id_of, rows_of_portion},
 };
 use crate::{

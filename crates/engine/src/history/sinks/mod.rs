@@ -9,7 +9,6 @@
 //! Limits: `sinks.*` of the settings.
 
 mod deliver;
-mod entry;
 mod group_commit;
 mod retry;
 mod show;
@@ -18,6 +17,5 @@ mod task;
 pub use show::SinkStatus;
 
 pub(crate) use deliver::{DeliverError, Delivery};
-pub(crate) use entry::{Delivered, SinkStart, Sinks, SinksSnapshot};
 pub(crate) use retry::Retry;
 pub(crate) use task::SinkTasks;

@@ -3,17 +3,19 @@
 use std::{path::PathBuf, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use swiftwater_catalog::{
+    Change, ObjectKind,
+    kind::sink::{SinkEntry, SinkStart, digits},
+};
 use swiftwater_event::{Millis, StreamName, Type};
 use swiftwater_lang::ddl::{CreateSink, SinkTarget};
 use swiftwater_live::columns::arrow_type;
 use swiftwater_sinks::FileSink;
 use swiftwater_sql::{SqlError, can_be_inserted, type_name};
 
-use super::entry::{SinkEntry, SinkStart, digits};
 use crate::{
     Engine, EngineError, Principal,
     history::{
-        catalog::Change,
         directory::DataDir,
         durable::History,
         statements::{table, texts},
@@ -65,12 +67,13 @@ impl History {
         shared: &Shared,
         create: &CreateSink,
     ) -> Result<bool, EngineError> {
-        let (known, sinks) =
-            self.with_catalog(|catalog| (catalog.sinks.get(&create.name).is_ok(), catalog.sinks.all().len()));
+        let (known, sinks) = self
+            .with_catalog(|catalog| (catalog.sinks().get(&create.name).is_ok(), catalog.sinks().all().len()));
         if known {
             // Says so, or that this is no error.
-            return self
-                .with_catalog(|catalog| catalog.sinks.clone().create(create, SinkStart::default(), 0));
+            let created =
+                self.with_catalog(|catalog| catalog.sinks().clone().create(create, SinkStart::default(), 0));
+            return Ok(created?);
         }
         if sinks >= self.config.sinks_max {
             return Err(EngineError::Limit {
@@ -87,7 +90,7 @@ impl History {
         }
         let stream = |name: &str| -> Result<(), EngineError> {
             let found = StreamName::new(name).ok().and_then(|name| self.stored(&name));
-            let stored = found.ok_or_else(|| EngineError::NoStream(name.to_owned()))?;
+            let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
             if stored.name == view.stream {
                 return Err(EngineError::SinkIntoItself(name.to_owned()));
             }
@@ -100,14 +103,14 @@ impl History {
                 let is_there =
                     tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
                 if !is_there {
-                    return Err(EngineError::NoTable(name.to_string()));
+                    return Err(EngineError::not_found(ObjectKind::Table, &**name));
                 }
                 check_columns(tables, name, &view).await?;
             }
             SinkTarget::File(path) => {
                 let file = FileSink::new(&self.sinks_dir()?, path)
                     .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
-                self.with_catalog(|catalog| catalog.sinks.check_file(create))?;
+                self.with_catalog(|catalog| catalog.sinks().check_file(create))?;
                 // It is the sink's alone: what others wrote would be cut off with the first delivery.
                 if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
                     return Err(EngineError::SinkFileThere(path.to_string()));
@@ -123,7 +126,7 @@ impl History {
         } else {
             // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
             // where it begins.
-            let id = self.with_catalog(|catalog| catalog.sinks.next_id());
+            let id = self.with_catalog(|catalog| catalog.sinks().next_id());
             view.needs_windows(NeededBy::Sink(id));
             start.from = windows.and_then(|windows| windows.first_open(view.at().latest()));
         }
@@ -173,7 +176,7 @@ impl History {
 
     /// All sinks, by name.
     pub(crate) fn sink_statuses(&self) -> Vec<SinkStatus> {
-        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks.all().cloned().collect());
+        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
         entries.iter().map(|entry| self.sink_status(entry)).collect()
     }
 
@@ -182,13 +185,13 @@ impl History {
     }
 
     pub(in crate::history) fn show_create_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
-        let text = self.with_catalog(|catalog| catalog.sinks.get(name).map(|sink| sink.create.to_string()));
+        let text = self.with_catalog(|catalog| catalog.sinks().get(name).map(|sink| sink.create.to_string()));
         let text = text.map_err(from_engine)?;
         Ok(table([("sink", texts([name])), ("statement", texts([&*text]))]))
     }
 
     pub(in crate::history) fn describe_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
-        let entry = self.with_catalog(|catalog| catalog.sinks.get(name).cloned()).map_err(from_engine)?;
+        let entry = self.with_catalog(|catalog| catalog.sinks().get(name).cloned()).map_err(from_engine)?;
         Ok(shown(&[self.sink_status(&entry)]))
     }
 }
@@ -196,7 +199,7 @@ impl History {
 /// Refuses a table that has not the columns of a view, or has them of types that the view's values never are.
 async fn check_columns(tables: &HistoryTables, table: &str, view: &View) -> Result<(), EngineError> {
     let found = tables.plain_schema(table).await.map_err(|error| EngineError::Table(error.to_string()))?;
-    let found = found.ok_or_else(|| EngineError::NoTable(table.to_owned()))?;
+    let found = found.ok_or_else(|| EngineError::not_found(ObjectKind::Table, table))?;
     let fault = |(name, ty): &(Box<str>, Type)| match found.field_with_name(name) {
         Err(_) => Some(format!("it has no column `{name}`")),
         Ok(column) if can_be_inserted(&arrow_type(ty), column.data_type()) => None,

@@ -5,19 +5,21 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
+use swiftwater_catalog::{
+    Change,
+    kind::sink::{Delivered, SinkEntry},
+};
 use swiftwater_lang::ddl::CreateSink;
 use tokio::sync::{Notify, watch};
 
 use super::{
     deliver::{DeliverError, Delivery, Target},
-    entry::{Delivered, SinkEntry},
     group_commit::NotGrouped,
     retry::Retry,
 };
 use crate::{
     EngineError,
     history::{
-        catalog::Change,
         durable::{History, heavy},
         views::{At as ViewAt, NeededBy, Portion, View},
     },
@@ -75,7 +77,7 @@ impl History {
     }
 
     fn begin_and_end(self: &Arc<Self>, shared: &Arc<Shared>) {
-        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks.all().cloned().collect());
+        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
         let mut at_work = lock(&self.sinks.at_work);
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
@@ -242,7 +244,7 @@ impl History {
     pub(in crate::history) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
         let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
         let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
-        self.with_catalog(|catalog| catalog.sinks.all().filter(is_of).map(place).collect())
+        self.with_catalog(|catalog| catalog.sinks().all().filter(is_of).map(place).collect())
     }
 
     /// Changes of a view need not be kept for a sink that is not in the catalog, or not any more. The caller changes the catalog,

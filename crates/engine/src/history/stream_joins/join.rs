@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use swiftwater_catalog::kind::stream_join::JoinEntry;
 use swiftwater_event::Millis;
 use swiftwater_lang::{
     QueryErrors,
@@ -21,7 +22,7 @@ use swiftwater_log::LogPosition;
 use swiftwater_views::{Commit, ViewStore, ViewStoreError};
 use tokio::sync::watch;
 
-use super::{JoinEntry, state::JoinState};
+use super::state::JoinState;
 use crate::{
     EngineError,
     history::{

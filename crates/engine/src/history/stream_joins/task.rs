@@ -9,6 +9,11 @@ use std::{
 };
 
 use bumpalo::Bump;
+use swiftwater_catalog::Catalog;
+use swiftwater_catalog::{
+    CatalogError, Change, Dependency, ObjectKind, Role,
+    kind::{stream::StreamEntry, stream_join::JoinEntry},
+};
 use swiftwater_event::{Decoder, EventBatch};
 use swiftwater_lang::ddl::{AlterStream, CreateJoin, Ddl};
 use swiftwater_live::{JoinPlace, JoinQuery, NoState, expr::Scratch, join_step};
@@ -16,14 +21,13 @@ use swiftwater_log::{Head, LogError, LogPosition, LogReader};
 use swiftwater_views::{ViewStore, ViewStoreError};
 
 use super::{
-    Join, JoinEntry,
+    Join,
     join::{Failing, Known, LoadError, compile, plan},
 };
 use crate::{
     Ack, AppendOptions, EngineError, Numbered,
     history::{
         HistoryConfig, HistoryError,
-        catalog::{Catalog, Change, StreamEntry},
         durable::{History, causes, heavy},
         rows::as_events,
         table_writer::{TableWriterError, events},
@@ -158,7 +162,8 @@ impl History {
         store: Arc<ViewStore>,
     ) -> Result<(), EngineError> {
         let shared = self.engine.get().cloned().unwrap_or_default();
-        let stored = |name| self.stored(name).ok_or_else(|| EngineError::NoStream(name.to_string()));
+        let stored =
+            |name| self.stored(name).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()));
         let [left, right] = &entry.create.sides;
         let streams = ([stored(left)?, stored(right)?], stored(&entry.create.target)?);
         let join = Arc::new(Join::new(entry, streams, query, store));
@@ -217,8 +222,9 @@ impl History {
                 // What is kept of events was read by what was declared before.
                 let now = plan(&join.create, [of(0), of(1)]).ok();
                 if now.is_none() || now != plan(&join.create, before).ok() {
-                    let (stream, join) = (alter.name.to_string(), join.create.name.to_string());
-                    return Err(EngineError::StreamHasJoin { stream, join });
+                    let stream = ObjectKind::Stream.named(alter.name.as_str());
+                    let dependency = Dependency::new(Role::Source, join.object(), stream);
+                    return Err(CatalogError::InUse(dependency).into());
                 }
             }
             Ok(())

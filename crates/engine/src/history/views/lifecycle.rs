@@ -6,6 +6,10 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
+use swiftwater_catalog::{
+    CatalogError, Change, Dependency, ObjectKind,
+    kind::{stream::StreamEntry, view::ViewEntry},
+};
 use swiftwater_event::{Millis, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions,
@@ -26,7 +30,6 @@ use crate::{
     EngineError,
     history::{
         HistoryConfig,
-        catalog::{Change, StreamEntry, ViewEntry},
         durable::{History, heavy},
         stored_stream::StoredStream,
     },
@@ -64,9 +67,11 @@ impl History {
         if let Some(tables) = shared.tables.get()
             && tables.is_plain(&create.name).unwrap_or(false)
         {
-            return Err(EngineError::Exists { kind: "table", name: create.name.to_string() });
+            return Err(CatalogError::exists(ObjectKind::Table, &*create.name).into());
         }
-        let stored = self.stored(&stream).ok_or_else(|| EngineError::NoStream(stream.to_string()))?;
+        let stored = self
+            .stored(&stream)
+            .ok_or_else(|| EngineError::not_found(ObjectKind::Stream, stream.as_str()))?;
         if let Some(below) = below {
             return self.create_over(shared, create, &below).await;
         }
@@ -254,7 +259,7 @@ impl History {
             let compiled = compile_view(self, &view.create, source, sizes, view.created);
             let columns: Vec<(Box<str>, Type)> = match compiled {
                 Ok(Compiled { columns, .. }) if !alter.changes.iter().any(retypes) => columns,
-                _ => return Err(view.keeps(&alter.name)),
+                _ => return Err(view.uses(&alter.name).into()),
             };
             if view.of.is_none() {
                 self.check_plan(&view, alter, altered)?;
@@ -274,7 +279,7 @@ impl History {
         altered: &StreamEntry,
     ) -> Result<(), EngineError> {
         let before = self.with_catalog(|catalog| catalog.stream(&alter.name).cloned());
-        let before = before.ok_or_else(|| EngineError::NoStream(alter.name.to_string()))?;
+        let before = before.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, alter.name.as_str()))?;
         let plan = |stream: &CreateStream| {
             plan_view(self, &view.create, stream, view.created).ok().map(|(plan, _)| plan)
         };
@@ -287,12 +292,11 @@ impl History {
             before.create.altered(&alone).is_ok_and(|altered| planned != plan(&altered))
         };
         match alter.changes.iter().find(changes_it).and_then(column_of) {
-            Some(column) if view.owner.is_none() => Err(EngineError::ViewReadsColumn {
-                view: view.create.name.to_string(),
-                stream: alter.name.to_string(),
-                column: column.to_owned(),
-            }),
-            _ => Err(view.keeps(&alter.name)),
+            Some(column) if view.owner.is_none() => {
+                let stream = ObjectKind::Stream.named(alter.name.as_str());
+                Err(CatalogError::InUse(Dependency::on_column(view.object(), stream, column)).into())
+            }
+            _ => Err(view.uses(&alter.name).into()),
         }
     }
 
@@ -367,7 +371,8 @@ impl History {
                 tracing::warn!(view, %error, "what is kept of a view that was dropped cannot be deleted");
             }
         }
-        let is_wanted = |view: &u32| self.with_catalog(|catalog| catalog.sinks.changes_done(*view).is_some());
+        let is_wanted =
+            |view: &u32| self.with_catalog(|catalog| catalog.sinks().changes_done(*view).is_some());
         for view in store.logs().unwrap_or_default().into_iter().filter(|view| !is_wanted(view)) {
             if let Err(error) = store.delete_log(view) {
                 tracing::warn!(view, %error, "changes of a view that no sink wants cannot be deleted");

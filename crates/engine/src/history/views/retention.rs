@@ -50,7 +50,8 @@ impl History {
     /// Who of the catalog reads the closed windows of a view, which goes on. Each will say where it is.
     pub(super) fn readers_of_windows(&self, view: &View) -> Needed {
         self.with_catalog(|catalog| {
-            let sinks = catalog.sinks.all().filter(|sink| sink.view == view.id() && !sink.create.of_changes);
+            let sinks =
+                catalog.sinks().all().filter(|sink| sink.view == view.id() && !sink.create.of_changes);
             let sinks = sinks.map(|sink| NeededBy::Sink(sink.id));
             let alerts = catalog.alerts().filter(|alert| alert.create.view() == Some(view.name()));
             let alerts = alerts.map(|alert| NeededBy::Alert(alert.id));
@@ -61,7 +62,7 @@ impl History {
     /// Who is not in the catalog, or not any more, reads no windows. The caller changes the catalog, one at a time.
     pub(in crate::history) fn let_go_of_windows(&self) {
         let readers: HashSet<NeededBy> = self.with_catalog(|catalog| {
-            let sinks = catalog.sinks.all().map(|sink| NeededBy::Sink(sink.id));
+            let sinks = catalog.sinks().all().map(|sink| NeededBy::Sink(sink.id));
             sinks.chain(catalog.alerts().map(|alert| NeededBy::Alert(alert.id))).collect()
         });
         for view in self.all_views() {

@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use swiftwater_catalog::kind::view::ViewEntry;
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, Path, StreamName, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,
@@ -34,7 +35,7 @@ use super::{
 };
 use crate::{
     EngineError,
-    history::{catalog::ViewEntry, durable::History, lookup_join::JoinSources, stored_stream::StoredStream},
+    history::{durable::History, lookup_join::JoinSources, stored_stream::StoredStream},
     stream::lock,
 };
 

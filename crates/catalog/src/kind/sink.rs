@@ -1,4 +1,4 @@
-//! What the catalog holds of sinks: what they are, and how far each is.
+//! Sinks: what they are declared as, and how far each has delivered.
 
 use std::{
     collections::BTreeMap,
@@ -10,65 +10,65 @@ use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateSink, SinkTarget};
 use swiftwater_live::Key;
 
-use crate::EngineError;
+use crate::{CatalogError, Object, ObjectKind};
 
 /// All sinks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Sinks {
+pub struct Sinks {
     next: u32,
     sinks: BTreeMap<Box<str>, SinkEntry>,
 }
 
 /// A sink that was created.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SinkEntry {
+pub struct SinkEntry {
     /// Its number; never given to another.
-    pub(crate) id: u32,
+    pub id: u32,
     /// When it was created.
-    pub(crate) created: Millis,
+    pub created: Millis,
     /// Its declaration.
-    pub(crate) create: CreateSink,
+    pub create: CreateSink,
     /// The view that it is of, by number.
-    pub(crate) view: u32,
+    pub view: u32,
     /// It delivers windows that begin here or later; none: all that close.
-    pub(crate) from: Option<Millis>,
+    pub from: Option<Millis>,
     /// How far it is.
-    pub(crate) delivered: Delivered,
+    pub delivered: Delivered,
 }
 
 /// What a sink that is created begins with.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct SinkStart {
+pub struct SinkStart {
     /// The view, by number.
-    pub(crate) view: u32,
+    pub view: u32,
     /// It delivers windows that begin here or later; none: all that close.
-    pub(crate) from: Option<Millis>,
+    pub from: Option<Millis>,
     /// Of changes, it delivers those behind this place, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) after: Option<String>,
+    pub after: Option<String>,
 }
 
 /// How far a sink is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Delivered {
+pub struct Delivered {
     /// Deliveries so far: the next one has this number.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Rows in them.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Of those, rows that went to the stream for what cannot be delivered.
     #[serde(default)]
-    pub(crate) dead: u64,
+    pub dead: u64,
     /// The last key, of changes the last place, as hexadecimal digits; none before the first.
     #[serde(default)]
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
     /// Of a file, its length.
     #[serde(default)]
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// All sinks within a snapshot of the catalog.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct SinksSnapshot {
+pub struct SinksSnapshot {
     next: u32,
     sinks: Vec<SinkSnapshot>,
 }
@@ -85,19 +85,19 @@ struct SinkSnapshot {
 
 impl Delivered {
     /// The last key.
-    pub(super) fn last_key(&self) -> Option<Vec<u8>> {
+    pub fn last_key(&self) -> Option<Vec<u8>> {
         let digits = self.key.as_ref()?;
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         digits.as_bytes().chunks(2).map(byte).collect()
     }
 
     /// Goes on behind a key without a delivery.
-    pub(super) fn pass(&mut self, key: &[u8]) {
+    pub fn pass(&mut self, key: &[u8]) {
         self.key = Some(digits(key));
     }
 
     /// After another delivery.
-    pub(super) fn after(&self, rows: u64, dead: u64, key: &[u8], bytes: u64) -> Delivered {
+    pub fn after(&self, rows: u64, dead: u64, key: &[u8], bytes: u64) -> Delivered {
         Delivered {
             count: self.count + 1,
             rows: self.rows + rows,
@@ -109,15 +109,21 @@ impl Delivered {
 }
 
 impl SinkEntry {
+    /// The sink as an object.
+    pub fn object(&self) -> Object {
+        ObjectKind::Sink.named(&*self.create.name)
+    }
+
     /// Where the first window begins that it may read again, once how far it is, is noted: the one that it delivered from last.
     /// None: it may read all.
-    pub(super) fn first_needed(&self) -> Option<Millis> {
+    pub fn first_needed(&self) -> Option<Millis> {
         let last = self.delivered.last_key();
         last.as_deref().and_then(Key::window_of_ordered).or(self.from)
     }
 }
 
-pub(super) fn digits(key: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub fn digits(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -128,28 +134,24 @@ fn file_names(path: &str) -> impl Iterator<Item = Component<'_>> {
 
 impl Sinks {
     /// All, by name.
-    pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &SinkEntry> {
+    pub fn all(&self) -> impl ExactSizeIterator<Item = &SinkEntry> {
         self.sinks.values()
     }
 
     /// The sink of a name; an error if there is none.
-    pub(crate) fn get(&self, name: &str) -> Result<&SinkEntry, EngineError> {
-        self.sinks.get(name).ok_or_else(|| EngineError::NoSink(name.to_owned()))
+    pub fn get(&self, name: &str) -> Result<&SinkEntry, CatalogError> {
+        self.sinks.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Sink, name))
     }
 
-    /// Answers whether that changed anything.
-    pub(crate) fn create(
+    /// Creates a sink; answers whether that changed anything.
+    pub fn create(
         &mut self,
         create: &CreateSink,
         SinkStart { view, from, after }: SinkStart,
         at: Millis,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, CatalogError> {
         if self.sinks.contains_key(&create.name) {
-            return if create.if_not_exists {
-                Ok(false)
-            } else {
-                Err(EngineError::Exists { kind: "sink", name: create.name.to_string() })
-            };
+            return CatalogError::unless(create.if_not_exists, ObjectKind::Sink, &create.name);
         }
         let create = CreateSink { if_not_exists: false, ..create.clone() };
         let name = create.name.clone();
@@ -161,7 +163,7 @@ impl Sinks {
     }
 
     /// An error where a sink writes the same file, however its path is written.
-    pub(super) fn check_file(&self, create: &CreateSink) -> Result<(), EngineError> {
+    pub fn check_file(&self, create: &CreateSink) -> Result<(), CatalogError> {
         let SinkTarget::File(path) = &create.target else { return Ok(()) };
         let is_same = |sink: &&SinkEntry| match &sink.create.target {
             SinkTarget::File(other) => file_names(other).eq(file_names(path)),
@@ -171,14 +173,14 @@ impl Sinks {
             None => Ok(()),
             Some(other) => {
                 let (sink, path) = (other.create.name.to_string(), path.to_string());
-                Err(EngineError::SinkFileTaken { sink, path })
+                Err(CatalogError::SinkFileTaken { sink, path })
             }
         }
     }
 
-    pub(crate) fn drop(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+    pub(crate) fn drop(&mut self, name: &str, if_exists: bool) -> Result<bool, CatalogError> {
         match self.sinks.remove(name) {
-            None if !if_exists => Err(EngineError::NoSink(name.to_owned())),
+            None if !if_exists => Err(CatalogError::not_found(ObjectKind::Sink, name)),
             removed => Ok(removed.is_some()),
         }
     }
@@ -191,44 +193,14 @@ impl Sinks {
     }
 
     /// Up to which place all sinks of a view's changes have them; none where there is no such sink.
-    pub(crate) fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
+    pub fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
         let of_changes = self.sinks.values().filter(|sink| sink.view == view && sink.create.of_changes);
         of_changes.map(|sink| sink.delivered.last_key().unwrap_or_default()).min()
     }
 
     /// The number that the next sink gets.
-    pub(crate) fn next_id(&self) -> u32 {
+    pub fn next_id(&self) -> u32 {
         self.next
-    }
-
-    /// The name of a sink of a view.
-    pub(crate) fn of_view(&self, view: u32) -> Option<&str> {
-        self.sinks.values().find(|sink| sink.view == view).map(|sink| &*sink.create.name)
-    }
-
-    /// An error where a sink delivers to a stream of this name.
-    pub(crate) fn check_stream(&self, stream: &str) -> Result<(), EngineError> {
-        self.check_undelivered("stream", stream, |create| create.streams().any(|name| name == stream))
-    }
-
-    /// An error where a sink delivers to a table of this name.
-    pub(crate) fn check_table(&self, table: &str) -> Result<(), EngineError> {
-        self.check_undelivered("table", table, |create| create.table() == Some(table))
-    }
-
-    fn check_undelivered(
-        &self,
-        kind: &'static str,
-        name: &str,
-        delivers: impl Fn(&CreateSink) -> bool,
-    ) -> Result<(), EngineError> {
-        match self.sinks.values().find(|sink| delivers(&sink.create)) {
-            None => Ok(()),
-            Some(sink) => {
-                let sink = sink.create.name.to_string();
-                Err(EngineError::TargetHasSink { kind, name: name.to_owned(), sink })
-            }
-        }
     }
 
     pub(crate) fn snapshot(&self) -> SinksSnapshot {

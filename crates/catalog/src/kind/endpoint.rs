@@ -1,4 +1,4 @@
-//! Endpoints in the catalog.
+//! Endpoints: HTTP routes that make events or read a view.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateEndpoint, Ddl, EndpointName};
 
-use crate::EngineError;
+use crate::{Catalog, CatalogError, Object, ObjectKind};
 
 /// An endpoint that was created.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct EndpointEntry {
+pub struct EndpointEntry {
     /// Its number among those that are kept; never given to another.
-    pub(crate) id: u32,
+    pub id: u32,
     /// When it was created.
-    pub(crate) created: Millis,
+    pub created: Millis,
     /// Its declaration.
-    pub(crate) create: CreateEndpoint,
+    pub create: CreateEndpoint,
 }
 
 /// All endpoints. A stream or view that one names is there as long as the endpoint is: whoever drops those asks first.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct EndpointEntries {
+pub struct Endpoints {
     next: u32,
     /// By the shape of the path, then by method.
     entries: BTreeMap<(String, &'static str), EndpointEntry>,
@@ -29,7 +29,7 @@ pub(crate) struct EndpointEntries {
 
 /// All endpoints within a snapshot of the catalog.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct EndpointsSnapshot {
+pub struct EndpointsSnapshot {
     next: u32,
     entries: Vec<EndpointSnapshot>,
 }
@@ -45,36 +45,30 @@ fn key(name: &EndpointName) -> (String, &'static str) {
     (name.path.shape(), name.method.text())
 }
 
-impl EndpointEntries {
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &EndpointEntry> {
+impl Endpoints {
+    /// All endpoints.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &EndpointEntry> {
         self.entries.values()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks whether there is none")]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(crate) fn get(&self, name: &EndpointName) -> Result<&EndpointEntry, EngineError> {
-        self.entries.get(&key(name)).ok_or_else(|| EngineError::NoEndpoint(name.to_string()))
-    }
-
-    /// The first that makes events of a stream.
-    pub(crate) fn of_stream(&self, stream: &str) -> Option<&EndpointEntry> {
-        self.iter().find(|entry| entry.create.stream().is_some_and(|name| name.as_str() == stream))
-    }
-
-    /// The first that reads a view.
-    pub(crate) fn of_view(&self, view: &str) -> Option<&EndpointEntry> {
-        self.iter().find(|entry| entry.create.view() == Some(view))
+    /// The endpoint of a method and path; an error if there is none.
+    pub fn get(&self, name: &EndpointName) -> Result<&EndpointEntry, CatalogError> {
+        self.entries
+            .get(&key(name))
+            .ok_or_else(|| CatalogError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
     /// Whether that changed anything. What a new one names must be there.
-    pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, EngineError> {
+    fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
-            return match create.if_not_exists {
-                true => Ok(false),
-                false => Err(EngineError::EndpointExists(known.create.name.to_string())),
-            };
+            let name = known.create.name.to_string();
+            return CatalogError::unless(create.if_not_exists, ObjectKind::Endpoint, &name);
         }
         let create = CreateEndpoint { if_not_exists: false, ..create.clone() };
         let entry = EndpointEntry { id: self.next, created: at, create };
@@ -84,9 +78,9 @@ impl EndpointEntries {
     }
 
     /// Whether that changed anything.
-    pub(crate) fn remove(&mut self, name: &EndpointName, if_exists: bool) -> Result<bool, EngineError> {
+    pub(crate) fn drop(&mut self, name: &EndpointName, if_exists: bool) -> Result<bool, CatalogError> {
         match self.entries.remove(&key(name)) {
-            None if !if_exists => Err(EngineError::NoEndpoint(name.to_string())),
+            None if !if_exists => Err(CatalogError::not_found(ObjectKind::Endpoint, name.to_string())),
             removed => Ok(removed.is_some()),
         }
     }
@@ -104,13 +98,13 @@ impl EndpointEntries {
     pub(crate) fn from_snapshot<E>(
         snapshot: &EndpointsSnapshot,
         read: impl Fn(&str) -> Result<CreateEndpoint, E>,
-    ) -> Result<EndpointEntries, E> {
+    ) -> Result<Endpoints, E> {
         let mut entries = BTreeMap::new();
         for EndpointSnapshot { id, created, text } in &snapshot.entries {
             let create = read(text)?;
             entries.insert(key(&create.name), EndpointEntry { id: *id, created: *created, create });
         }
-        Ok(EndpointEntries { next: snapshot.next, entries })
+        Ok(Endpoints { next: snapshot.next, entries })
     }
 }
 
@@ -118,5 +112,31 @@ impl EndpointsSnapshot {
     /// Whether there never was one.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == 0
+    }
+}
+
+impl EndpointEntry {
+    /// The endpoint as an object.
+    pub fn object(&self) -> Object {
+        ObjectKind::Endpoint.named(self.create.name.to_string())
+    }
+}
+
+impl Catalog {
+    /// What a new endpoint names must be there.
+    pub(crate) fn create_endpoint(
+        &mut self,
+        create: &CreateEndpoint,
+        at: Millis,
+    ) -> Result<bool, CatalogError> {
+        if self.endpoints.get(&create.name).is_err() {
+            if let Some(stream) = create.stream() {
+                self.known_stream(stream.as_str())?;
+            }
+            if let Some(view) = create.view() {
+                self.view(view)?;
+            }
+        }
+        self.endpoints.create(create, at)
     }
 }

@@ -17,7 +17,7 @@ use swiftwater_event::Millis;
 
 /// A schedule that was read.
 #[derive(Clone)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// As they were given, by which schedules are told apart.
     text: Box<str>,
     zone: Tz,
@@ -58,7 +58,7 @@ impl ScheduleError {
 
 impl Schedule {
     /// Reads a schedule; without a zone it is UTC's.
-    pub(crate) fn parse(text: &str, zone: Option<&str>) -> Result<Schedule, ScheduleError> {
+    pub fn parse(text: &str, zone: Option<&str>) -> Result<Schedule, ScheduleError> {
         let zone = match zone {
             None => Tz::UTC,
             Some(zone) => zone.parse().map_err(|_| ScheduleError::Zone(zone.to_owned()))?,
@@ -82,13 +82,13 @@ impl Schedule {
     }
 
     /// The first time that it is due after a time; `None` where the calendar ends before.
-    pub(crate) fn after(&self, time: Millis) -> Option<Millis> {
+    pub fn after(&self, time: Millis) -> Option<Millis> {
         let next = self.cron.find_next_occurrence(&self.at(time)?, false);
         next.ok().map(|next| next.timestamp_millis())
     }
 
     /// The last time that it was due, up to a time and with it.
-    pub(crate) fn up_to(&self, time: Millis) -> Option<Millis> {
+    pub fn up_to(&self, time: Millis) -> Option<Millis> {
         let last = self.cron.find_previous_occurrence(&self.at(time)?, true);
         last.ok().map(|last| last.timestamp_millis())
     }

@@ -4,8 +4,7 @@
 //! A view is no stop on a way: what it is of is in the end a stream, that of the lowest view below it. Jobs are on no way, as
 //! they run at their times only. Asked when something is created, never of what is in the log already.
 
-use super::{Catalog, ViewEntry};
-use crate::EngineError;
+use crate::{Catalog, CatalogError, kind::view::ViewEntry};
 
 /// What writes into a stream whenever something comes into another.
 struct Hop<'c> {
@@ -17,15 +16,15 @@ struct Hop<'c> {
 
 impl Catalog {
     /// An error where what goes into one of the streams `into` would come to one of `sources`, over others.
-    pub(in crate::history) fn check_no_way_round<'n>(
+    pub fn check_no_way_round<'n>(
         &self,
         into: impl IntoIterator<Item = &'n str>,
         sources: &[&str],
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), CatalogError> {
         let hops = self.hops();
         for stream in into {
             if let Some(way) = way(&hops, stream, sources) {
-                return Err(EngineError::GoesRound { stream: stream.to_owned(), way });
+                return Err(CatalogError::Cycle { stream: stream.to_owned(), way });
             }
         }
         Ok(())
@@ -45,7 +44,7 @@ impl Catalog {
             }
         }
         for alert in self.alerts.values() {
-            if let Some(from) = self.views.get(&alert.view()).and_then(|view| self.stream_below(view)) {
+            if let Some(from) = self.any_view(&alert.view()).and_then(|view| self.stream_below(view)) {
                 let by = ("alert", &*alert.create.name);
                 hops.extend(alert.create.streams().map(|into| Hop { from, by, into }));
             }
@@ -55,7 +54,7 @@ impl Catalog {
 
     /// The name of the stream that a view is of, or the lowest one below it.
     fn stream_below(&self, view: &ViewEntry) -> Option<&str> {
-        let stream = self.streams.values().find(|stream| stream.id == view.stream);
+        let stream = self.stream_of_number(view.stream);
         stream.map(|stream| stream.create.name.as_str())
     }
 }

@@ -1,12 +1,23 @@
 //! What changes of the catalog come to, one after another, and read back.
 
-use super::{super::jobs::StreamRead, *};
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::Ddl;
+
+use crate::{
+    Catalog, CatalogError, Change, ChangeRecord, Snapshot, StreamNumbers, WireError,
+    catalog::read,
+    kind::{
+        alert::AlertStart,
+        job::{JobStep, StreamRead},
+        sink::SinkStart,
+    },
+};
 
 fn ddl(text: &str) -> Ddl {
     read(text).unwrap()
 }
 
-fn carry_out(catalog: &mut Catalog, text: &str) -> Result<bool, EngineError> {
+fn carry_out(catalog: &mut Catalog, text: &str) -> Result<bool, CatalogError> {
     if let Ddl::CreateAlert(create) = ddl(text) {
         let start = AlertStart { events_from: create.query().map(|_| 5), from: Some(9) };
         if !catalog.check_alert(&create)? {
@@ -383,7 +394,7 @@ fn newer_format_is_refused_and_says_what_to_do() {
     let error = Snapshot::from_bytes(newer).unwrap_err();
     assert_eq!(error.to_string(), "the catalog has format 2, written by 9.0.0; this version reads up to 1");
     assert!(ChangeRecord::from_bytes(newer).is_err());
-    assert!(matches!(Snapshot::from_bytes(b"{}"), Err(HistoryError::Catalog { .. })));
+    assert!(matches!(Snapshot::from_bytes(b"{}"), Err(WireError::Form { .. })));
 }
 
 #[test]

@@ -14,11 +14,10 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateJob, JobChange};
 
-use super::schedule::Schedule;
-use crate::EngineError;
+use crate::{Catalog, CatalogError, ObjectKind, Schedule};
 
 /// Runs of a job that are remembered.
-pub(crate) const RUNS_KEPT: usize = 100;
+pub const RUNS_KEPT: usize = 100;
 
 /// Of an error so many bytes are remembered.
 const ERROR_BYTES_MAX: usize = 2000;
@@ -28,19 +27,19 @@ const CLOCK_BACK_MAX: Millis = 24 * 60 * 60 * 1_000;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct JobEntry {
+pub struct JobEntry {
     /// Its number; never given to another.
-    pub(crate) id: u32,
+    pub id: u32,
     /// When it was created.
-    pub(crate) created: Millis,
+    pub created: Millis,
     /// Its declaration as it is now.
-    pub(crate) create: CreateJob,
+    pub create: CreateJob,
     /// It runs when its schedule says.
-    pub(crate) is_enabled: bool,
+    pub is_enabled: bool,
     /// Its last runs, oldest first.
-    pub(crate) runs: VecDeque<Arc<JobRun>>,
+    pub runs: VecDeque<Arc<JobRun>>,
     /// What all its runs came to.
-    pub(crate) totals: JobTotals,
+    pub totals: JobTotals,
     schedule: Schedule,
     /// Nothing is due any more up to here.
     covered: Millis,
@@ -54,91 +53,108 @@ pub(crate) struct JobEntry {
 
 /// What the runs of a job came to since it was created, those that are forgotten included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct JobTotals {
+pub struct JobTotals {
     /// Runs that succeeded.
-    pub(crate) runs: u64,
+    pub runs: u64,
     /// Attempts that failed.
-    pub(crate) failures: u64,
+    pub failures: u64,
     /// Attempts after a failure that came to their end, in whichever way.
-    pub(crate) retries: u64,
+    pub retries: u64,
     /// Rows that were written.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Milliseconds that statements took, those that failed included.
-    pub(crate) millis: u64,
+    pub millis: u64,
 }
 
 /// A run of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct JobRun {
+pub struct JobRun {
     /// Its number, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The time of the schedule that it is for, the last one if it makes up for several; none: it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) due: Option<Millis>,
+    pub due: Option<Millis>,
     /// When it began.
-    pub(crate) began: Millis,
+    pub began: Millis,
     /// When it succeeded; none: it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ended: Option<Millis>,
+    pub ended: Option<Millis>,
     /// Attempts that failed.
     #[serde(default)]
-    pub(crate) failures: u32,
+    pub failures: u32,
     /// What went wrong last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
     /// Statements that are done.
     #[serde(default)]
-    pub(crate) statements: u32,
+    pub statements: u32,
     /// Rows that they wrote.
     #[serde(default)]
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Milliseconds that its statements took, those that failed included.
     #[serde(default)]
-    pub(crate) millis: u64,
+    pub millis: u64,
     /// What an incremental run reads, by the streams' numbers in the log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) reads: BTreeMap<u32, StreamRead>,
+    pub reads: BTreeMap<u32, StreamRead>,
     /// Tables that the next statement to be done has dropped, or was about to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) drops: Vec<Box<str>>,
+    pub drops: Vec<Box<str>>,
 }
 
 /// What of a stream a run reads: offsets `[from, to)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StreamRead {
+pub struct StreamRead {
     /// The stream's name.
-    pub(crate) stream: Box<str>,
+    pub stream: Box<str>,
     /// The first offset.
-    pub(crate) from: u64,
+    pub from: u64,
     /// The offset after the last.
-    pub(crate) to: u64,
+    pub to: u64,
 }
 
 /// What happens to a run, as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum JobStep {
+pub enum JobStep {
     /// It begins.
-    Began { due: Option<Millis> },
+    Began {
+        /// The time of the schedule that it is for.
+        due: Option<Millis>,
+    },
     /// It is to read this of a stream.
-    Reads { id: u32, read: StreamRead },
+    Reads {
+        /// The stream's number.
+        id: u32,
+        /// The offsets.
+        read: StreamRead,
+    },
     /// A statement is about to drop a table.
-    Drops { table: Box<str> },
+    Drops {
+        /// Its name.
+        table: Box<str>,
+    },
     /// One more statement is done.
     Did {
+        /// Rows that it wrote.
         rows: u64,
+        /// Milliseconds that it took.
         #[serde(default)]
         millis: u64,
     },
     /// The last statement is done.
     Succeeded {
+        /// Rows that it wrote.
         rows: u64,
+        /// Milliseconds that it took.
         #[serde(default)]
         millis: u64,
     },
     /// A statement failed.
     Failed {
+        /// Why.
         error: String,
+        /// Milliseconds that it took.
         #[serde(default)]
         millis: u64,
     },
@@ -146,7 +162,7 @@ pub(crate) enum JobStep {
 
 /// A job within a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct JobSnapshot {
+pub struct JobSnapshot {
     id: u32,
     created: Millis,
     text: String,
@@ -161,7 +177,7 @@ pub(crate) struct JobSnapshot {
 }
 
 impl JobEntry {
-    pub(crate) fn new(id: u32, create: CreateJob, at: Millis) -> Result<JobEntry, EngineError> {
+    pub(crate) fn new(id: u32, create: CreateJob, at: Millis) -> Result<JobEntry, CatalogError> {
         let schedule = schedule(&create)?;
         let mut job = JobEntry {
             id,
@@ -182,7 +198,7 @@ impl JobEntry {
 
     /// Alters it; answers whether that changed anything. What was missed while it was disabled, or would have been due by
     /// another schedule, is not made up for.
-    pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, EngineError> {
+    pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, CatalogError> {
         let is_enabled = match change {
             JobChange::Enable => true,
             JobChange::Disable => false,
@@ -225,34 +241,34 @@ impl JobEntry {
     }
 
     /// The run that has not ended.
-    pub(crate) fn open(&self) -> Option<&Arc<JobRun>> {
+    pub fn open(&self) -> Option<&Arc<JobRun>> {
         self.runs.back().filter(|run| run.ended.is_none())
     }
 
     /// When it runs next by its schedule; none while it is disabled. A time in the past is to be made up for.
-    pub(crate) fn next_due(&self) -> Option<Millis> {
+    pub fn next_due(&self) -> Option<Millis> {
         self.due.filter(|_| self.is_enabled)
     }
 
     /// The last time that is due by now, which stands for all before it.
-    pub(crate) fn last_due(&self, now: Millis) -> Option<Millis> {
+    pub fn last_due(&self, now: Millis) -> Option<Millis> {
         let due = self.next_due().filter(|due| *due <= now)?;
         Some(self.schedule.up_to(now).map_or(due, |last| last.max(due)))
     }
 
     /// What a run has to read of a stream whose next offset is `to`.
-    pub(crate) fn unread(&self, id: u32, stream: &str, to: u64) -> StreamRead {
+    pub fn unread(&self, id: u32, stream: &str, to: u64) -> StreamRead {
         let from = self.read_to.get(&id).copied().unwrap_or(0);
         StreamRead { stream: stream.into(), from, to: to.max(from) }
     }
 
     /// Whether each run reads only what came since the last one.
-    pub(crate) fn is_incremental(&self) -> bool {
+    pub fn is_incremental(&self) -> bool {
         self.create.options.incremental == Some(true)
     }
 
     /// How long an attempt may take, in milliseconds, where it is said; 0: as long as it takes.
-    pub(crate) fn timeout_ms(&self) -> Option<u64> {
+    pub fn timeout_ms(&self) -> Option<u64> {
         self.create.options.timeout_ms
     }
 
@@ -336,7 +352,7 @@ impl JobEntry {
     }
 
     /// The number of the run that is next.
-    pub(crate) fn next_run(&self) -> u64 {
+    pub fn next_run(&self) -> u64 {
         self.runs.back().map_or(1, |run| run.number + 1)
     }
 
@@ -356,7 +372,7 @@ impl JobEntry {
     }
 
     /// The job of a snapshot, whose statement was read.
-    pub(crate) fn from_snapshot(snapshot: &JobSnapshot, create: CreateJob) -> Result<JobEntry, EngineError> {
+    pub(crate) fn from_snapshot(snapshot: &JobSnapshot, create: CreateJob) -> Result<JobEntry, CatalogError> {
         let mut job = JobEntry::new(snapshot.id, create, snapshot.created)?;
         job.is_enabled = snapshot.is_enabled;
         job.read_to = snapshot.read_to.iter().copied().collect();
@@ -376,8 +392,48 @@ impl JobSnapshot {
     }
 }
 
-fn schedule(create: &CreateJob) -> Result<Schedule, EngineError> {
-    Schedule::parse(&create.schedule, create.options.time_zone.as_deref()).map_err(EngineError::Schedule)
+impl Catalog {
+    /// All jobs, by name.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
+        self.jobs.values()
+    }
+
+    /// Lets jobs see what time it is, as changes of the log do.
+    pub fn jobs_see_time(&mut self, now: Millis) {
+        self.jobs.values_mut().for_each(|job| job.see_time(now));
+    }
+
+    /// A job of a name; an error if there is none.
+    pub fn job(&self, name: &str) -> Result<&JobEntry, CatalogError> {
+        self.jobs.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Job, name))
+    }
+
+    /// The job of a number, if it was not dropped.
+    pub fn job_of(&self, id: u32) -> Option<&JobEntry> {
+        self.jobs.values().find(|job| job.id == id)
+    }
+
+    pub(crate) fn create_job(&mut self, create: &CreateJob, at: Millis) -> Result<bool, CatalogError> {
+        if self.jobs.contains_key(&create.name) {
+            return CatalogError::unless(create.if_not_exists, ObjectKind::Job, &create.name);
+        }
+        let create = CreateJob { if_not_exists: false, ..create.clone() };
+        let job = JobEntry::new(self.next_job, create, at)?;
+        self.next_job += 1;
+        self.jobs.insert(job.create.name.clone(), job);
+        Ok(true)
+    }
+
+    pub(crate) fn drop_job(&mut self, name: &str, if_exists: bool) -> Result<bool, CatalogError> {
+        match self.jobs.remove(name) {
+            None if !if_exists => Err(CatalogError::not_found(ObjectKind::Job, name)),
+            removed => Ok(removed.is_some()),
+        }
+    }
+}
+
+fn schedule(create: &CreateJob) -> Result<Schedule, CatalogError> {
+    Schedule::parse(&create.schedule, create.options.time_zone.as_deref()).map_err(CatalogError::Schedule)
 }
 
 #[cfg(test)]

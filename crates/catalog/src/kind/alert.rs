@@ -1,45 +1,43 @@
-//! Alerts in the catalog.
+//! Alerts: what they watch, the view that one owns for its query, and where they write.
 
 use serde::{Deserialize, Serialize};
-use swiftwater_event::{Millis, StreamName};
+use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{AlertSource, CreateAlert, CreateView, Ddl, ViewOptions};
-use swiftwater_live::Unfit;
 
+use super::lookup_join::joined_by;
 use crate::{
-    EngineError,
-    history::{
-        HistoryError,
-        catalog::{Catalog, StreamEntry, ViewEntry, exists, joined_by, read, unexpected},
-    },
+    Catalog, CatalogError, Object, ObjectKind, WireError,
+    catalog::read,
+    kind::{stream::StreamEntry, view::ViewEntry},
 };
 
 /// An alert that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AlertEntry {
+pub struct AlertEntry {
     /// Its number among views and alerts, whose states are kept side by side; never given to another.
-    pub(crate) id: u32,
+    pub id: u32,
     /// When it was created.
-    pub(crate) created: Millis,
+    pub created: Millis,
     /// Its declaration.
-    pub(crate) create: CreateAlert,
+    pub create: CreateAlert,
     /// It looks at windows that begin here or later; none: at all that close.
-    pub(crate) from: Option<Millis>,
+    pub from: Option<Millis>,
 }
 
 /// What an alert that is created begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct AlertStart {
+pub struct AlertStart {
     /// Its query is of the stream's events from this offset on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) events_from: Option<u64>,
+    pub events_from: Option<u64>,
     /// As in [`AlertEntry`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) from: Option<Millis>,
+    pub from: Option<Millis>,
 }
 
 /// An alert within a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct AlertSnapshot {
+pub struct AlertSnapshot {
     id: u32,
     created: Millis,
     text: String,
@@ -59,8 +57,13 @@ struct OwnViewSnapshot {
 }
 
 impl AlertEntry {
+    /// The alert as an object.
+    pub fn object(&self) -> Object {
+        ObjectKind::Alert.named(&*self.create.name)
+    }
+
     /// The name of the view that it watches. One that it has for itself has a name that no statement can say.
-    pub(crate) fn view(&self) -> Box<str> {
+    pub fn view(&self) -> Box<str> {
         view_of(&self.create)
     }
 }
@@ -73,34 +76,25 @@ fn view_of(create: &CreateAlert) -> Box<str> {
 }
 
 /// The view that keeps the query of an alert, if it has one.
-pub(super) fn own_view(create: &CreateAlert) -> Option<CreateView> {
+pub fn own_view(create: &CreateAlert) -> Option<CreateView> {
     let query = create.query()?.into();
     let options = ViewOptions::default();
     Some(CreateView { name: view_of(create), if_not_exists: false, delete_when: None, options, query })
 }
 
-/// A fault of the query of an alert, and not of its condition.
-pub(super) fn of_query(error: EngineError, query: &str) -> EngineError {
-    match error {
-        EngineError::Query(errors) => EngineError::Expression { text: query.into(), errors },
-        EngineError::Unfit(Unfit::NoGroups) => EngineError::AlertOfEvents,
-        error => error,
-    }
-}
-
 impl Catalog {
     /// All alerts, by name.
-    pub(crate) fn alerts(&self) -> impl ExactSizeIterator<Item = &AlertEntry> {
+    pub fn alerts(&self) -> impl ExactSizeIterator<Item = &AlertEntry> {
         self.alerts.values()
     }
 
     /// An alert of a name; an error if there is none.
-    pub(crate) fn alert(&self, name: &str) -> Result<&AlertEntry, EngineError> {
-        self.alerts.get(name).ok_or_else(|| EngineError::NoAlert(name.to_owned()))
+    pub fn alert(&self, name: &str) -> Result<&AlertEntry, CatalogError> {
+        self.alerts.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Alert, name))
     }
 
     /// Whether an alert would be created.
-    pub(in crate::history) fn check_alert(&self, create: &CreateAlert) -> Result<bool, EngineError> {
+    pub fn check_alert(&self, create: &CreateAlert) -> Result<bool, CatalogError> {
         let is_new = self.clone().create_alert(create, &AlertStart::default(), 0)?;
         if is_new && let Some(watched) = self.stream_of_alert(create)? {
             self.check_no_way_round(create.streams(), &[watched.create.name.as_str()])?;
@@ -109,51 +103,44 @@ impl Catalog {
     }
 
     /// The stream that an alert's view is of, whoever has that.
-    pub(in crate::history) fn stream_of_alert(
-        &self,
-        create: &CreateAlert,
-    ) -> Result<Option<&StreamEntry>, EngineError> {
+    pub fn stream_of_alert(&self, create: &CreateAlert) -> Result<Option<&StreamEntry>, CatalogError> {
         if let Some(view) = own_view(create) {
             let stream = self.stream_of_own_view(&view).map(Some);
-            return stream.map_err(|error| of_query(error, &view.query));
+            return stream.map_err(|error| match error {
+                CatalogError::Query(errors) => CatalogError::AlertQuery { text: view.query, errors },
+                error => error,
+            });
         }
         let stream = self.view(create.view().unwrap_or_default())?.stream;
         Ok(self.streams().map(|(_, entry)| entry).find(|entry| entry.id == stream))
     }
 
     /// The stream that an alert's own view would be of.
-    pub(in crate::history) fn stream_of_own_view(
-        &self,
-        create: &CreateView,
-    ) -> Result<&StreamEntry, EngineError> {
+    pub fn stream_of_own_view(&self, create: &CreateView) -> Result<&StreamEntry, CatalogError> {
         if let Some(joined) = joined_by(create).into_iter().next() {
-            return Err(EngineError::AlertOnJoin(joined.into()));
+            return Err(CatalogError::AlertOnJoin(joined.into()));
         }
         match self.source_of_view(create)? {
             (stream, None) => Ok(stream),
-            (_, Some(below)) => Err(EngineError::AlertOnViewQuery(below.create.name.to_string())),
+            (_, Some(below)) => Err(CatalogError::AlertOnViewQuery(below.create.name.to_string())),
         }
     }
 
-    pub(in crate::history) fn create_alert(
+    pub(crate) fn create_alert(
         &mut self,
         create: &CreateAlert,
         start: &AlertStart,
         at: Millis,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool, CatalogError> {
         if self.alerts.contains_key(&create.name) {
-            return exists("alert", &create.name, create.if_not_exists);
+            return CatalogError::unless(create.if_not_exists, ObjectKind::Alert, &create.name);
         }
         let watched = self.stream_of_alert(create)?;
         for name in create.streams() {
-            let stream = StreamName::new(name).ok().and_then(|name| self.stream(&name));
-            let stream = stream.ok_or_else(|| EngineError::NoStream(name.to_owned()))?;
-            if !stream.create.is_stored() {
-                return Err(EngineError::AlertIntoUnstored(name.to_owned()));
-            }
+            let stream = self.known_stored_stream(name, ObjectKind::Alert)?;
             if watched.is_some_and(|watched| watched.id == stream.id) {
                 let watched = create.view().map_or("the query".to_owned(), |view| format!("view `{view}`"));
-                return Err(EngineError::AlertOnItself { watched, stream: name.to_owned() });
+                return Err(CatalogError::AlertOnItself { watched, stream: name.to_owned() });
             }
         }
         let stream = watched.map(|stream| stream.id);
@@ -178,49 +165,18 @@ impl Catalog {
         Ok(true)
     }
 
-    fn add_view(&mut self, entry: ViewEntry) {
-        self.views.insert(entry.create.name.clone(), entry);
-    }
-
-    pub(in crate::history) fn drop_alert(
-        &mut self,
-        name: &str,
-        if_exists: bool,
-    ) -> Result<bool, EngineError> {
+    pub(crate) fn drop_alert(&mut self, name: &str, if_exists: bool) -> Result<bool, CatalogError> {
         match self.alerts.remove(name) {
-            None if !if_exists => Err(EngineError::NoAlert(name.to_owned())),
+            None if !if_exists => Err(CatalogError::not_found(ObjectKind::Alert, name)),
             None => Ok(false),
-            Some(entry) => {
-                if entry.create.query().is_some() {
-                    self.views.remove(&entry.view());
-                }
+            Some(_) => {
+                self.views.retain(|_, view| view.owner.as_deref() != Some(name));
                 Ok(true)
             }
         }
     }
 
-    /// An error where an alert watches a view of this name.
-    pub(in crate::history) fn check_unwatched(&self, view: &str) -> Result<(), EngineError> {
-        match self.alerts.values().find(|alert| alert.create.view() == Some(view)) {
-            None => Ok(()),
-            Some(alert) => {
-                Err(EngineError::ViewHasAlert { view: view.to_owned(), alert: alert.create.name.to_string() })
-            }
-        }
-    }
-
-    /// An error where an alert tells a stream of this name.
-    pub(in crate::history) fn check_untold(&self, stream: &str) -> Result<(), EngineError> {
-        match self.alerts.values().find(|alert| alert.create.streams().any(|told| told == stream)) {
-            None => Ok(()),
-            Some(alert) => Err(EngineError::StreamHasAlert {
-                stream: stream.to_owned(),
-                alert: alert.create.name.to_string(),
-            }),
-        }
-    }
-
-    pub(in crate::history) fn snapshot_of_alert(&self, alert: &AlertEntry) -> AlertSnapshot {
+    pub(crate) fn snapshot_of_alert(&self, alert: &AlertEntry) -> AlertSnapshot {
         let text = Ddl::CreateAlert(alert.create.clone()).to_string();
         let own = self.views.get(&alert.view()).filter(|view| view.owner.is_some());
         let view = own.map(|view| OwnViewSnapshot { id: view.id, stream: view.stream, from: view.from });
@@ -228,9 +184,9 @@ impl Catalog {
     }
 
     /// Adds what a snapshot says of an alert.
-    pub(in crate::history) fn add_alert(&mut self, snapshot: &AlertSnapshot) -> Result<(), HistoryError> {
+    pub(crate) fn add_alert(&mut self, snapshot: &AlertSnapshot) -> Result<(), WireError> {
         let AlertSnapshot { id, created, text, from, view } = snapshot;
-        let Ddl::CreateAlert(create) = read(text)? else { return Err(unexpected(text)) };
+        let Ddl::CreateAlert(create) = read(text)? else { return Err(WireError::unexpected(text)) };
         if let (Some(OwnViewSnapshot { id, stream, from }), Some(own)) = (view, own_view(&create)) {
             let owner = Some(create.name.clone());
             let (id, stream, from) = (*id, *stream, *from);

@@ -1,0 +1,210 @@
+//! Changes of the catalog: each is one record of the log, so that it is ordered against events, and the catalog is the sum of all
+//! changes. Statements are written in their normal form, which reads back as the same.
+//!
+//! ```text
+//! change = {"format": 1, "at": ms, "change": {"ddl": statement} | {"view": …} | {"found": columns} | {"job": step of a run} | …}
+//! ```
+//!
+//! Fields may be added; they are missing in older records. Any other change raises the format. A format that is newer
+//! than [`FORMAT`] is refused.
+
+use serde::{Deserialize, Serialize};
+use swiftwater_event::Millis;
+use swiftwater_lang::ddl::Ddl;
+
+use crate::{
+    Catalog, CatalogError, ObjectKind, WireError,
+    catalog::read,
+    kind::{
+        alert::AlertStart,
+        durable_query::DurableQueryStep,
+        job::JobStep,
+        lookup_join::TableColumns,
+        sink::{Delivered, SinkStart},
+        stream::found,
+    },
+    wire::check_format,
+};
+
+/// The form of snapshots and changes that this version writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// A change, as it is written in the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeRecord {
+    format: u32,
+    /// When it was made.
+    pub at: Millis,
+    /// What changes.
+    pub change: Change,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of other objects.
+    Ddl(String),
+    /// A view was created, of the events of its stream from an offset on.
+    View {
+        /// The statement.
+        text: String,
+        /// The offset.
+        from: u64,
+        /// Tables that its events are joined with, and their columns.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tables: Vec<TableColumns>,
+    },
+    /// An alert was created.
+    Alert {
+        /// The statement.
+        text: String,
+        /// Where it starts.
+        #[serde(flatten)]
+        start: AlertStart,
+    },
+    /// A join was created, of the events in the log from a position on.
+    Join {
+        /// The statement.
+        text: String,
+        /// The position.
+        from: u64,
+    },
+    /// A sink was created.
+    Sink {
+        /// The statement.
+        text: String,
+        /// Where it starts.
+        #[serde(flatten)]
+        start: SinkStart,
+    },
+    /// A sink has delivered.
+    Delivered {
+        /// Its number.
+        sink: u32,
+        /// How far it is.
+        delivered: Delivered,
+    },
+    /// All columns that were found so far in a stream's events: names and types.
+    Found {
+        /// The stream's number.
+        stream: u32,
+        /// The columns.
+        columns: Vec<(Box<str>, String)>,
+    },
+    /// Durable queries have changed.
+    Detached(DurableQueryStep),
+    /// A run of a job has changed.
+    Job {
+        /// The job's number.
+        job: u32,
+        /// The number of the run.
+        run: u64,
+        /// What happened to it.
+        step: JobStep,
+    },
+}
+
+impl Change {
+    /// Whether it is written also where the log has no room for events: a statement may make room. Changes that objects
+    /// make by themselves are not, as they would use that room up.
+    pub fn is_urgent(&self) -> bool {
+        !matches!(self, Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. })
+    }
+}
+
+impl ChangeRecord {
+    /// A change that was made at a time.
+    pub fn new(at: Millis, change: Change) -> ChangeRecord {
+        ChangeRecord { format: FORMAT, at, change }
+    }
+
+    /// The record's bytes in the log.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers are JSON")
+    }
+
+    /// The change of a record in the log.
+    pub fn from_bytes(bytes: &[u8]) -> Result<ChangeRecord, WireError> {
+        check_format(bytes, "a change of the catalog")?;
+        serde_json::from_slice(bytes).map_err(|source| WireError::Form { what: "a change", source })
+    }
+}
+
+impl Catalog {
+    /// Applies a change that was logged.
+    pub fn apply(&mut self, record: &ChangeRecord) -> Result<(), WireError> {
+        let at = record.at;
+        match &record.change {
+            Change::Ddl(text) => carried_out(text, self.apply_ddl(&read(text)?, at)),
+            Change::View { text, from, tables } => {
+                let Ddl::CreateView(create) = read(text)? else { return Err(WireError::unexpected(text)) };
+                carried_out(text, self.create_view(&create, (*from, tables), at))
+            }
+            Change::Alert { text, start } => {
+                let Ddl::CreateAlert(create) = read(text)? else { return Err(WireError::unexpected(text)) };
+                carried_out(text, self.create_alert(&create, start, at))
+            }
+            Change::Join { text, from } => {
+                let Ddl::CreateJoin(create) = read(text)? else { return Err(WireError::unexpected(text)) };
+                carried_out(text, self.create_join(&create, *from, at))
+            }
+            Change::Sink { text, start } => {
+                let Ddl::CreateSink(create) = read(text)? else { return Err(WireError::unexpected(text)) };
+                carried_out(text, self.sinks.create(&create, start.clone(), at))
+            }
+            Change::Detached(step) => {
+                self.durable_queries.apply(step);
+                Ok(())
+            }
+            Change::Delivered { sink, delivered } => {
+                self.sinks.deliver(*sink, delivered);
+                Ok(())
+            }
+            Change::Found { stream, columns } => {
+                if let Some(entry) = self.streams.values_mut().find(|entry| entry.id == *stream) {
+                    entry.found = found(columns)?;
+                }
+                Ok(())
+            }
+            Change::Job { job, run, step } => {
+                if let Some(job) = self.jobs.values_mut().find(|entry| entry.id == *job) {
+                    job.apply(*run, step, at);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether anything changed.
+    pub(crate) fn apply_ddl(&mut self, ddl: &Ddl, at: Millis) -> Result<bool, CatalogError> {
+        match ddl {
+            Ddl::CreateStream(create) => self.create_stream(create, at),
+            Ddl::AlterStream(alter) => self.alter_stream(alter),
+            Ddl::DropStream { name, if_exists } => self.drop_stream(name, *if_exists),
+            // They begin at an offset, a position or a window, which the statement does not say.
+            Ddl::CreateView(_) | Ddl::CreateSink(_) | Ddl::CreateJoin(_) => Ok(false),
+            // As earlier versions wrote it.
+            Ddl::CreateAlert(create) => self.create_alert(create, &AlertStart::default(), at),
+            Ddl::DropJoin { name, if_exists } => self.drop_join(name, *if_exists),
+            Ddl::DropSink { name, if_exists } => self.sinks.drop(name, *if_exists),
+            Ddl::DropView { name, if_exists } => self.drop_view(name, *if_exists),
+            Ddl::DropAlert { name, if_exists } => self.drop_alert(name, *if_exists),
+            Ddl::CreateJob(create) => self.create_job(create, at),
+            Ddl::AlterJob { name, change } => {
+                let job = self.jobs.get_mut(name);
+                job.ok_or_else(|| CatalogError::not_found(ObjectKind::Job, &**name))?.alter(change, at)
+            }
+            Ddl::DropJob { name, if_exists } => self.drop_job(name, *if_exists),
+            Ddl::CreateEndpoint(create) => self.create_endpoint(create, at),
+            Ddl::DropEndpoint { name, if_exists } => self.endpoints.drop(name, *if_exists),
+            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => {
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn carried_out(text: &str, applied: Result<bool, CatalogError>) -> Result<(), WireError> {
+    applied.map(|_| ()).map_err(|error| WireError::statement(text, error))
+}

@@ -1,0 +1,166 @@
+//! What depends on what: one edge for each object that another needs, and the role in which it needs it.
+//!
+//! An object that others depend on cannot be dropped; the error names one of those, and what to drop first. What an alert
+//! owns, the view of its query, goes with the alert.
+
+use std::fmt;
+
+use crate::{Catalog, CatalogError, Object, ObjectKind, kind::stream::QUARANTINE};
+
+/// The role in which one object needs another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// It reads the other's events or rows.
+    Source,
+    /// It watches the other's rows.
+    Watches,
+    /// It writes into the other.
+    Target,
+    /// It looks up rows of the other.
+    Lookup,
+    /// It reads this column of the other.
+    Column,
+    /// It writes into the other what cannot be taken or delivered.
+    DeadLetter,
+}
+
+/// One object depends on another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dependency {
+    /// The role in which it needs it.
+    pub role: Role,
+    /// The object that needs the other.
+    pub dependent: Object,
+    /// The object that is needed.
+    pub on: Object,
+    /// The column, of [`Role::Column`].
+    pub column: Option<String>,
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Dependency { role, dependent, on, column } = self;
+        match (role, dependent.kind) {
+            (Role::Source, ObjectKind::Alert) => write!(f, "the query of {dependent} is of {on}"),
+            (Role::Source | Role::Target, ObjectKind::StreamJoin) => {
+                write!(f, "{dependent} is of {on}, or writes into it")
+            }
+            (Role::Source, _) | (Role::Target, ObjectKind::Endpoint) => write!(f, "{dependent} is of {on}"),
+            (Role::Watches, _) => write!(f, "{dependent} watches {on}"),
+            (Role::Target | Role::DeadLetter, ObjectKind::Alert) => write!(f, "{dependent} tells {on}"),
+            (Role::DeadLetter, ObjectKind::Stream) => write!(f, "{on} keeps the bad events of {dependent}"),
+            (Role::Target | Role::DeadLetter, _) => write!(f, "{dependent} delivers to {on}"),
+            (Role::Lookup, _) => write!(f, "the events of {dependent} are joined with {on}"),
+            (Role::Column, _) => {
+                write!(f, "{dependent} reads column `{}` of {on}", column.as_deref().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl Dependency {
+    /// `dependent` needs `on`.
+    pub fn new(role: Role, dependent: Object, on: Object) -> Dependency {
+        Dependency { role, dependent, on, column: None }
+    }
+
+    /// `dependent` reads a column of `on`.
+    pub fn on_column(dependent: Object, on: Object, column: impl Into<String>) -> Dependency {
+        Dependency { role: Role::Column, dependent, on, column: Some(column.into()) }
+    }
+
+    /// What to do so that nothing depends on it any more.
+    pub(crate) fn remedy(&self) -> String {
+        let Object { kind, name } = &self.dependent;
+        let kind = kind.word().to_uppercase();
+        match self.role {
+            Role::DeadLetter if self.dependent.kind == ObjectKind::Stream => {
+                format!("ALTER STREAM {name} RESET (on_bad_event), or drop it, first.")
+            }
+            Role::Column => format!(
+                "DROP {kind} {name}, alter the stream, and create the view again WITH (backfill = true)."
+            ),
+            _ => format!("DROP {kind} {name} first."),
+        }
+    }
+}
+
+impl Catalog {
+    /// All dependencies, except for columns, which a statement that alters a stream looks for by itself.
+    pub fn dependencies(&self) -> Vec<Dependency> {
+        let mut found = Vec::new();
+        let mut add = |role, dependent: &Object, on: Object| {
+            found.push(Dependency::new(role, dependent.clone(), on));
+        };
+        for (name, entry) in self.streams() {
+            if entry.wants_quarantine() && name.as_str() != QUARANTINE {
+                add(Role::DeadLetter, &entry.object(), ObjectKind::Stream.named(QUARANTINE));
+            }
+        }
+        for view in self.views() {
+            // What an alert owns goes with the alert, and is named as the alert.
+            let dependent =
+                view.owner.as_ref().map_or(view.object(), |alert| ObjectKind::Alert.named(&**alert));
+            if let Some(stream) = self.stream_of_number(view.stream) {
+                add(Role::Source, &dependent, stream.object());
+            }
+            if let Some(below) = self.below(view) {
+                add(Role::Source, &dependent, below.object());
+            }
+            for joined in &view.joined {
+                add(Role::Lookup, &dependent, self.joined_object(joined));
+            }
+        }
+        for alert in self.alerts() {
+            let object = alert.object();
+            if let Some(view) = alert.create.view() {
+                add(Role::Watches, &object, ObjectKind::View.named(view));
+            }
+            alert
+                .create
+                .streams()
+                .for_each(|name| add(Role::Target, &object, ObjectKind::Stream.named(name)));
+        }
+        for join in self.joins() {
+            let object = join.object();
+            for side in &join.create.sides {
+                add(Role::Source, &object, ObjectKind::Stream.named(side.as_str()));
+            }
+            add(Role::Target, &object, ObjectKind::Stream.named(join.create.target.as_str()));
+        }
+        for sink in self.sinks().all() {
+            let object = sink.object();
+            add(Role::Source, &object, ObjectKind::View.named(&*sink.create.view));
+            sink.create.streams().for_each(|name| add(Role::Target, &object, ObjectKind::Stream.named(name)));
+            if let Some(table) = sink.create.table() {
+                add(Role::Target, &object, ObjectKind::Table.named(table));
+            }
+        }
+        for endpoint in self.endpoints().iter() {
+            let object = endpoint.object();
+            if let Some(view) = endpoint.create.view() {
+                add(Role::Source, &object, ObjectKind::View.named(view));
+            }
+            if let Some(stream) = endpoint.create.stream() {
+                add(Role::Target, &object, ObjectKind::Stream.named(stream.as_str()));
+            }
+        }
+        found
+    }
+
+    /// An error where another object depends on this one, which names it.
+    pub fn check_unused(&self, object: &Object) -> Result<(), CatalogError> {
+        let dependencies = self.dependencies().into_iter();
+        let of_others =
+            dependencies.filter(|dependency| dependency.on == *object && dependency.dependent != *object);
+        of_others.min().map_or(Ok(()), |dependency| Err(CatalogError::InUse(dependency)))
+    }
+
+    /// What the events of a view are joined with is a view, or a table.
+    fn joined_object(&self, name: &str) -> Object {
+        if self.has_view(name) { ObjectKind::View.named(name) } else { ObjectKind::Table.named(name) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Snapshots of the catalog: one (`catalog.json`) stands for all changes before its position, so that the log can be trimmed.
+//!
+//! ```text
+//! snapshot = {"format": 1, "written_by": version, "position": position in the log, "next_stream": id, "streams": […], …}
+//! ```
+
+use serde::{Deserialize, Serialize};
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::Ddl;
+
+use crate::{
+    Catalog, FORMAT, WireError,
+    catalog::read,
+    kind::{
+        alert::AlertSnapshot,
+        durable_query::{DurableQueries, DurableQuerySnapshots},
+        endpoint::{Endpoints, EndpointsSnapshot},
+        job::{JobEntry, JobSnapshot},
+        sink::{Sinks, SinksSnapshot},
+        stream::{StreamEntry, StreamSnapshot},
+        stream_join::{JoinEntry, JoinSnapshot},
+        view::{ViewEntry, ViewSnapshot},
+    },
+};
+
+/// A snapshot, as its file has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The form; see [`FORMAT`].
+    pub format: u32,
+    /// The version that wrote it.
+    pub written_by: String,
+    /// Changes before this place in the log are in it.
+    pub position: u64,
+    /// The number that the next stream gets.
+    pub next_stream: u32,
+    /// All streams.
+    pub streams: Vec<StreamSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<Box<str>>,
+    #[serde(default)]
+    next_view: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    views: Vec<ViewSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alerts: Vec<AlertSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    joins: Vec<JoinSnapshot>,
+    #[serde(default)]
+    next_job: u32,
+    #[serde(default)]
+    jobs: Vec<JobSnapshot>,
+    #[serde(default, skip_serializing_if = "EndpointsSnapshot::is_empty")]
+    endpoints: EndpointsSnapshot,
+    #[serde(default)]
+    sinks: SinksSnapshot,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    detached: DurableQuerySnapshots,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    plain: Vec<Box<str>>,
+    /// Not in a backup: what is restored lies in another store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Box<str>>,
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamNumbers {
+    /// Events before this place in the log are counted in what follows.
+    pub position: u64,
+    /// The offset of the stream's next event.
+    pub next_offset: u64,
+    /// The offset of the first event that was stored; none if there was none, or an older version took it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_from: Option<u64>,
+    /// Its producers, whoever wrote longest ago first, with what is known of their requests.
+    #[serde(default)]
+    pub producers: Vec<(Box<str>, Vec<ReceiptSnapshot>)>,
+    /// Hashes of what they sent: producer, number, part, hash. Older versions have none, and read past them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hashes: Vec<(Box<str>, u64, u32, u64)>,
+}
+
+/// A request of a producer: number, parts, events, offset after them, place in the log after them.
+pub type ReceiptSnapshot = (u64, u32, u64, u64, u64);
+
+impl Snapshot {
+    /// Up to where the log was synced at least when this was written down: all that is counted here is there before.
+    pub fn log_end(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.numbers.position).fold(self.position, u64::max)
+    }
+
+    /// The bytes of its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("texts and numbers are JSON")
+    }
+
+    /// The snapshot of a file.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Snapshot, WireError> {
+        check_format(bytes, "the catalog")?;
+        serde_json::from_slice(bytes).map_err(|source| WireError::Form { what: "the catalog", source })
+    }
+}
+
+impl Catalog {
+    /// What is to be written down; `numbers` says how far a stream is, if it is stored.
+    pub fn snapshot(
+        &self,
+        position: u64,
+        numbers: impl Fn(&StreamEntry) -> Option<StreamNumbers>,
+    ) -> Snapshot {
+        let streams = self.streams.values().map(|entry| entry.snapshot(numbers(entry).unwrap_or_default()));
+        Snapshot {
+            format: FORMAT,
+            written_by: env!("CARGO_PKG_VERSION").to_owned(),
+            position,
+            next_stream: self.next_stream,
+            streams: streams.collect(),
+            dropped: self.dropped.iter().map(|name| name.as_str().into()).collect(),
+            next_view: self.next_view,
+            views: self.views.values().filter(|view| view.owner.is_none()).map(ViewEntry::snapshot).collect(),
+            alerts: self.alerts.values().map(|alert| self.snapshot_of_alert(alert)).collect(),
+            joins: self.joins.values().map(JoinEntry::snapshot).collect(),
+            next_job: self.next_job,
+            jobs: self.jobs.values().map(JobEntry::snapshot).collect(),
+            endpoints: self.endpoints.snapshot(),
+            sinks: self.sinks.snapshot(),
+            detached: self.durable_queries.snapshot(),
+            plain: self.plain.iter().cloned().collect(),
+            store: self.store.clone(),
+        }
+    }
+
+    /// The catalog that a snapshot stands for.
+    pub fn from_snapshot(snapshot: &Snapshot) -> Result<Catalog, WireError> {
+        let (next_stream, next_job) = (snapshot.next_stream, snapshot.next_job);
+        let (next_view, store) = (snapshot.next_view, snapshot.store.clone());
+        let mut catalog = Catalog { next_stream, next_view, next_job, store, ..Catalog::default() };
+        catalog.plain.extend(snapshot.plain.iter().cloned());
+        for stream in &snapshot.streams {
+            let entry = StreamEntry::from_snapshot(stream)?;
+            catalog.streams.insert(entry.create.name.clone(), entry);
+        }
+        for name in &snapshot.dropped {
+            catalog.dropped.extend(StreamName::new(name).ok());
+        }
+        for view in &snapshot.views {
+            catalog.add_view(ViewEntry::from_snapshot(view)?);
+        }
+        for snapshot in &snapshot.alerts {
+            catalog.add_alert(snapshot)?;
+        }
+        for snapshot in &snapshot.joins {
+            let entry = JoinEntry::from_snapshot(snapshot)?;
+            catalog.joins.insert(entry.create.name.clone(), entry);
+        }
+        for snapshot in &snapshot.jobs {
+            let text = snapshot.text();
+            let Ddl::CreateJob(create) = read(text)? else { return Err(WireError::unexpected(text)) };
+            let job = JobEntry::from_snapshot(snapshot, create)
+                .map_err(|error| WireError::statement(text, error))?;
+            catalog.jobs.insert(job.create.name.clone(), job);
+        }
+        catalog.sinks = Sinks::from_snapshot(&snapshot.sinks, |text| match read(text)? {
+            Ddl::CreateSink(create) => Ok(create),
+            _ => Err(WireError::unexpected(text)),
+        })?;
+        catalog.durable_queries = DurableQueries::from_snapshot(&snapshot.detached);
+        catalog.endpoints = Endpoints::from_snapshot(&snapshot.endpoints, |text| match read(text)? {
+            Ddl::CreateEndpoint(create) => Ok(create),
+            _ => Err(WireError::unexpected(text)),
+        })?;
+        Ok(catalog)
+    }
+}
+
+/// Refuses a form that is newer than this version before anything else of it is read.
+pub(crate) fn check_format(bytes: &[u8], what: &'static str) -> Result<(), WireError> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: u32,
+        #[serde(default)]
+        written_by: Option<String>,
+    }
+    let head: Head = serde_json::from_slice(bytes).map_err(|source| WireError::Form { what, source })?;
+    if head.format > FORMAT {
+        return Err(WireError::Newer {
+            what,
+            found: head.format,
+            known: FORMAT,
+            written_by: head.written_by.unwrap_or_else(|| "a newer version".to_owned()),
+        });
+    }
+    Ok(())
+}
