@@ -195,7 +195,7 @@ impl Engine {
                 history.begin_followers(&engine);
                 let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
-                let sinks = Arc::clone(&history).keep_sinks(Arc::downgrade(&engine.shared));
+                let sinks = Arc::clone(&history).keep_sinks();
                 history.spawn(sinks);
                 let store = Arc::clone(&history).keep_store(Arc::downgrade(&engine.shared));
                 history.spawn(store);

@@ -30,6 +30,12 @@ pub(crate) fn guarded<T>(what: &'static str, work: impl FnOnce() -> T) -> Result
     })
 }
 
+/// Counts and logs a panic that ended the work of a task, which starts again.
+pub(crate) fn count(task: &str) {
+    FAULTS.fetch_add(1, Ordering::Relaxed);
+    error!(task, "a fault of the engine: the task's work starts again");
+}
+
 /// Runs a thread's loop until it returns. A panic that nothing inside contained starts the loop again.
 pub(crate) fn restarted(thread: &str, mut run: impl FnMut()) {
     while catch_unwind(AssertUnwindSafe(&mut run)).is_err() {

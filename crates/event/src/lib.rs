@@ -12,6 +12,7 @@ mod grammar;
 mod scan;
 mod structure;
 
+mod backoff;
 mod batch;
 mod check;
 mod cut;
@@ -38,6 +39,7 @@ mod clock;
 mod name;
 mod position;
 
+pub use backoff::Backoff;
 pub use batch::{EventBatch, EventBatchBuilder, EventMeta};
 pub use check::{CheckLimits, Checked, Checker, Origin, RefusedText, Rejection, check_block};
 pub use clock::{Clock, Millis, SystemClock};

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_event::Backoff;
+
 use crate::{
     Trouble,
     frame::{self, ALIGNMENT},
@@ -33,9 +35,8 @@ const AHEAD_STEP_BYTES: u64 = crate::direct::BYTES_MIN;
 /// read before it is written. The next group begins in a page that is there.
 const PAGE_BYTES: u64 = 4096;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-/// How long to wait before trying again: doubled from the least to the most.
-const RETRY_MIN: Duration = Duration::from_millis(5);
-const RETRY_MAX: Duration = Duration::from_millis(500);
+/// Pauses between attempts to write.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(500));
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -188,7 +189,7 @@ impl Writer {
 
     /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.
     fn write_until_synced(&mut self) -> bool {
-        let mut pause = RETRY_MIN;
+        let mut backoff = RETRY;
         while let Err(error) = self.write() {
             self.abandon_active();
             let trouble = match &error {
@@ -199,11 +200,10 @@ impl Writer {
             if self.tell_trouble(trouble) {
                 tracing::warn!(?error, "the log cannot be written; it tries again until it can");
             }
-            if !self.pause(pause) {
+            if !self.pause(backoff.pause()) {
                 tracing::error!(?error, "the log is closed and what was last appended could not be written");
                 return false;
             }
-            pause = (pause * 2).min(RETRY_MAX);
         }
         self.tell_synced();
         true

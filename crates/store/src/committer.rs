@@ -13,7 +13,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use arrow_array::RecordBatch;
 use arrow_schema::Field;
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
-use swiftwater_event::Millis;
+use swiftwater_event::{Backoff, Millis};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -34,10 +34,8 @@ use crate::{
     tail::Cut,
 };
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Pauses between attempts at a commit.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 /// Requests that wait for the owner: so many insertions at most go into one commit.
 pub(crate) const REQUESTS_MAX: usize = 256;
 
@@ -94,7 +92,8 @@ pub(crate) struct Committer {
     /// After a fault upkeep of its kind rests until the next tick.
     resting: Vec<Kind>,
     /// After a fault the tail rests until then; and how long it does after the next.
-    retry: Option<(Instant, Duration)>,
+    retry: Option<Instant>,
+    backoff: Backoff,
     /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
     cut_bytes: usize,
 }
@@ -107,7 +106,17 @@ impl Committer {
         let checkpointed = shared.state().ledger.checkpointed;
         let cut_bytes = shared.options.commit_bytes;
         let (upkeep, resting) = (None, Vec::new());
-        Committer { shared, requests, upkeep, checkpointed, vacuumed: None, resting, retry: None, cut_bytes }
+        Committer {
+            shared,
+            requests,
+            upkeep,
+            checkpointed,
+            vacuumed: None,
+            resting,
+            retry: None,
+            backoff: RETRY,
+            cut_bytes,
+        }
     }
 
     /// Works until the table is closed, dropped, or has no handle any more.
@@ -179,7 +188,7 @@ impl Committer {
         let is_full = state.tail.bytes() >= options.commit_bytes;
         let is_wanted = state.flush_to > state.ledger.committed;
         let due = if is_full || is_wanted { Instant::now() } else { since + options.commit_interval };
-        Some(self.retry.map_or(due, |(retry, _)| due.max(retry)))
+        Some(self.retry.map_or(due, |retry| due.max(retry)))
     }
 
     /// Commits the tail, or notes why that failed and when it is tried again.
@@ -196,6 +205,7 @@ impl Committer {
                 _ => {
                     self.cut_bytes = self.cut_bytes.saturating_mul(2).min(bytes_max);
                     self.retry = None;
+                    self.backoff.reset();
                     return Ok(());
                 }
             },
@@ -207,8 +217,7 @@ impl Committer {
             }
         };
         self.note_failure(failure);
-        let pause = self.retry.map_or(PAUSE_MIN, |(_, pause)| pause);
-        self.retry = Some((Instant::now() + pause, (pause * 2).min(PAUSE_MAX)));
+        self.retry = Some(Instant::now() + self.backoff.pause());
         Ok(())
     }
 
@@ -287,11 +296,9 @@ impl Committer {
     }
 
     /// Makes a failure known, and waits before the next try. Fails if there is to be none, as the table is closed.
-    async fn failed(&self, error: StoreError, pause: &mut Duration) -> Result<()> {
+    async fn failed(&self, error: StoreError, backoff: &mut Backoff) -> Result<()> {
         self.note_failure(error);
-        self.rest_until(Instant::now() + *pause).await?;
-        *pause = (*pause * 2).min(PAUSE_MAX);
-        Ok(())
+        self.rest_until(Instant::now() + backoff.pause()).await
     }
 
     /// Fails if the table is closed meanwhile.
@@ -319,7 +326,7 @@ impl Committer {
         let id = uuid::Uuid::new_v4().to_string();
         let bytes = bytes::Bytes::from(commit.to_bytes(&id, self.now()));
         let path = actions::commit_path(&shared.place.root(), version);
-        let mut pause = PAUSE_MIN;
+        let mut backoff = RETRY;
         // Why it is not known which store took it. From then on it is looked for, not put again: its files lie where it went.
         let mut doubt = None;
         loop {
@@ -341,7 +348,7 @@ impl Committer {
                     },
                 },
             };
-            self.failed(failure, &mut pause).await?;
+            self.failed(failure, &mut backoff).await?;
         }
         let next = Arc::new(ledger.after(version, commit)?);
         debug!(table = %shared.place.table, version, files = next.files.len(), "committed");
@@ -426,7 +433,7 @@ impl Committer {
         let goal = shared.state().appended;
         while shared.state().ledger.committed < goal {
             self.commit_tail().await?;
-            if let Some((retry, _)) = self.retry {
+            if let Some(retry) = self.retry {
                 self.rest_until(retry).await?;
             }
         }

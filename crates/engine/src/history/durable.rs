@@ -368,8 +368,7 @@ impl History {
         if !is_open {
             self.owes.notify_one();
         }
-        let history = Arc::clone(self);
-        self.spawn(async move { history.feed(&stored).await });
+        self.maintain(stored);
         Ok(())
     }
 
@@ -556,6 +555,11 @@ impl History {
             Trouble::Failing => unavailable(LogError::Failing),
         });
         of_log.or_else(|| self.refusal())
+    }
+
+    /// The engine's streams, as long as they are there.
+    pub(super) fn shared(&self) -> Result<Arc<Shared>, EngineError> {
+        self.engine.get().and_then(Weak::upgrade).ok_or(EngineError::ShuttingDown)
     }
 
     /// Looks at the catalog as it is now; no statement that changes it is waited for.

@@ -44,6 +44,7 @@ mod scoped;
 mod sinks;
 mod statements;
 mod stream_joins;
+mod supervisor;
 mod tables;
 mod views;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use swiftwater_catalog::{CatalogError, ObjectKind, kind::stream::StreamEntry};
-use swiftwater_event::StreamName;
+use swiftwater_event::{Backoff, StreamName};
 use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
 
 use super::{
@@ -26,10 +26,8 @@ use crate::{EngineError, shared::Shared};
 
 /// How long the start of a server waits for one answer of the store.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
-/// The pause after a first round that left something; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between rounds.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Pauses between rounds that left something.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// One thing to do.
 enum Debt {
@@ -127,17 +125,16 @@ impl History {
     pub(crate) async fn keep_store(self: Arc<Self>, shared: Weak<Shared>) {
         let mut closing = self.closing();
         let working = async {
-            let (mut pause, mut round) = (PAUSE_MIN, 0);
+            let mut backoff = RETRY;
             while let Some(shared) = shared.upgrade() {
                 let owes = self.owes.notified();
-                let is_done = self.settle(&shared, round).await;
+                let is_done = self.settle(&shared, backoff.failures() as usize).await;
                 drop(shared);
                 if is_done {
-                    (pause, round) = (PAUSE_MIN, 0);
+                    backoff.reset();
                     owes.await;
                 } else {
-                    tokio::time::sleep(pause).await;
-                    (pause, round) = ((pause * 2).min(PAUSE_MAX), round + 1);
+                    tokio::time::sleep(backoff.pause()).await;
                 }
             }
         };

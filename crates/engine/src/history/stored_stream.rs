@@ -14,7 +14,7 @@ use std::{
 };
 
 use swiftwater_catalog::{ReceiptSnapshot, StreamNumbers};
-use swiftwater_event::{Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_event::{Backoff, Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{
     EventsHead, Head, Horizons, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId,
@@ -29,6 +29,8 @@ use super::{
     columns::{AcceptedColumns, Columns},
     dedup::{Producers, Receipt, Verdict},
     log_tail::{Fed, LogTail},
+    supervisor::DropSignal,
+    table_writer::RETRY,
 };
 use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
 
@@ -83,8 +85,9 @@ pub(crate) struct StoredStream {
     went_on: Notify,
     /// Requests that waited for the readers.
     held_back: AtomicU64,
-    /// Set when the stream is dropped.
-    dropped: SetOnce<()>,
+    dropped: DropSignal,
+    /// What the table had at the writer's last failure, and the pauses since.
+    pub(super) retry: Mutex<(Option<Offset>, Backoff)>,
 }
 
 /// What is declared of a stream, compiled.
@@ -187,19 +190,23 @@ impl StoredStream {
             turn: tokio::sync::Mutex::default(),
             went_on: Notify::new(),
             held_back: AtomicU64::new(0),
-            dropped: SetOnce::new(),
+            dropped: DropSignal::default(),
+            retry: Mutex::new((None, RETRY)),
         }
     }
 
     /// The stream is there no more.
     pub(crate) fn end(&self) {
-        // Twice is once.
-        let _ = self.dropped.set(());
+        self.dropped.send();
     }
 
     /// Returns when the stream is dropped.
     pub(crate) async fn ended(&self) {
-        self.dropped.wait().await;
+        self.dropped.received().await;
+    }
+
+    pub(super) fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
     }
 
     /// Its table, if it is open.

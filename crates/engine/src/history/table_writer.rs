@@ -7,7 +7,8 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta, Offset};
+use swiftwater_catalog::{Object, ObjectKind};
+use swiftwater_event::{Backoff, CheckLimits, Checker, EventBatch, EventMeta, Offset};
 use swiftwater_live::columns::InferredColumn;
 use swiftwater_log::{EventsHead, Head, LogError, LogPosition, LogReader, StreamId};
 use swiftwater_store::{StoreError, Table};
@@ -18,15 +19,15 @@ use super::{
     durable::{History, heavy},
     log_tail::{Fed, joined},
     stored_stream::{Reader, StoredStream},
+    supervisor::{DropSignal, Maintained, NextAttempt},
 };
+use crate::stream::lock;
 
 /// Bytes of events that are made into rows at once.
 pub(super) const ROWS_BYTES: usize = 4 << 20;
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses between attempts.
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
 /// After fewer bytes the next events are gathered for [`GATHER_TIME`], or until somebody waits for them.
 const GATHERED_BYTES: usize = 256 << 10;
@@ -34,7 +35,7 @@ const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// Why a stream's events do not go on to its table, or a view.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TableWriterError {
+pub(crate) enum TableWriterError {
     #[error("the log cannot be read")]
     Log(#[from] LogError),
     #[error("the table takes no rows")]
@@ -45,32 +46,36 @@ pub(super) enum TableWriterError {
     Task(#[from] JoinError),
 }
 
-impl History {
-    /// Feeds a stream's table until the stream is dropped or the engine ends.
-    pub(super) async fn feed(&self, stored: &Arc<StoredStream>) {
-        let mut closing = self.closing();
-        let (mut pause, mut appended) = (PAUSE_MIN, None);
-        loop {
-            let error = tokio::select! {
-                Err(error) = self.feed_on(stored) => error,
-                () = stored.ended() => return,
-                _ = closing.wait_for(|closing| *closing) => return,
-            };
-            let now = stored.table().map(Table::appended);
-            if appended.replace(now) != Some(now) {
-                pause = PAUSE_MIN;
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(stream = %stored.name, error, "events are not going on to their table; it is tried again");
-            }
-            stored.feed_again();
-            tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
-                () = stored.ended() => return,
-                _ = closing.wait_for(|closing| *closing) => return,
-            }
-        }
+/// The task of a stored stream writes its events into its table.
+impl Maintained for StoredStream {
+    type Error = TableWriterError;
+
+    fn object(&self) -> Object {
+        ObjectKind::Stream.named(self.name.as_str())
     }
 
+    fn drop_signal(&self) -> &DropSignal {
+        StoredStream::drop_signal(self)
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), TableWriterError> {
+        match history.feed_on(self).await? {}
+    }
+
+    fn failed(&self, _: &Arc<History>, error: TableWriterError) -> NextAttempt {
+        let appended = self.table().map(Table::appended);
+        let mut retry = lock(&self.retry);
+        if retry.0 != appended || retry.1.failures() == 0 {
+            *retry = (appended, RETRY);
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(stream = %self.name, error, "events are not going on to their table; it is tried again");
+        }
+        self.feed_again();
+        NextAttempt::After(retry.1.pause())
+    }
+}
+
+impl History {
     async fn feed_on(&self, stored: &Arc<StoredStream>) -> Result<Infallible, TableWriterError> {
         let table = stored.opened().await;
         loop {
@@ -192,13 +197,12 @@ impl History {
 
     /// Writes down that columns were found, however often that has to be tried: they are found once.
     async fn find(&self, stored: &StoredStream, table: &Table, found: Vec<InferredColumn>) {
-        let mut pause = PAUSE_MIN;
+        let mut backoff = RETRY;
         while let Err(error) = self.found(stored, table, found.clone()).await {
-            if pause == PAUSE_MIN {
+            if backoff.failures() == 0 {
                 tracing::warn!(stream = %stored.name, %error, "columns that were found cannot be written down yet");
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            tokio::time::sleep(backoff.pause()).await;
         }
     }
 }

@@ -12,7 +12,6 @@ use swiftwater_lang::{
 use swiftwater_live::{RowCondition, Shard, StandingQuery};
 use swiftwater_sinks::Webhook;
 use swiftwater_views::{ViewStore, ViewStoreError};
-use tokio::sync::watch;
 
 use crate::{
     EngineError,
@@ -20,6 +19,7 @@ use crate::{
         durable::History,
         rows::as_events,
         sinks::{DeliverError, Retry},
+        supervisor::DropSignal,
         views::{View, ViewChange, query_error},
     },
 };
@@ -33,7 +33,7 @@ pub(crate) struct Alert {
     pub(super) counts: Counts,
     /// Why it does not go on at present.
     pub(super) tries: Retry,
-    pub(super) is_dropped: watch::Sender<bool>,
+    pub(super) dropped: DropSignal,
 }
 
 /// What is shown of an alert.
@@ -58,7 +58,12 @@ pub(super) enum Told {
 
 /// Why an alert does not go on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WatchError {
+pub(crate) enum WatchError {
+    /// Which keys are firing, and up to which number that was told, is known from its files alone.
+    #[error(
+        "its files were damaged: which of its messages were told is not known any more; DROP it and CREATE it again"
+    )]
+    Damaged,
     #[error("what it knows cannot be kept")]
     Store(#[from] ViewStoreError),
     #[error("its view cannot be looked at, or its stream not be told")]
@@ -112,7 +117,7 @@ impl Alert {
             store,
             counts: Counts::default(),
             tries: Retry::default(),
-            is_dropped: watch::Sender::new(false),
+            dropped: DropSignal::default(),
         })
     }
 

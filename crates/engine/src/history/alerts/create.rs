@@ -108,14 +108,12 @@ impl History {
 
     /// Lets an alert of the catalog watch its view.
     pub(super) fn begin_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
-        let shared = self.engine.get().cloned().unwrap_or_default();
         let view = self.view_at_work(&entry.view())?;
         let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
         let mut alerts = self.alerts.write().unwrap_or_else(PoisonError::into_inner);
         alerts.insert(entry.create.name.clone(), Arc::clone(&alert));
         drop(alerts);
-        let history = Arc::clone(self);
-        self.spawn(async move { history.keep_alert(&shared, &alert).await });
+        self.maintain(alert);
         Ok(())
     }
 
@@ -136,7 +134,7 @@ impl History {
         self.let_go_of_windows();
         let Some(alert) = removed else { return };
         // Its task deletes what is kept of it.
-        alert.is_dropped.send_replace(true);
+        alert.dropped.send();
         if alert.has_own_view() {
             self.end_view(alert.view.name());
         }

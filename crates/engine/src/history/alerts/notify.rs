@@ -1,7 +1,7 @@
 //! How messages of an alert are told: some at a time, in their order, each time under one number.
 
 use std::sync::{
-    Arc, Weak,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -25,13 +25,12 @@ impl History {
     /// Tells what is to be told, until nothing is left. A stream has each number once, a webhook knows it again.
     pub(super) async fn tell(
         &self,
-        shared: &Weak<Shared>,
         alert: &Alert,
         told: &Told,
         known: &mut AlertState,
     ) -> Result<(), WatchError> {
         while let Some((number, rows)) = known.next_to_tell(alert.batch_rows()) {
-            let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
+            let shared = self.shared()?;
             let bytes = rows.len();
             let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
             let mut is_given_up = false;

@@ -1,7 +1,8 @@
 //! Alerts as they go on, and end.
 
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
+use swiftwater_catalog::Object;
 use swiftwater_event::Millis;
 use swiftwater_live::Shard;
 use swiftwater_views::ViewStoreError;
@@ -12,74 +13,68 @@ use super::{
     state::AlertState,
     windows::need_windows,
 };
-use crate::{
-    history::{
-        durable::{History, causes, heavy},
-        views::{ViewChanges, ViewChangesSome},
-    },
-    shared::Shared,
+use crate::history::{
+    durable::{History, causes, heavy},
+    supervisor::{DropSignal, Maintained, NextAttempt},
+    views::{ViewChanges, ViewChangesSome},
 };
 
 /// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
 const POSITION_EVERY_MS: Millis = 10_000;
 
-impl History {
-    pub(super) async fn keep_alert(&self, shared: &Weak<Shared>, alert: &Arc<Alert>) {
-        let (mut closing, mut dropped) = (self.closing(), alert.is_dropped.subscribe());
-        if alert.store.is_lost(alert.entry.id) {
-            // Which keys are firing, and up to which number that was told, is known from there alone.
-            let why = "its files were damaged: which of its messages were told is not known any more; DROP it and CREATE it again";
-            alert.tries.failed(why.to_owned());
-            tracing::error!(alert = alert.name(), why, "an alert does not go on");
-            tokio::select! {
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => {}
-            }
-        }
-        loop {
-            if *dropped.borrow() {
-                break;
-            }
-            let watched = tokio::select! {
-                watched = self.watch(shared, alert) => watched,
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
-            };
-            let Err(error) = watched else { break };
-            if *closing.borrow() {
-                return;
-            }
-            let (is_news, pause) = alert.tries.failed(causes(&error));
-            if is_news {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(alert = alert.name(), error, "an alert does not go on; it is tried again");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
-            }
-        }
-        if *dropped.borrow() {
-            let dropped = Arc::clone(alert);
-            let deleted = tokio::task::spawn_blocking(move || dropped.store.delete(dropped.entry.id)).await;
-            if let Ok(Err(error)) = deleted {
-                tracing::warn!(alert = alert.name(), %error, "what is kept of an alert that was dropped is deleted at the next start");
-            }
-        }
+impl Maintained for Alert {
+    type Error = WatchError;
+
+    fn object(&self) -> Object {
+        self.entry.object()
     }
 
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), WatchError> {
+        if self.store.is_lost(self.entry.id) {
+            return Err(WatchError::Damaged);
+        }
+        history.watch(self).await
+    }
+
+    fn failed(&self, _: &Arc<History>, error: WatchError) -> NextAttempt {
+        let (is_news, pause) = self.tries.failed(causes(&error));
+        let is_damaged = matches!(error, WatchError::Damaged);
+        if is_news {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                alert = self.name(),
+                error,
+                "an alert does not go on; unless its files are damaged, it is tried again"
+            );
+        }
+        if is_damaged { NextAttempt::Never } else { NextAttempt::After(pause) }
+    }
+
+    async fn drop_data(&self, _: &Arc<History>) {
+        let (store, id) = (Arc::clone(&self.store), self.entry.id);
+        let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
+        if let Ok(Err(error)) = deleted {
+            tracing::warn!(alert = self.name(), %error, "what is kept of an alert that was dropped is deleted at the next start");
+        }
+    }
+}
+
+impl History {
     /// Looks at the view, from what is on disk on, until there is nothing more to look at. What was to be told is told first:
     /// so it is what it was.
-    async fn watch(&self, shared: &Weak<Shared>, alert: &Alert) -> Result<(), WatchError> {
+    async fn watch(&self, alert: &Alert) -> Result<(), WatchError> {
         let mut known = heavy(usize::MAX, || AlertState::load(alert))?;
         need_windows(alert, &known);
         let changes = ViewChanges::of(self, Arc::clone(&alert.view), Some(known.position));
         let told = alert.told(self)?;
-        self.tell(shared, alert, &told, &mut known).await?;
+        self.tell(alert, &told, &mut known).await?;
         match alert.view.query.windows() {
-            Some(windows) => self.watch_windows(shared, alert, (&told, &mut known), *windows).await,
-            None => self.watch_rows(shared, alert, (&told, &mut known), changes).await,
+            Some(windows) => self.watch_windows(alert, (&told, &mut known), *windows).await,
+            None => self.watch_rows(alert, (&told, &mut known), changes).await,
         }
     }
 
@@ -96,7 +91,6 @@ impl History {
     /// Takes the changes of the view, until there will be none.
     async fn watch_rows(
         &self,
-        shared: &Weak<Shared>,
         alert: &Alert,
         (told, known): (&Told, &mut AlertState),
         mut changes: ViewChanges,
@@ -126,7 +120,7 @@ impl History {
                 self.keep_known(alert, known).await?;
                 committed_at = now;
             }
-            self.tell(shared, alert, told, known).await?;
+            self.tell(alert, told, known).await?;
             alert.tries.came_about();
         }
     }

@@ -5,10 +5,7 @@
 //! falls into one. The groups of a window come in the order of their keys, as do those that meet the condition, so that where
 //! the last look ended says all about which of these were looked at.
 
-use std::{
-    ops::Bound,
-    sync::{Weak, atomic::Ordering},
-};
+use std::{ops::Bound, sync::atomic::Ordering};
 
 use swiftwater_event::Millis;
 use swiftwater_live::{Key, Shard, ViewWindows};
@@ -24,7 +21,6 @@ use crate::{
         durable::{History, heavy},
         views::{At, ClosedGroups, NeededBy, ViewChange},
     },
-    shared::Shared,
 };
 
 /// Groups that are looked at in one go.
@@ -45,7 +41,6 @@ impl History {
     /// Looks at each window that is closed, until nobody is to be told any more.
     pub(super) async fn watch_windows(
         &self,
-        shared: &Weak<Shared>,
         alert: &Alert,
         (told, known): (&Told, &mut AlertState),
         windows: ViewWindows,
@@ -61,12 +56,12 @@ impl History {
                 known.position = at.position;
                 self.keep_known(alert, known).await?;
                 need_windows(alert, known);
-                self.tell(shared, alert, told, known).await?;
+                self.tell(alert, told, known).await?;
             }
             self.look_behind_last(alert, known, &windows, at)?;
             known.position = at.position;
             if known.has_changed() {
-                self.keep_and_tell(shared, alert, (told, &mut *known)).await?;
+                self.keep_and_tell(alert, (told, &mut *known)).await?;
             }
             alert.counts.position.store(known.position, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
@@ -83,12 +78,11 @@ impl History {
 
     async fn keep_and_tell(
         &self,
-        shared: &Weak<Shared>,
         alert: &Alert,
         (told, known): (&Told, &mut AlertState),
     ) -> Result<(), WatchError> {
         self.keep_known(alert, known).await?;
-        self.tell(shared, alert, told, known).await
+        self.tell(alert, told, known).await
     }
 
     fn look_at_groups(

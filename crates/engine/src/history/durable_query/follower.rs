@@ -6,15 +6,15 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use swiftwater_catalog::{
-    Change,
+    Change, Object, ObjectKind,
     kind::durable_query::{DurableQueryStep, Ended},
 };
-use swiftwater_event::{Millis, StreamName};
+use swiftwater_event::{Backoff, Millis, StreamName};
 use swiftwater_log::LogReader;
 use swiftwater_sql::SqlError;
 use tokio::sync::{Notify, watch};
@@ -26,6 +26,7 @@ use crate::{
         durable::History,
         log_tail::Fed,
         stored_stream::{Reader, StoredStream},
+        supervisor::{DropSignal, Maintained, NextAttempt},
         table_writer::TableWriterError,
         views::Next,
     },
@@ -36,10 +37,8 @@ use crate::{
 /// What followers are called among the readers of a stream: no view has this number.
 pub(crate) const FOLLOWER: u32 = u32::MAX;
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pauses between attempts.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
 /// All of them, by stream.
 #[derive(Debug, Default)]
@@ -60,11 +59,13 @@ pub(crate) struct Follower {
     pub(super) told: Notify,
     /// The first event that was not looked at when it was last idle, and how far time had come then.
     idle_at: watch::Sender<(u64, Millis)>,
-    is_dropped: watch::Sender<bool>,
+    dropped: DropSignal,
+    /// How far it was when its last run began, and the pauses since it went on.
+    retry: Mutex<(u64, Backoff)>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FollowError {
+pub(crate) enum FollowError {
     #[error("its events cannot be read")]
     LogTail(#[from] TableWriterError),
     #[error("the stream's table cannot be read")]
@@ -84,6 +85,37 @@ impl Follower {
     }
 }
 
+/// The task of a follower gives events to the durable queries of its stream.
+impl Maintained for Follower {
+    type Error = FollowError;
+
+    fn object(&self) -> Object {
+        ObjectKind::Stream.named(self.stored.name.as_str())
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), FollowError> {
+        history.follow_on(self).await
+    }
+
+    fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
+        let position = lock(&self.plan).position;
+        let mut retry = lock(&self.retry);
+        if position > retry.0 {
+            *retry = (position, RETRY);
+        }
+        if retry.1.failures() == 0 && !matches!(error, FollowError::Away) {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(stream = %self.stored.name, error, "durable queries are not given events; it is tried again");
+        }
+        self.stored.read_view_again(FOLLOWER, position);
+        NextAttempt::After(retry.1.pause())
+    }
+}
+
 impl History {
     /// The streams of all followers.
     pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
@@ -97,11 +129,10 @@ impl History {
         for follower in all {
             let (end, _) = follower.source.mark(i64::MIN);
             let mut idle_at = follower.idle_at.subscribe();
-            let mut dropped = follower.is_dropped.subscribe();
             let is_there = |(offset, time): &(u64, Millis)| *offset >= end && *time >= now;
             tokio::select! {
                 _ = idle_at.wait_for(is_there) => {}
-                _ = dropped.wait_for(|dropped| *dropped) => {}
+                () = follower.dropped.received() => {}
             }
         }
     }
@@ -143,7 +174,8 @@ impl History {
                     plan: Mutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
                     told: Notify::new(),
                     idle_at: watch::Sender::new((from, i64::MIN)),
-                    is_dropped: watch::Sender::new(false),
+                    dropped: DropSignal::default(),
+                    retry: Mutex::new((from, RETRY)),
                 });
                 followers.insert(stored.name.clone(), Arc::clone(&follower));
                 (follower, true)
@@ -153,8 +185,7 @@ impl History {
         drop(followers);
         follower.tell();
         if is_new {
-            let (history, shared) = (Arc::clone(self), Arc::downgrade(shared));
-            self.spawn(async move { history.follow(&shared, &follower).await });
+            self.maintain(follower);
         }
         planned
     }
@@ -162,7 +193,7 @@ impl History {
     /// Ends what follows a stream that was dropped.
     pub(in crate::history) fn end_follower(&self, shared: &Shared, name: &StreamName) {
         let Some(follower) = lock(&self.followers.0).remove(name) else { return };
-        follower.is_dropped.send_replace(true);
+        follower.dropped.send();
         follower.stored.remove_view(FOLLOWER);
         let (standing, steps) = {
             let mut plan = lock(&follower.plan);
@@ -194,7 +225,7 @@ impl History {
     pub(crate) async fn stop_followers(&self) {
         let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
         for follower in all {
-            follower.is_dropped.send_replace(true);
+            follower.dropped.send();
             self.note_followed(&follower).await;
         }
     }
@@ -226,52 +257,21 @@ impl History {
         });
     }
 
-    async fn follow(self: &Arc<Self>, shared: &Weak<Shared>, follower: &Arc<Follower>) {
-        let (mut closing, mut dropped) = (self.closing(), follower.is_dropped.subscribe());
-        let mut pause = PAUSE_MIN;
-        loop {
-            let was = lock(&follower.plan).position;
-            let followed = tokio::select! {
-                biased;
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => return,
-                followed = self.follow_on(shared, follower) => followed,
-            };
-            let Err(error) = followed else { return };
-            if lock(&follower.plan).position > was {
-                pause = PAUSE_MIN;
-            }
-            if pause == PAUSE_MIN && !matches!(error, FollowError::Away) {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(stream = %follower.stored.name, error, "durable queries are not given events; it is tried again");
-            }
-            let position = lock(&follower.plan).position;
-            follower.stored.read_view_again(FOLLOWER, position);
-            self.pause(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
     /// Gives events until nobody follows any more.
-    async fn follow_on(
-        self: &Arc<Self>,
-        weak: &Weak<Shared>,
-        follower: &Arc<Follower>,
-    ) -> Result<(), FollowError> {
+    async fn follow_on(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
         let (stored, stream) = (&follower.stored, &follower.stream);
-        let away = || FollowError::Away;
+        let away = |_| FollowError::Away;
         {
-            let shared = weak.upgrade().ok_or_else(away)?;
+            let shared = self.shared().map_err(away)?;
             self.take_past(&shared, follower).await?;
         }
         let mut again: Option<LogReader> = None;
-        let tick = Duration::from_millis(weak.upgrade().ok_or_else(away)?.config.tick_ms.max(1));
-        let noted_every =
-            Duration::from_millis(weak.upgrade().ok_or_else(away)?.config.detached_noted_ms.max(1));
+        let tick = Duration::from_millis(self.shared().map_err(away)?.config.tick_ms.max(1));
+        let noted_every = Duration::from_millis(self.shared().map_err(away)?.config.detached_noted_ms.max(1));
         let mut note = tokio::time::interval(noted_every);
         loop {
             {
-                let shared = weak.upgrade().ok_or_else(away)?;
+                let shared = self.shared().map_err(away)?;
                 self.carry_out(&shared, follower).await?;
                 if self.is_left(&shared, follower) {
                     return Ok(());
@@ -288,8 +288,8 @@ impl History {
                 () = follower.told.notified() => continue,
                 () = tokio::time::sleep(tick) => Next::Events(Vec::new()),
             };
-            let shared = weak.upgrade().ok_or_else(away)?;
-            let is_dropped = *follower.is_dropped.borrow();
+            let shared = self.shared().map_err(away)?;
+            let is_dropped = follower.dropped.is_sent();
             let events = match next {
                 Next::Events(events) => events,
                 Next::Lost(_) if is_dropped => return Ok(()),

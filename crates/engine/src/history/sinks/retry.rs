@@ -2,28 +2,27 @@
 
 use std::{sync::Mutex, time::Duration};
 
+use swiftwater_event::Backoff;
 use swiftwater_lang::ddl::SinkOptions;
 
 use super::DeliverError;
 use crate::stream::lock;
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Pauses between tries.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60));
 
 /// Tries since something came about.
 #[derive(Debug, Default)]
-pub(crate) struct Retry(Mutex<Option<(String, u32)>>);
+pub(crate) struct Retry(Mutex<Option<(String, Backoff)>>);
 
 impl Retry {
     /// Notes a try that failed. Answers whether its reason is news, and how long to wait before the next one.
     pub(crate) fn failed(&self, why: String) -> (bool, Duration) {
         let mut failing = lock(&self.0);
-        let (before, tries) = failing.take().unwrap_or_default();
-        let is_news = before != why;
-        *failing = Some((why, tries.saturating_add(1)));
-        (is_news, PAUSE_MIN.saturating_mul(1 << tries.min(16)).min(PAUSE_MAX))
+        let (before, mut backoff) = failing.take().unwrap_or((String::new(), RETRY));
+        let (is_news, pause) = (before != why, backoff.pause());
+        *failing = Some((why, backoff));
+        (is_news, pause)
     }
 
     /// Notes that it came about.
@@ -33,7 +32,7 @@ impl Retry {
 
     /// Why the last try failed, and how many did, if any since it came about.
     pub(crate) fn failing(&self) -> Option<(String, u32)> {
-        lock(&self.0).clone()
+        lock(&self.0).as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }
 
     /// Whether what cannot be delivered is to go elsewhere.
@@ -63,7 +62,7 @@ mod tests {
         assert_eq!(tries.failing().unwrap(), ("still not".to_owned(), 14));
         tries.came_about();
         assert_eq!(tries.failing(), None);
-        assert_eq!(tries.failed("no".to_owned()), (true, PAUSE_MIN));
+        assert_eq!(tries.failed("no".to_owned()), (true, Duration::from_millis(100)));
     }
 
     #[test]

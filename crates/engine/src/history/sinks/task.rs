@@ -2,15 +2,15 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
 };
 
 use swiftwater_catalog::{
-    Change,
+    Change, Object,
     kind::sink::{Delivered, SinkEntry},
 };
 use swiftwater_lang::ddl::CreateSink;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::{
     deliver::{DeliverError, Delivery, Target},
@@ -18,12 +18,11 @@ use super::{
     retry::Retry,
 };
 use crate::{
-    EngineError,
     history::{
         durable::{History, heavy},
+        supervisor::{DropSignal, Maintained, NextAttempt},
         views::{At as ViewAt, NeededBy, Portion, View},
     },
-    shared::Shared,
     stream::lock,
 };
 
@@ -38,10 +37,13 @@ pub(crate) struct SinkTasks {
     pub(crate) changed: Notify,
 }
 
-/// One that runs.
-#[derive(Debug, Default)]
+/// A sink whose task runs.
+#[derive(Debug)]
 pub(super) struct SinkTask {
-    is_dropped: watch::Sender<bool>,
+    /// As it was when its task began, or its last attempt failed.
+    entry: Mutex<SinkEntry>,
+    object: Object,
+    dropped: DropSignal,
     pub(super) tries: Retry,
 }
 
@@ -51,24 +53,42 @@ impl SinkTasks {
     }
 }
 
-/// What ends a sink's task.
-enum End {
-    Closing,
-    Dropped,
+impl Maintained for SinkTask {
+    type Error = DeliverError;
+
+    fn object(&self) -> Object {
+        self.object.clone()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), DeliverError> {
+        let mut entry = lock(&self.entry).clone();
+        let ran = history.deliver_all(&mut entry, self).await;
+        *lock(&self.entry) = entry;
+        ran
+    }
+
+    fn failed(&self, _: &Arc<History>, error: DeliverError) -> NextAttempt {
+        let (is_news, pause) = self.tries.failed(error.to_string());
+        if is_news {
+            tracing::warn!(sink = self.object.name, %error, "a sink does not take what it is given; it is tried again");
+        }
+        NextAttempt::After(pause)
+    }
 }
 
 impl History {
     /// Lets a task run for each sink that there is, until the engine ends.
-    pub(crate) async fn keep_sinks(self: Arc<Self>, shared: Weak<Shared>) {
+    pub(crate) async fn keep_sinks(self: Arc<Self>) {
         let mut closing = self.closing();
         loop {
             let changed = self.sinks.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            {
-                let Some(shared) = shared.upgrade() else { return };
-                self.begin_and_end(&shared);
-            }
+            self.begin_and_end();
             tokio::select! {
                 () = changed => {}
                 _ = closing.wait_for(|closing| *closing) => return,
@@ -76,46 +96,26 @@ impl History {
         }
     }
 
-    fn begin_and_end(self: &Arc<Self>, shared: &Arc<Shared>) {
+    fn begin_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
         let mut at_work = lock(&self.sinks.at_work);
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
             if !is_there {
-                work.is_dropped.send_replace(true);
+                work.dropped.send();
             }
             is_there
         });
         for entry in entries {
             if let std::collections::hash_map::Entry::Vacant(vacant) = at_work.entry(entry.id) {
-                let work = Arc::new(SinkTask::default());
-                vacant.insert(Arc::clone(&work));
-                let (history, shared) = (Arc::clone(self), Arc::downgrade(shared));
-                self.spawn(async move {
-                    history.keep_sink(&shared, entry, &work).await;
+                let work = Arc::new(SinkTask {
+                    object: entry.object(),
+                    entry: Mutex::new(entry),
+                    dropped: DropSignal::default(),
+                    tries: Retry::default(),
                 });
-            }
-        }
-    }
-
-    async fn keep_sink(
-        self: &Arc<Self>,
-        shared: &Weak<Shared>,
-        mut entry: SinkEntry,
-        work: &SinkTask,
-    ) -> End {
-        loop {
-            let error = match self.deliver_all(shared, &mut entry, work).await {
-                Ok(end) => return end,
-                Err(error) => error,
-            };
-            let (is_news, pause) = work.tries.failed(error.to_string());
-            if is_news {
-                tracing::warn!(sink = &*entry.create.name, %error, "a sink does not take what it is given; it is tried again");
-            }
-            tokio::select! {
-                end = ends(self, work) => return end,
-                () = tokio::time::sleep(pause) => {}
+                vacant.insert(Arc::clone(&work));
+                self.maintain(work);
             }
         }
     }
@@ -123,10 +123,9 @@ impl History {
     /// Delivers what there is and what comes, until a delivery fails.
     async fn deliver_all(
         self: &Arc<Self>,
-        shared: &Weak<Shared>,
         entry: &mut SinkEntry,
         work: &SinkTask,
-    ) -> Result<End, DeliverError> {
+    ) -> Result<(), DeliverError> {
         let view = self.view(&entry.create.view)?;
         let mut kept = view.kept_at();
         // All before is on disk: it was when the sink was begun, or was noted since.
@@ -137,7 +136,7 @@ impl History {
         loop {
             let at = *kept.borrow_and_update();
             loop {
-                let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
+                let shared = self.shared()?;
                 if let Target::Table(table) = &target
                     && alone == 0
                 {
@@ -151,7 +150,7 @@ impl History {
                     };
                     let together = tokio::select! {
                         biased;
-                        end = ends(self, work) => return Ok(end),
+                        _ = self.ended(&work.dropped) => return Ok(()),
                         together = gathered => together,
                     };
                     match together {
@@ -187,7 +186,7 @@ impl History {
                 let length = entry.delivered.bytes;
                 let delivered = tokio::select! {
                     biased;
-                    end = ends(self, work) => return Ok(end),
+                    _ = self.ended(&work.dropped) => return Ok(()),
                     delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
                 };
                 let (dead, bytes) = match delivered {
@@ -211,7 +210,7 @@ impl History {
                 work.tries.came_about();
             }
             tokio::select! {
-                end = ends(self, work) => return Ok(end),
+                _ = self.ended(&work.dropped) => return Ok(()),
                 _ = kept.changed() => {}
             }
         }
@@ -273,13 +272,4 @@ pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
 /// In whose name a sink writes. No other has this one's number and time of creation.
 pub(super) fn id_of(entry: &SinkEntry) -> String {
     format!("swiftwater/sink/{}-{}", entry.id, entry.created)
-}
-
-/// Ready when the engine ends, or the sink is dropped.
-async fn ends(history: &History, work: &SinkTask) -> End {
-    let (mut closing, mut dropped) = (history.closing(), work.is_dropped.subscribe());
-    tokio::select! {
-        _ = closing.wait_for(|closing| *closing) => End::Closing,
-        _ = dropped.wait_for(|dropped| *dropped) => End::Dropped,
-    }
 }

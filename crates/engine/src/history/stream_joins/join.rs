@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use swiftwater_catalog::kind::stream_join::JoinEntry;
-use swiftwater_event::Millis;
+use swiftwater_event::{Backoff, Millis};
 use swiftwater_lang::{
     QueryErrors,
     ddl::{CreateJoin, CreateStream},
@@ -20,13 +20,13 @@ use swiftwater_lang::{
 use swiftwater_live::{JoinPlace, JoinProgress, JoinQuery, SIDES};
 use swiftwater_log::LogPosition;
 use swiftwater_views::{Commit, ViewStore, ViewStoreError};
-use tokio::sync::watch;
 
-use super::state::JoinState;
+use super::{state::JoinState, task::RETRY};
 use crate::{
     EngineError,
     history::{
         stored_stream::StoredStream,
+        supervisor::DropSignal,
         views::{Defaults, query_error},
     },
     stream::lock,
@@ -45,7 +45,9 @@ pub(crate) struct Join {
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
     failing: Mutex<Option<Failing>>,
-    pub(super) is_dropped: watch::Sender<bool>,
+    /// The position at its last failure, and the pauses since.
+    pub(super) retry: Mutex<(Option<u64>, Backoff)>,
+    pub(super) dropped: DropSignal,
 }
 
 /// Why a join does not go on.
@@ -119,7 +121,7 @@ const FORMAT: u32 = 1;
 
 /// Why what is on disk of a join cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LoadError {
+pub(crate) enum LoadError {
     #[error("what it keeps cannot be read")]
     Store(#[from] ViewStoreError),
     #[error("what it keeps was written by a newer version, or is damaged")]
@@ -163,7 +165,8 @@ impl Join {
             store,
             counts: Counts::default(),
             failing: Mutex::default(),
-            is_dropped: watch::Sender::new(false),
+            retry: Mutex::new((None, RETRY)),
+            dropped: DropSignal::default(),
         }
     }
 

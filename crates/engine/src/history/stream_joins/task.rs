@@ -4,17 +4,17 @@
 use std::{
     convert::Infallible,
     path::Path,
-    sync::{Arc, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use bumpalo::Bump;
 use swiftwater_catalog::Catalog;
 use swiftwater_catalog::{
-    CatalogError, Change, Dependency, ObjectKind, Role,
+    CatalogError, Change, Dependency, Object, ObjectKind, Role,
     kind::{stream::StreamEntry, stream_join::JoinEntry},
 };
-use swiftwater_event::{Decoder, EventBatch};
+use swiftwater_event::{Backoff, Decoder, EventBatch};
 use swiftwater_lang::ddl::{AlterStream, CreateJoin, Ddl};
 use swiftwater_live::{JoinPlace, JoinQuery, NoState, expr::Scratch, join_step};
 use swiftwater_log::{Head, LogError, LogPosition, LogReader};
@@ -30,16 +30,16 @@ use crate::{
         HistoryConfig, HistoryError,
         durable::{History, causes, heavy},
         rows::as_events,
+        supervisor::{DropSignal, Maintained, NextAttempt},
         table_writer::{TableWriterError, events},
         views::open_view_store,
     },
     shared::Shared,
+    stream::lock,
 };
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pauses between attempts, and between looks at a target that cannot be written at present.
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
 /// Bytes of events that are taken in together.
 const TAKEN_BYTES: usize = 1 << 20;
@@ -58,7 +58,7 @@ const WAITING_MAX: usize = 1024;
 
 /// Why a join does not go on.
 #[derive(Debug, thiserror::Error)]
-enum JoinError {
+pub(crate) enum JoinError {
     #[error("what it keeps cannot be kept")]
     Store(#[from] ViewStoreError),
     #[error(transparent)]
@@ -113,6 +113,58 @@ struct Tools {
     scratch: Scratch,
 }
 
+impl Maintained for Join {
+    type Error = JoinError;
+
+    fn object(&self) -> Object {
+        self.entry.object()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), JoinError> {
+        if self.store.is_lost(self.entry.id) {
+            return Err(JoinError::Damaged);
+        }
+        match history.join_on(self).await? {}
+    }
+
+    fn failed(&self, history: &Arc<History>, error: JoinError) -> NextAttempt {
+        let is_for_good = error.is_for_good();
+        if self.note_failure(Some(Failing { why: causes(&error), is_for_good })) {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                join = self.name(),
+                error,
+                "a join does not go on; unless that is for good, it is tried again"
+            );
+        }
+        if is_for_good {
+            // The log need not keep anything for it.
+            history.join_holds.release(self.entry.id);
+            return NextAttempt::Never;
+        }
+        let position = Some(self.counts.position.load(Ordering::Relaxed));
+        let mut retry = lock(&self.retry);
+        if retry.0 != position {
+            *retry = (position, RETRY);
+        }
+        NextAttempt::After(retry.1.pause())
+    }
+
+    async fn drop_data(&self, history: &Arc<History>) {
+        // What was on its way when it was dropped may have held the log once more.
+        history.join_holds.release(self.entry.id);
+        let (store, id) = (Arc::clone(&self.store), self.entry.id);
+        let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
+        if let Ok(Err(error)) = deleted {
+            tracing::warn!(join = self.name(), %error, "what is kept of a join that was dropped is deleted at the next start");
+        }
+    }
+}
+
 impl History {
     /// Creates a join; answers whether that changed anything. The caller changes the catalog, one at a time.
     pub(in crate::history) async fn create_join(
@@ -161,7 +213,6 @@ impl History {
         query: JoinQuery,
         store: Arc<ViewStore>,
     ) -> Result<(), EngineError> {
-        let shared = self.engine.get().cloned().unwrap_or_default();
         let stored =
             |name| self.stored(name).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()));
         let [left, right] = &entry.create.sides;
@@ -170,8 +221,7 @@ impl History {
         let mut joins = self.joins.write().unwrap_or_else(PoisonError::into_inner);
         joins.insert(join.entry.create.name.clone(), Arc::clone(&join));
         drop(joins);
-        let history = Arc::clone(self);
-        self.spawn(async move { history.keep_join(&shared, &join).await });
+        self.maintain(join);
         Ok(())
     }
 
@@ -237,7 +287,7 @@ impl History {
         if let Some(join) = removed {
             self.join_holds.release(join.entry.id);
             // Its task deletes what is kept of it.
-            join.is_dropped.send_replace(true);
+            join.dropped.send();
         }
     }
 
@@ -246,59 +296,8 @@ impl History {
         self.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    async fn keep_join(&self, shared: &Weak<Shared>, join: &Arc<Join>) {
-        let (mut closing, mut dropped) = (self.closing(), join.is_dropped.subscribe());
-        let (mut pause, mut position) = (PAUSE_MIN, None);
-        loop {
-            let joining = async {
-                match join.store.is_lost(join.entry.id) {
-                    true => Err(JoinError::Damaged),
-                    false => self.join_on(shared, join).await,
-                }
-            };
-            let Err(error) = tokio::select! {
-                joined = joining => joined,
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
-            };
-            let now = Some(join.counts.position.load(Ordering::Relaxed));
-            if position != now {
-                (pause, position) = (PAUSE_MIN, now);
-            }
-            let is_for_good = error.is_for_good();
-            if join.note_failure(Some(Failing { why: causes(&error), is_for_good })) {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(
-                    join = join.name(),
-                    error,
-                    "a join does not go on; unless that is for good, it is tried again"
-                );
-            }
-            if is_for_good {
-                // The log need not keep anything for it.
-                self.join_holds.release(join.entry.id);
-                tokio::select! {
-                    _ = closing.wait_for(|closing| *closing) => return,
-                    _ = dropped.wait_for(|dropped| *dropped) => break,
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
-                _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
-            }
-        }
-        // What was on its way when it was dropped may have held the log once more.
-        self.join_holds.release(join.entry.id);
-        let gone = Arc::clone(join);
-        let deleted = tokio::task::spawn_blocking(move || gone.store.delete(gone.entry.id)).await;
-        if let Ok(Err(error)) = deleted {
-            tracing::warn!(join = join.name(), %error, "what is kept of a join that was dropped is deleted at the next start");
-        }
-    }
-
     /// Goes on with a join from what is on disk.
-    async fn join_on(&self, shared: &Weak<Shared>, join: &Join) -> Result<Infallible, JoinError> {
+    async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
         let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
         let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
@@ -310,15 +309,17 @@ impl History {
             (self.log.read(known.position), Tools::default(), Vec::new());
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let mut due = Box::pin(tokio::time::sleep(interval));
-        let mut pause = PAUSE_MIN;
+        let mut backoff = RETRY;
+        let mut pause = backoff.pause();
         loop {
             let [left, right] = [join.sides[0].fed.notified(), join.sides[1].fed.notified()];
             tokio::pin!(left, right);
             left.as_mut().enable();
             right.as_mut().enable();
-            let is_told = self.tell_waiting(shared, join, &mut known).await?;
+            let is_told = self.tell_waiting(join, &mut known).await?;
             if is_told {
-                pause = PAUSE_MIN;
+                backoff.reset();
+                pause = backoff.pause();
                 join.note_failure(None);
             }
             let (mut pairs, mut is_much, reads_on) = (Vec::new(), false, known.waiting.len() < WAITING_MAX);
@@ -350,7 +351,7 @@ impl History {
                     biased;
                     () = &mut due => true,
                     () = tokio::time::sleep(pause), if !is_told => {
-                        pause = (pause * 2).min(PAUSE_MAX);
+                        pause = backoff.pause();
                         false
                     }
                     synced = self.log.synced(appended), if reads_on && !has_all => {
@@ -381,14 +382,9 @@ impl History {
     }
 
     /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.
-    async fn tell_waiting(
-        &self,
-        shared: &Weak<Shared>,
-        join: &Join,
-        known: &mut Known,
-    ) -> Result<bool, JoinError> {
+    async fn tell_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
         while let Some((number, pairs)) = heavy(usize::MAX, || known.next_waiting(join))? {
-            match self.tell_pairs(shared, join, number, &pairs).await {
+            match self.tell_pairs(join, number, &pairs).await {
                 Ok(()) => {
                     known.waiting.pop_front();
                     known.told.push(number);
@@ -406,14 +402,8 @@ impl History {
     }
 
     /// Lets pairs go into their stream, once: it has the number, or gets it.
-    async fn tell_pairs(
-        &self,
-        shared: &Weak<Shared>,
-        join: &Join,
-        number: u64,
-        pairs: &[u8],
-    ) -> Result<(), EngineError> {
-        let shared = shared.upgrade().ok_or(EngineError::ShuttingDown)?;
+    async fn tell_pairs(&self, join: &Join, number: u64, pairs: &[u8]) -> Result<(), EngineError> {
+        let shared = self.shared()?;
         let stream = shared.stream(&join.target.name)?;
         // Each part is one record of the log.
         let part_bytes = PART_BYTES.min(self.config.log().record_bytes_max as usize / 2);

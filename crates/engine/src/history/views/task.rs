@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_event::{EventBatch, Millis};
+use swiftwater_event::{Backoff, EventBatch, Millis};
 use swiftwater_live::{Changes, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::ViewStoreError;
@@ -24,13 +24,13 @@ use crate::history::{
     table_writer::{ROWS_BYTES, TableWriterError, read_some},
 };
 
-/// The pause after a first failure; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause between tries.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pauses between attempts.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
-/// The interval at which a view of an idle stream looks at the clock.
-const IDLE_LOOKS_APART: Duration = Duration::from_millis(10);
+/// The pause after events that could not be taken in; they are there still.
+const RETRY_SOON: Duration = Duration::from_millis(50);
+/// Pauses between looks at the clock by a view of an idle stream; they grow while a tick cannot be written.
+const IDLE_LOOKS: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(10));
 
 /// Of events that come from the table, what so many changed is committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
@@ -106,7 +106,7 @@ impl History {
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
-        let (mut due, mut pause) = (Box::pin(tokio::time::sleep(interval)), PAUSE_MIN);
+        let (mut due, mut backoff) = (Box::pin(tokio::time::sleep(interval)), RETRY);
         let (mut kept_from, mut waiting) = (None, None);
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
@@ -131,11 +131,10 @@ impl History {
             };
             if let Err(error) = taken {
                 note_error(view, &error);
-                self.pause(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                self.pause(backoff.pause()).await;
                 continue;
             }
-            pause = PAUSE_MIN;
+            backoff.reset();
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
             if is_due || self.has_changed_much(view) || view.has_unfilled() {
                 let kept = self.begin_keeping(view).await;
@@ -164,10 +163,10 @@ impl History {
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due.set(tokio::time::sleep(interval));
-                    pause = if self.note_kept(view, kept) { PAUSE_MIN } else {
-                        due.set(tokio::time::sleep(pause));
-                        (pause * 2).min(PAUSE_MAX)
-                    };
+                    match self.note_kept(view, kept) {
+                        true => backoff.reset(),
+                        false => due.set(tokio::time::sleep(backoff.pause())),
+                    }
                     None
                 }
                 () = view.commits.nudge.notified() => None,
@@ -196,13 +195,13 @@ impl History {
             note_error(view, &error);
             if let KeepError::Wait(_) = &error {
                 // They are there still.
-                self.pause(PAUSE_MIN).await;
+                self.pause(RETRY_SOON).await;
                 continue;
             }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.read_view_again(view.id(), view.at().position);
             again = None;
-            self.pause(PAUSE_MIN).await;
+            self.pause(RETRY_SOON).await;
         }
         if let Some(keeping) = keeping {
             let kept = keeping.await;
@@ -274,16 +273,20 @@ impl History {
     /// it is durable in the log: no event can arrive before it, whatever happens. A tick that cannot be written is retried.
     /// Cancellation is safe.
     async fn idle_close(&self, view: &View) -> Millis {
-        let mut pause = IDLE_LOOKS_APART;
+        let mut backoff = IDLE_LOOKS;
+        let mut pause = backoff.pause();
         loop {
             match view.idle_due() {
                 Some(due) if due <= self.clock.now() => {
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    pause = backoff.pause();
                     if let Some(until) = self.write_idle_tick(view).await {
                         return until;
                     }
                 }
-                Some(_) => pause = IDLE_LOOKS_APART,
+                Some(_) => {
+                    backoff.reset();
+                    pause = backoff.pause();
+                }
                 // The next event changes that.
                 None => std::future::pending().await,
             }

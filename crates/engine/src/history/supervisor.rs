@@ -1,0 +1,144 @@
+//! One life for every object that a task maintains: it runs, is retried after failures and panics, and ends when the object is
+//! dropped or the engine closes.
+//!
+//! ```text
+//!            ┌── failed or panicked: report, pause ──┐
+//!            ▼                                       │
+//! maintain ─ run ────────────────────────────────────┤
+//!                                                    ├─ nothing left to do ──► end
+//!                                                    ├─ the engine closes ───► end; the next start goes on from disk
+//!                                                    └─ dropped ─────────────► delete its data ──► end
+//! ```
+//!
+//! Whatever a task waits for, its pauses included, ends at once when the object is dropped or the engine closes.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use swiftwater_catalog::Object;
+use tokio::sync::watch;
+
+use super::durable::History;
+use crate::panic_guard;
+
+/// Tells the task of an object that the object was dropped.
+#[derive(Debug, Default)]
+pub(crate) struct DropSignal(watch::Sender<bool>);
+
+/// Why a task ends before its work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The engine closes.
+    Closing,
+    /// The object was dropped.
+    Dropped,
+}
+
+/// When failed work is attempted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextAttempt {
+    /// After a pause.
+    After(Duration),
+    /// Never: only a drop ends the object.
+    Never,
+}
+
+/// An object that a task of its own maintains.
+pub(crate) trait Maintained: Send + Sync + 'static {
+    /// Why its work fails.
+    type Error: Send;
+
+    /// Its kind and name.
+    fn object(&self) -> Object;
+
+    /// Tells its task that it was dropped.
+    fn drop_signal(&self) -> &DropSignal;
+
+    /// Works until there is nothing left to do. May be cancelled wherever it waits; then the next run goes on from disk.
+    fn run(self: &Arc<Self>, history: &Arc<History>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Reports a failure, where it is news, and decides when to try again.
+    fn failed(&self, history: &Arc<History>, error: Self::Error) -> NextAttempt;
+
+    /// A panic ended the work; the supervisor has reported it.
+    fn panicked(&self) -> NextAttempt {
+        NextAttempt::After(PANIC_PAUSE)
+    }
+
+    /// Deletes what is on disk of an object that was dropped. What cannot be deleted now is deleted at the next start.
+    fn drop_data(&self, history: &Arc<History>) -> impl Future<Output = ()> + Send {
+        let _ = history;
+        std::future::ready(())
+    }
+}
+
+/// The pause after a panic: what panics at once must not take a processor.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+impl DropSignal {
+    /// The object was dropped.
+    pub(crate) fn send(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether it was.
+    pub(crate) fn is_sent(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when it is.
+    pub(crate) async fn received(&self) {
+        // The sender lives as long as this.
+        let _ = self.0.subscribe().wait_for(|is_dropped| *is_dropped).await;
+    }
+}
+
+impl History {
+    /// Starts the task of an object.
+    pub(crate) fn maintain<M: Maintained>(self: &Arc<Self>, object: Arc<M>) {
+        let history = Arc::clone(self);
+        self.spawn(async move {
+            let ended = history.supervise(&object).await;
+            if ended == Some(Ended::Dropped) || object.drop_signal().is_sent() {
+                object.drop_data(&history).await;
+            }
+        });
+    }
+
+    /// Runs the work of an object to its end; answers why it ended before, if it did.
+    async fn supervise<M: Maintained>(self: &Arc<Self>, object: &Arc<M>) -> Option<Ended> {
+        loop {
+            let retry = tokio::select! {
+                biased;
+                ended = self.ended(object.drop_signal()) => return Some(ended),
+                ran = AssertUnwindSafe(object.run(self)).catch_unwind() => match ran {
+                    Ok(Ok(())) => return None,
+                    Ok(Err(error)) => object.failed(self, error),
+                    Err(_) => {
+                        panic_guard::count(&object.object().to_string());
+                        object.panicked()
+                    }
+                },
+            };
+            let pause = async {
+                match retry {
+                    NextAttempt::After(pause) => tokio::time::sleep(pause).await,
+                    NextAttempt::Never => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = self.ended(object.drop_signal()) => return Some(ended),
+                () = pause => {}
+            }
+        }
+    }
+
+    /// Returns when the engine closes, or the object is dropped.
+    pub(crate) async fn ended(&self, dropped: &DropSignal) -> Ended {
+        let mut closing = self.closing();
+        tokio::select! {
+            _ = closing.wait_for(|closing| *closing) => Ended::Closing,
+            () = dropped.received() => Ended::Dropped,
+        }
+    }
+}
