@@ -17,8 +17,10 @@ use std::{
 
 use swiftwater_event::{Clock, SystemClock};
 
-/// How long anything may take before a test fails; a busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before a test fails; a busy machine is slow, and in a long run there is more to catch up with.
+fn patience() -> Duration {
+    Duration::from_secs(if tortured::soak_seconds().is_some() { 300 } else { 30 })
+}
 
 /// The binary, with nothing of this environment that it reads. `SWIFTWATER_BIN` names another one than was built.
 pub(crate) fn swiftwater(args: &[&str]) -> Command {
@@ -207,7 +209,7 @@ impl TestServer {
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     while !is_so() {
-        assert!(clock.monotonic_nanos() < PATIENCE.as_nanos() as u64, "waited too long for {what}");
+        assert!(clock.monotonic_nanos() < patience().as_nanos() as u64, "waited too long for {what}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }

@@ -177,16 +177,19 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
+            // SAFETY: the caller vouches for AVX-512 and for 64 bytes at `at`.
             unsafe { Avx512(_mm512_loadu_si512(at.cast())) }
         }
 
         #[inline(always)]
         unsafe fn equal(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(byte as i8)) }
         }
 
         #[inline(always)]
         unsafe fn equal_folded(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe {
                 let folded = _mm512_or_si512(self.0, _mm512_set1_epi8(0x20));
                 _mm512_cmpeq_epi8_mask(folded, _mm512_set1_epi8(byte as i8))
@@ -195,11 +198,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn below(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { _mm512_cmplt_epu8_mask(self.0, _mm512_set1_epi8(byte as i8)) }
         }
 
         #[inline(always)]
         unsafe fn digits(self) -> u64 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe {
                 let from_zero = _mm512_sub_epi8(self.0, _mm512_set1_epi8(b'0' as i8));
                 _mm512_cmplt_epu8_mask(from_zero, _mm512_set1_epi8(10))
@@ -208,11 +213,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn non_ascii(self) -> u64 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { _mm512_movepi8_mask(self.0) }
         }
 
         #[inline(always)]
         unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            // SAFETY: the caller vouches for AVX-512; both tables have 16 bytes.
             unsafe {
                 let [low, high] =
                     [low, high].map(|table| _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())));
@@ -225,6 +232,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn common(self, second: Self, third: Self) -> u64 {
+            // SAFETY: the caller vouches for AVX-512; the table has 64 bytes, and each part of `out` sixteen numbers.
             unsafe { _mm512_test_epi8_mask(_mm512_and_si512(self.0, second.0), third.0) }
         }
 
@@ -239,6 +247,7 @@ mod x86 {
                 }
                 places
             };
+            // SAFETY: the caller vouches for AVX-512; the table has 64 bytes, and each part of `out` sixteen numbers.
             unsafe {
                 let places = _mm512_loadu_si512(PLACES.as_ptr().cast());
                 let mut places = _mm512_maskz_compress_epi8(bits, places);
@@ -263,6 +272,7 @@ mod x86 {
     impl Avx2 {
         #[inline(always)]
         unsafe fn bits(halves: [__m256i; 2]) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 let [low, high] = [_mm256_movemask_epi8(halves[0]), _mm256_movemask_epi8(halves[1])];
                 u64::from(low as u32) | u64::from(high as u32) << 32
@@ -271,6 +281,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn least(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 // At most `byte - 1` where the lesser of the two is the byte itself.
                 let most = _mm256_set1_epi8(byte.wrapping_sub(1) as i8);
@@ -294,11 +305,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
+            // SAFETY: the caller vouches for AVX2 and for 64 bytes at `at`.
             unsafe { Avx2([_mm256_loadu_si256(at.cast()), _mm256_loadu_si256(at.add(32).cast())]) }
         }
 
         #[inline(always)]
         unsafe fn equal(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 let byte = _mm256_set1_epi8(byte as i8);
                 Self::bits([_mm256_cmpeq_epi8(self.0[0], byte), _mm256_cmpeq_epi8(self.0[1], byte)])
@@ -307,6 +320,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn equal_folded(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 let bit = _mm256_set1_epi8(0x20);
                 Avx2([_mm256_or_si256(self.0[0], bit), _mm256_or_si256(self.0[1], bit)]).equal(byte)
@@ -315,11 +329,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn below(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe { self.least(byte) }
         }
 
         #[inline(always)]
         unsafe fn digits(self) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 let zero = _mm256_set1_epi8(b'0' as i8);
                 Avx2([_mm256_sub_epi8(self.0[0], zero), _mm256_sub_epi8(self.0[1], zero)]).least(10)
@@ -328,11 +344,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn non_ascii(self) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe { Self::bits(self.0) }
         }
 
         #[inline(always)]
         unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 // Without closures: what is in one may not be compiled for these instructions.
                 let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(low.as_ptr().cast()));
@@ -351,6 +369,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn common(self, second: Self, third: Self) -> u64 {
+            // SAFETY: the caller vouches for AVX2.
             unsafe {
                 let zero = _mm256_setzero_si256();
                 let mut none = [zero; 2];
@@ -382,6 +401,7 @@ mod arm {
         #[inline(always)]
         unsafe fn bits(quarters: [uint8x16_t; 4]) -> u64 {
             const WEIGHTS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
+            // SAFETY: the caller vouches for Neon; both tables have 16 bytes.
             unsafe {
                 let weights = vld1q_u8(WEIGHTS.as_ptr());
                 let [a, b, c, d] = quarters.map(|quarter| vandq_u8(quarter, weights));
@@ -398,36 +418,43 @@ mod arm {
 
         #[inline(always)]
         unsafe fn load(at: *const u8) -> Self {
+            // SAFETY: the caller vouches for Neon and for 64 bytes at `at`.
             unsafe { Neon([vld1q_u8(at), vld1q_u8(at.add(16)), vld1q_u8(at.add(32)), vld1q_u8(at.add(48))]) }
         }
 
         #[inline(always)]
         unsafe fn equal(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe { Self::bits(self.0.map(|quarter| vceqq_u8(quarter, vdupq_n_u8(byte)))) }
         }
 
         #[inline(always)]
         unsafe fn equal_folded(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe { Neon(self.0.map(|quarter| vorrq_u8(quarter, vdupq_n_u8(0x20)))).equal(byte) }
         }
 
         #[inline(always)]
         unsafe fn below(self, byte: u8) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe { Self::bits(self.0.map(|quarter| vcltq_u8(quarter, vdupq_n_u8(byte)))) }
         }
 
         #[inline(always)]
         unsafe fn digits(self) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe { Neon(self.0.map(|quarter| vsubq_u8(quarter, vdupq_n_u8(b'0')))).below(10) }
         }
 
         #[inline(always)]
         unsafe fn non_ascii(self) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe { Self::bits(self.0.map(|quarter| vcgeq_u8(quarter, vdupq_n_u8(0x80)))) }
         }
 
         #[inline(always)]
         unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self {
+            // SAFETY: the caller vouches for Neon; both tables have 16 bytes.
             unsafe {
                 let (low, high) = (vld1q_u8(low.as_ptr()), vld1q_u8(high.as_ptr()));
                 Neon(self.0.map(|quarter| {
@@ -439,6 +466,7 @@ mod arm {
 
         #[inline(always)]
         unsafe fn common(self, second: Self, third: Self) -> u64 {
+            // SAFETY: the caller vouches for Neon.
             unsafe {
                 let mut some = self.0;
                 for (quarter, some) in some.iter_mut().enumerate() {
@@ -489,6 +517,7 @@ impl Block for Portable {
     unsafe fn load(at: *const u8) -> Self {
         let mut words = [0; 8];
         for (place, word) in words.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for 64 bytes at `at`.
             *word = u64::from_le_bytes(unsafe { at.add(place * 8).cast::<[u8; 8]>().read() });
         }
         Portable(words)
@@ -501,6 +530,7 @@ impl Block for Portable {
 
     #[inline(always)]
     unsafe fn equal_folded(self, byte: u8) -> u64 {
+        // SAFETY: this reads no memory and needs no instructions.
         unsafe { Portable(self.0.map(|word| word | repeat(0x20))).equal(byte) }
     }
 

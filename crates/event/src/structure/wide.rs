@@ -159,41 +159,49 @@ mod x86 {
     impl Wide for Zmm {
         #[inline(always)]
         unsafe fn load(masks: &[u64; 8]) -> Self {
+            // SAFETY: the caller vouches for AVX-512; the reference is to 64 bytes.
             unsafe { Zmm(_mm512_loadu_si512(masks.as_ptr().cast())) }
         }
 
         #[inline(always)]
         unsafe fn store(self, masks: &mut [u64; 8]) {
+            // SAFETY: the caller vouches for AVX-512; the reference is to 64 bytes.
             unsafe { _mm512_storeu_si512(masks.as_mut_ptr().cast(), self.0) }
         }
 
         #[inline(always)]
         unsafe fn and(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { Zmm(_mm512_and_si512(self.0, other.0)) }
         }
 
         #[inline(always)]
         unsafe fn or(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { Zmm(_mm512_or_si512(self.0, other.0)) }
         }
 
         #[inline(always)]
         unsafe fn xor(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { Zmm(_mm512_xor_si512(self.0, other.0)) }
         }
 
         #[inline(always)]
         unsafe fn and_not(self, other: Self) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { Zmm(_mm512_andnot_si512(other.0, self.0)) }
         }
 
         #[inline(always)]
         unsafe fn words(self) -> u8 {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe { _mm512_test_epi64_mask(self.0, self.0) }
         }
 
         #[inline(always)]
         unsafe fn shifted(self, carry: &mut Carry) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe {
                 let highest = _mm512_srli_epi64::<63>(self.0);
                 // The highest bits of the words, each one word on, the carry before them.
@@ -206,6 +214,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn plus(self, other: Self, carry: &mut Carry) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe {
                 let sum = _mm512_add_epi64(self.0, other.0);
                 let ones = _mm512_set1_epi64(-1);
@@ -220,6 +229,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn parities(self, carry: &mut Carry) -> Self {
+            // SAFETY: the caller vouches for AVX-512.
             unsafe {
                 let mut x = self.0;
                 x = _mm512_xor_si512(x, _mm512_slli_epi64::<1>(x));
